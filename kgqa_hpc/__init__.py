@@ -1,8 +1,8 @@
 """From a knowledge graph to a judged, traceable question-answer dataset. See docs/architecture.md.
 
 From Python: `kgqa_hpc.Run`, settings objects (`Csv`, `Graphlets`, `Generate`, `OpenAI` ...), `kgqa_hpc.open(RUN)`,
-`@kgqa_hpc.step`, `kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`; see docs/python.md. What
-they need is imported when they are first used.
+`@kgqa_hpc.step`, `kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`; see docs/python.md. Their
+modules are imported at first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m kgqa_hpc` is `kgqa`."""
+"""Entry point of `python -m kgqa_hpc`, which is the same as `kgqa`."""
 
 from kgqa_hpc.cli import main
 

@@ -15,7 +15,7 @@ from kgqa_hpc.errors import ExtensionError
 Type = Any  # "string" | "int64" | "double" | "bool" | [Type] | {"field": Type}
 INT64 = range(-(2**63), 2**63)
 PLAIN = ("string", "int64", "double", "bool")
-# Members that every record has (dataset/columns.py): no column of an entry may take their place.
+# Fields that every record has (dataset/columns.py); columns of steps and kinds must not use these names.
 COMMON_NAMES = frozenset(
     [
         "id",
@@ -34,9 +34,9 @@ COMMON_NAMES = frozenset(
 
 
 class Column(NamedTuple):
-    """A column of accepted and rejected records; `description` is one sentence for cards and Croissant.
+    """A column of accepted and rejected records; `description` is one sentence for the dataset card and Croissant.
 
-    The values of a `filterable` column stand under `features` too, where `--score` and the figures find them.
+    The values of a `filterable` column are also stored under `features`, for the option `--score` and the figures.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Column(NamedTuple):
 
 
 def check_type(kind: Type) -> None:
-    """Raises ValueError for what is no column type, naming the part that is wrong."""
+    """Raises ValueError for an invalid column type; the message names the wrong part."""
     if isinstance(kind, list) and len(kind) == 1:
         check_type(kind[0])
     elif isinstance(kind, dict) and kind:
@@ -57,7 +57,7 @@ def check_type(kind: Type) -> None:
 
 
 def check_columns(columns: Iterable[Column], entry: str) -> None:
-    """Raises ExtensionError for a column without name or type, of a name used twice or by every record.
+    """Raises ExtensionError for a column without a name, with an invalid type, a repeated name or a common name.
 
     `entry` names the step or kind that declares the columns, with its package.
     """
@@ -83,9 +83,9 @@ def check_columns(columns: Iterable[Column], entry: str) -> None:
 
 
 def fits(value: Any, kind: Type) -> bool:
-    """Whether a value can stand in a column of this type.
+    """Whether a column of this type can hold the value.
 
-    None stands everywhere, a whole number in a double; NaN and infinities, which JSON lacks, stand nowhere.
+    Any column can hold None, a double also an integer; no column holds NaN or an infinity, which JSON lacks.
     """
     if value is None:
         return True
@@ -103,7 +103,7 @@ def fits(value: Any, kind: Type) -> bool:
 
 
 def misfit(columns: Iterable[Column], values: Mapping[str, Any]) -> str | None:
-    """Which of the columns cannot hold its value, as a reason for people; None when all fit."""
+    """A sentence about the first column that cannot hold its value; None if all fit."""
     for column in columns:
         if not fits(values.get(column.name), column.type):
             return f"column {column.name} is no {column.type}"

@@ -1,9 +1,8 @@
 """Compile all kernels ahead of time: `python -m kgqa_hpc.compile_kernels`.
 
-For container images and shared installations: compiled code that lies in the package (or in
-$NUMBA_CACHE_DIR) is used even where it cannot be written later, see jit.py. It is compiled for the
-machine's own processor; set NUMBA_CPU_NAME=generic both here and at run time when an image is to run on
-others.
+For container images and shared installations: compiled code in the package (or in $NUMBA_CACHE_DIR) is used even if
+the folder is read-only at run time, see jit.py. The code is compiled for this machine's processor. For an image that
+runs on other machines, set NUMBA_CPU_NAME=generic both here and at run time.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from kgqa_hpc.kg.intern import Interner
 
 
 def compile_kernels() -> None:
-    """Run every kernel once, for all types it is called with."""
+    """Run every kernel once with each combination of argument types, so that numba compiles it."""
     _graph_kernels()
     _graphlet_kernels()
 
 
 def _graph_kernels() -> None:
-    """Those that number ids, look at a graph as a whole, and count paths."""
+    """Compile the kernels that number ids, compute statistics of a whole graph, and count paths."""
     ids = pa.array(
         [str(number) for number in range(40_000)], pa.large_string()
     )  # so many that the table grows
@@ -49,8 +48,9 @@ def _graph_kernels() -> None:
 
 
 def _graphlet_kernels() -> None:
-    """Those that count and sample graphlets, on a small clique one corner of which has so many leaves
-    that they are worth leaving out (triangle_lists.restrict_to_core).
+    """Compile the kernels that count and sample graphlets.
+
+    The input is a small clique with so many leaves at one node that triangle_lists.restrict_to_core removes them.
     """
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
     graph = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))

@@ -1,4 +1,4 @@
-"""Connections to DuckDB in memory, as every command uses it."""
+"""In-memory DuckDB connections with the settings that all commands share."""
 
 from __future__ import annotations
 

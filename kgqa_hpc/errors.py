@@ -1,9 +1,9 @@
-"""Everything that can go wrong, as a tree.
+"""All exceptions of the package, as a tree.
 
 KgqaError                        exit 1
 ├── InputError                   exit 2   the user can mend it: says what, where, and how
 │   ├── GraphFormatError                  a graph file: missing column, unknown node, duplicate id
-│   ├── EmptyGraphError                   nothing is left to sample from
+│   ├── EmptyGraphError                   a graph without anything to sample
 │   ├── DocumentFormatError               a file of documents or names: not XML, a missing column, damaged
 │   ├── ConfigError                       a key or value of the configuration
 │   ├── PromptError                       a prompt module: unknown name, undefined variable, bad front matter
@@ -11,13 +11,13 @@ KgqaError                        exit 1
 │   ├── EngineConfigError                 an engine that cannot start as configured: no model file, no key
 │   └── FingerprintMismatch               a run folder that was made with another configuration
 ├── StoreError                   exit 1   something on disk; the whole state is intact and resumable
-│   ├── MissingFile                       not there, or not any more
-│   ├── CorruptFile                       bytes are not what was written: checksum, magic, truncation
+│   ├── MissingFile                       a file does not exist, or was moved away
+│   ├── CorruptFile                       a damaged file: wrong checksum or magic, truncation
 │   ├── NewerFormat                       a file of a later version of this program
 │   ├── OlderFormat                       a file of version 0.1: tools/upgrade_v1.py converts the run
 │   └── DiskFull                          no space, quota exceeded, read-only, I/O error
 ├── EngineError                  exit 1   the engine process died or stalled more often than allowed
-│   └── EngineDied                        one death of it; the worker starts it again
+│   └── EngineDied                        one crash or stall of the engine; the worker starts it again
 ├── ScriptError                  exit 1   a graph script: what is wrong in which line and column
 ├── AccountingError              exit 1   sampled != accepted + rejected + invalid + failed
 └── StoppedEarly                 exit 75  not a failure: run the same command again
@@ -41,7 +41,7 @@ class KgqaError(Exception):
 
 
 class InputError(KgqaError):
-    """Something the user gave is wrong and the user can mend it. Nothing was half-written."""
+    """An input of the user is wrong, and the user can correct it. Nothing was half-written."""
 
     exit_code = 2
 
@@ -75,23 +75,23 @@ class EngineConfigError(InputError):
 
 
 class FingerprintMismatch(InputError):
-    """The run folder belongs to another configuration; the message names what changed."""
+    """The run folder belongs to another configuration; the message names the differences."""
 
 
 class StoreError(KgqaError):
-    """Something on disk failed. What was committed is whole, and the same command resumes."""
+    """A file or disk operation failed. Committed data is intact, and the same command resumes the work."""
 
 
 class MissingFile(StoreError):
-    """A file is not there, or not any more: others may have set it aside since one looked."""
+    """A file does not exist; another process may have moved it since it was last seen."""
 
 
 class CorruptFile(StoreError):
-    """A file's bytes are not what was written. Never raised for a file of another version's format."""
+    """A file is damaged: its bytes differ from those written. Never raised for the format of another version."""
 
 
 class NewerFormat(StoreError):
-    """A file was written by a later version of this program, in a format this one does not know."""
+    """A file has a format that only a later version of this program can read."""
 
 
 class OlderFormat(StoreError):
@@ -112,14 +112,14 @@ class EngineError(KgqaError):
 
 
 class EngineDied(EngineError):
-    """The engine process died, stalled, or spoke gibberish; what was in flight in it has no answer."""
+    """The engine process died, stalled, or sent malformed messages; its requests in flight have no answers."""
 
 
 class ScriptError(KgqaError):
-    """A graph script cannot be read, or one of its commands failed. docs/gasl.md, "Errors".
+    """A graph script cannot be parsed, or one of its commands failed. See docs/gasl.md, "Errors".
 
-    `kind` is syntax, limit, name, type, assert or model; `place` a line and a column from 1, None as long as
-    it is that of the whole command; `nearest` the word that may have been meant.
+    `kind` is syntax, limit, name, type, assert or model. `place` is (line, column), both from 1; None until the caller
+    adds the place of the command. `nearest` is the nearest known word, for a suggestion.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class ScriptError(KgqaError):
         return f"line {line}, column {column}: {self.kind}: {self.message}{guess}"
 
     def report(self) -> dict[str, str | int | None]:
-        """The error as it stands in results."""
+        """The error as plain data, for a script's results."""
         line, column = self.place or (1, 1)
         return {
             "kind": self.kind,
@@ -156,6 +156,6 @@ class AccountingError(KgqaError):
 
 
 class StoppedEarly(KgqaError):
-    """Work was stopped by a signal or by the clock and everything finished is saved. Run it again."""
+    """A signal or the time limit stopped the work; everything finished is saved. Run the command again."""
 
     exit_code = 75

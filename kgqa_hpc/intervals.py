@@ -1,4 +1,4 @@
-"""Confidence intervals of shares."""
+"""Confidence intervals of proportions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Z95 = 1.959963984540054  # two-sided 95 % quantile of the standard normal distri
 
 
 class Share(NamedTuple):
-    """A share with its interval; all None where nothing was counted."""
+    """A proportion with its confidence interval; all fields are None if the denominator is zero."""
 
     value: float | None
     low: float | None
@@ -17,7 +17,7 @@ class Share(NamedTuple):
 
 
 def wilson(part: int, whole: int, z: float = Z95) -> Share:
-    """The share `part / whole` with Wilson's score interval (Wilson 1927), cut to [0, 1]."""
+    """The proportion `part / whole` with Wilson's score interval (Wilson 1927), clipped to [0, 1]."""
     if not whole:
         return Share(None, None, None)
     share, spread = part / whole, z * z / whole

@@ -1,17 +1,16 @@
-"""Compiling the kernels with numba, and where the compiled code is kept.
+"""Compiler of the kernels (numba), and the cache folder of their machine code.
 
-`kernel` compiles a function to machine code that runs without the interpreter lock. The code is cached in a
-folder named after a digest of the sources of graphlets/kernels, where kernels use helpers of other files; a
-kernel elsewhere has its helpers in its own file, which numba looks at itself. So a changed source never
-meets old machine code. Candidates, in order:
+`kernel` compiles a function to machine code that runs without the interpreter lock. The cache folder is named after a
+digest of the sources of graphlets/kernels, because these kernels use helpers of other files. Other kernels have their
+helpers in their own file, which numba checks itself. So old machine code is never used for changed sources.
+Candidates for the folder, in order:
 
-1. `$NUMBA_CACHE_DIR`; 2. the package's own `__pycache__`; 3. the user's cache folder; 4. a
-temporary folder that dies with the process. The first writable one is used. Where an earlier one holds
-compiled code but cannot be written (a container image, a read-only installation), its files are copied into
-the one that is used: numba itself would ignore them. With no writable place at all, kernels are compiled in
-memory.
+1. `$NUMBA_CACHE_DIR`; 2. the package's own `__pycache__`; 3. the user's cache folder; 4. a temporary folder, deleted
+at the end of the process. The first writable folder is used. If an earlier folder holds compiled code but is read-only
+(a container image, a shared installation), its files are copied into the folder in use; numba itself would ignore
+them. Without any writable folder, kernels are compiled in memory.
 
-The first compilation in a process says on the log that it takes some seconds, once per machine.
+The first compilation in a process logs that it takes some seconds, once per machine.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _log = logging.getLogger(__name__)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` on its first call (nopython, nogil), cached on disk where a disk lets us.
+    """Compile `function` on its first call (nopython, nogil), with a cache on disk if a writable folder exists.
 
-    A cache that cannot be written or read (disk full, file cut short) costs a compilation, never the call.
+    If the cache cannot be written or read (disk full, truncated file), the function is compiled again.
     """
     compiled = _cached(function)
 
@@ -122,7 +121,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _seed(folder: Path, shipped: Path) -> None:
-    """Copy compiled code that is not there yet; each file by rename, for other processes may read them."""
+    """Copy missing compiled files into `folder`, each by atomic rename, because other processes may read there."""
     for source in shipped.glob("*/*.nb[ic]"):
         target = folder / source.parent.name / source.name
         if target.exists():
@@ -140,7 +139,10 @@ def _seed(folder: Path, shipped: Path) -> None:
 
 @contextlib.contextmanager
 def _numba_cache_dir(folder: Path | None) -> Iterator[None]:
-    """numba reads this setting once, when a function is decorated; functions of other packages keep theirs."""
+    """Set numba's cache folder within the block: numba reads it when a function is decorated.
+
+    Functions of other packages keep their own folder.
+    """
     settings: Any = numba.config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(folder) if folder else before
@@ -151,7 +153,7 @@ def _numba_cache_dir(folder: Path | None) -> Iterator[None]:
 
 
 class _Announce(event.Listener):
-    """Says once per process that kernels are being compiled; numba fires this event only when it compiles."""
+    """Listener of numba's compile event: logs once per process that kernels are being compiled."""
 
     def __init__(self) -> None:
         self.said = False

@@ -1,4 +1,4 @@
-"""Keys of settings for people: key, type, default and meaning of each, from the pydantic models themselves."""
+"""Table of configuration keys (key, type, default, meaning), derived from the pydantic models."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Files of the user's that hold entries: `plugins: [my_steps.py]` in the configuration, without packaging.
+"""Loader of plugin files: a user's Python files with registry entries, `plugins: [my_steps.py]` in the configuration.
 
 A file is an ordinary Python module. Every class in it that is a step, an anchor kind, a source, an engine or an export
-is an entry under its `name`, and so is a function with a decorator such as `@kgqa_hpc.step`. An entry of a file that
-is read later takes the place of one of the same name.
+becomes a registry entry under its `name`, and so does a function with a decorator such as `@kgqa_hpc.step`. Of two
+entries with the same name, the entry of the file loaded last counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def file_digest(path: Path) -> str:
 
 
 def loaded_digest(name: str) -> str:
-    """The sha256 of the file of this name that was loaded last."""
+    """The sha256 of the most recently loaded file with this name."""
     return _digests[name]
 
 
@@ -89,7 +89,7 @@ def _is_plugin(module: ModuleType) -> bool:
 
 
 def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """(registry, entry) of everything that the module defines itself."""
+    """(registry, entry) of each entry that the module defines; imported classes are left out."""
     for value in vars(module).values():
         is_own = getattr(value, "__module__", None) == module.__name__ and not isinstance(value, ModuleType)
         if is_own and isinstance(getattr(value, "name", None), str) and (group := _group(value)):
@@ -97,7 +97,7 @@ def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def _group(entry: Any) -> str | None:
-    """The registry that an entry belongs to: its own `registry`, or that of its settings; an export writes."""
+    """The entry's registry: its attribute `registry`, or that of its settings; "exports" for a class with `write`."""
     group = getattr(entry, "registry", None) or getattr(getattr(entry, "Settings", None), "registry", None)
     if isinstance(group, str):
         return group

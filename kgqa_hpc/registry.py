@@ -1,4 +1,4 @@
-"""Everything that can be many is found by name: anchor kinds, steps, engines, graph sources, exports, commands.
+"""Registries: named anchor kinds, steps, engines, graph sources, exports, commands and other entries.
 
 A registry joins three lists: the entries of the core, the tables of the plugins that ship with the package
 (kgqa_hpc/plugins), and the entries of other packages, announced by an entry point `kgqa_hpc.<registry>`. The
@@ -6,7 +6,7 @@ module of an entry is imported only when the entry is asked for. An entry is one
 has settings, a pydantic model `Settings`; its docstring describes it. An entry of `commands` is a function or a
 typer application.
 
-A package of the user's own adds one with
+A user's package adds an entry with
 
     [project.entry-points."kgqa_hpc.steps"]
     translate = "my_package.translate:Translate"
@@ -35,14 +35,14 @@ from kgqa_hpc.errors import ConfigError, ExtensionError, KgqaError
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """', did you mean X?' for the nearest of the known words, or nothing."""
+    """', did you mean X?' with the nearest of `words`; "" if none is near."""
     near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
     return f", did you mean {near[0]}?" if near else ""
 
 
 @cache
 def shipped_plugins() -> dict[str, ModuleType]:
-    """The plugins of this package by name: their `__init__` modules, which hold tables and import nothing."""
+    """The `__init__` modules of this package's plugins, by name. They hold tables and import no other module."""
     return {
         info.name: import_module(f"kgqa_hpc.plugins.{info.name}")
         for info in pkgutil.iter_modules([str(Path(__file__).with_name("plugins"))])
@@ -52,7 +52,7 @@ def shipped_plugins() -> dict[str, ModuleType]:
 
 @cache
 def _source_digest(package: str) -> str:
-    """The sha256 of all Python files of an installed package or module, with their names."""
+    """The sha256 over names and contents of all Python files of an installed package or module."""
     spec = find_spec(package)
     folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     files = [(path.relative_to(folder), path) for folder in folders for path in folder.rglob("*.py")]
@@ -66,7 +66,7 @@ def _source_digest(package: str) -> str:
 
 
 class FileEntry(NamedTuple):
-    """An entry that stands in a file of the user's (plugin_files.py)."""
+    """An entry from a user's plugin file (plugin_files.py)."""
 
     entry: Any
     file: Path
@@ -77,9 +77,9 @@ REGISTRIES: dict[str, Registry] = {}  # by group; each when its module is import
 
 
 class Registry:
-    """Named entries of one sort.
+    """A registry: all entries of one sort, by name.
 
-    `group` is the last part of the entry-point group, `what` the word for messages ("step"), `core` maps
+    `group` is the last part of the entry-point group, `what` the noun in messages ("step"), `core` maps
     a name to "module:Class".
     """
 
@@ -94,7 +94,7 @@ class Registry:
         REGISTRIES[group] = self
 
     def ships(self, name: str) -> bool:
-        """Whether kgqa_hpc itself brings the entry."""
+        """Whether the entry belongs to kgqa_hpc itself."""
         return name in self._shipped
 
     @cached_property
@@ -121,11 +121,11 @@ class Registry:
         return FILE_ENTRIES.get(self.group, {})
 
     def file_of(self, name: str) -> Path | None:
-        """The file of the user's that holds the entry; None for one of a package."""
+        """The user's plugin file that holds the entry; None for an entry of a package."""
         return self._of_files[name].file if name in self._of_files else None
 
     def origin(self, name: str) -> str:
-        """'kgqa_hpc', or the name and version of the package that brings the entry, or its file."""
+        """Origin of the entry as text: 'kgqa_hpc', a package's name and version, or a plugin file."""
         if name in self._shipped:
             return "kgqa_hpc"
         if path := self.file_of(name):
@@ -134,7 +134,7 @@ class Registry:
         return f"{package.name} {package.version}" if package else "(unknown package)"
 
     def identity(self, name: str) -> dict[str, str] | None:
-        """Package, version and sha256 of the source of an entry of another package; None for all others."""
+        """Package, version and source sha256 of an entry from another package; None for all other entries."""
         if name in self._shipped or name not in self._foreign:
             return None
         point = self._foreign[name]
@@ -142,12 +142,12 @@ class Registry:
         return {**package, "source": _source_digest(point.module.partition(".")[0])}
 
     def entry(self, name: str) -> str:
-        """The entry with the package that brings it, for messages: "step years of film-kgqa 1.0"."""
+        """The entry with its package, for messages: "step years of film-kgqa 1.0"."""
         return f"{self.what} {name} of {self.origin(name) if name in self else '(unknown package)'}"
 
     @contextmanager
     def calling(self, name: str) -> Iterator[None]:
-        """An unexpected exception of the entry's code becomes an ExtensionError that names entry and line."""
+        """Within the block, turn an unexpected exception of the entry's code into an ExtensionError with its line."""
         try:
             yield
         except (KgqaError, MemoryError):
@@ -161,7 +161,7 @@ class Registry:
             ) from problem
 
     def get(self, name: str) -> Any:
-        """The entry's class. Raises ConfigError for an unknown name, or one that cannot be imported."""
+        """The entry's class. Raises ConfigError for an unknown name or a failed import."""
         if name in self._of_files:
             return self._of_files[name].entry
         if name not in self._loaded:

@@ -37,12 +37,12 @@ Which = Literal["accepted", "rejected", "lost"]
 
 
 class Run:
-    """One run folder: made by the first method that needs it, or compared with the one that is there.
+    """A run. The first method that needs its folder creates it, or compares an existing folder with the configuration.
 
     `graph`: settings, a mapping, `(nodes, edges)` as pandas frames with the columns of CSV files, or a networkx graph.
     `engine`: settings, a mapping, or a function `(messages, schema, seed) -> str or dict`. Further sections of a
     configuration (`prompts`, `passes`, `dataset`, `runtime`, `target` ...) are keywords, as mappings.
-    Raises ConfigError with every problem; InputError when nothing is given and there is no run.
+    Raises ConfigError with every problem; InputError if no section is given and the run does not exist.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Run:
 
     @classmethod
     def from_config(cls, config: str | Path | Mapping[str, Any], folder: str | Path) -> Run:
-        """The run of a configuration: a file, or the same as a mapping. Raises ConfigError."""
+        """A run from a configuration file or an equivalent mapping. Raises ConfigError."""
         if isinstance(config, Mapping):
             return cls(folder, **dict(config))
         run = cls.__new__(cls)
@@ -98,7 +98,7 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        """The checked configuration: that of the folder, or the one to make it with."""
+        """The checked configuration: that of the run folder, or if there is none yet, that of this object."""
         return open_run(self.path)[1] if RunFolder(self.path).manifest_file.exists() else self._parsed()
 
     @property
@@ -112,7 +112,7 @@ class Run:
         return Dataset(RunFolder.open(self.path))
 
     def preview(self, number: int = 3) -> Preview:
-        """Send a few items through all steps, before a run exists; shows as a table in a notebook."""
+        """Process a few items with all steps, without creating a run; displayed as a table in a notebook."""
         from kgqa_hpc.trials.preview import preview
 
         with tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch:
@@ -121,8 +121,9 @@ class Run:
             return Preview(preview(config, number))
 
     def create(self, *, accept_code: bool = False) -> RunFolder:
-        """Check the configuration and what it names, and make the folder, or compare the one that is there.
-        With `accept_code` a run goes on with entries whose code was changed.
+        """Check the configuration and the files it names; create the run folder, or compare it if it exists.
+
+        With `accept_code`, an existing run accepts changed code of its entries.
 
         Raises ConfigError, PromptError, FingerprintMismatch.
         """
@@ -138,14 +139,14 @@ class Run:
         return run
 
     def work(self, threads: int | None = None) -> Run:
-        """Import the graph, sample, and send every item through its steps; goes on where it stopped."""
+        """Import the graph, sample, and process every item; a repeated call resumes."""
         self.create()
         until = [stage.gpus for stage in stages.STAGES].index(True) + 1
         stages.work_through(stages.STAGES[:until], self.path, threads)
         return self
 
     def all(self, threads: int | None = None) -> Run:
-        """Every stage from the graph to the report."""
+        """Run all stages, from the graph to the report; a repeated call resumes."""
         self.create()
         stages.work_through(stages.STAGES, self.path, threads)
         return self
@@ -153,9 +154,9 @@ class Run:
     def merge(
         self, *, partial: bool = False, published: bool = False, dask: str | None = None, **changes: Any
     ) -> Accounting:
-        """Change the `dataset:` keys that are given, then assemble the dataset; returns its accounting.
+        """Apply `changes` to `dataset:` keys, then assemble the dataset; returns its accounting.
 
-        Raises ConfigError when a change is wrong; then nothing is changed and nothing is merged.
+        Raises ConfigError for an invalid change; then nothing is changed or merged.
         """
         self.change_dataset(changes)
         return stages.merge(self.path, partial=partial, published=published, dask=dask)
@@ -168,7 +169,7 @@ class Run:
     def judge(
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False
     ) -> Run:
-        """Ask one more judge about the pairs of the run: a prompt by name, or a file NAME.md. Then merge."""
+        """Add a judge to the run, by the name of its prompt or a file NAME.md, and ask it. Call merge afterwards."""
         from kgqa_hpc.work.run import run_command
 
         file = Path(prompt) if str(prompt).endswith(".md") else None
@@ -189,18 +190,18 @@ class Run:
         return self
 
     def extend(self, size: int, threads: int | None = None, *, trust: bool = False) -> Run:
-        """Draw a larger sample that contains the one there is; answers are kept. Then work and merge."""
+        """Draw a larger sample that contains the present one; answers are kept. Call work and merge afterwards."""
         from kgqa_hpc.runs.sampling import extend
 
         extend(self.path, size, threads, trust=trust)
         return self
 
     def report(self) -> Path:
-        """Write the page report/index.html; returns its path."""
+        """Write report/index.html and return its path."""
         return stages.report(self.path)
 
     def publish(self, folder: str | Path, to: Sequence[str] = ()) -> Published:
-        """Make a folder that can be uploaded as it is; says what is missing. Nothing is uploaded."""
+        """Write a folder ready for upload; the result lists missing metadata. Nothing is uploaded."""
         from kgqa_hpc.dataset.publish import publish
 
         return publish(RunFolder.open(self.path), Path(folder), list(to))
@@ -266,7 +267,7 @@ class Preview(dict[str, Any]):
         return render(self)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row an item: group, status, reason, and the fields of its record."""
+        """A DataFrame with one row per item: group, status, reason, and the fields of its record."""
         import pandas as pd
 
         keys = ("id", "group", "status", "reason", "seconds")

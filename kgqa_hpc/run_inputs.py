@@ -1,6 +1,6 @@
-"""Inputs that a run gets as Python objects: a graph in memory and a function. They become files in RUN/inputs.
+"""Inputs of a run given as Python objects (a graph in memory, an engine function), written to files in RUN/inputs.
 
-A configuration names them by `{inputs}/NAME`; `with_folder` puts the folder in.
+The configuration refers to them as `{inputs}/NAME`; `with_folder` replaces `{inputs}` by the folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NODE_TYPE, EDGE_TYPE = "entity", "related_to"  # of a networkx graph that states
 
 
 class Inputs:
-    """Files that are written into the run folder once it exists."""
+    """Files to write into the run folder after its creation."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
@@ -79,7 +79,7 @@ class Inputs:
 
 
 def with_folder(data: Any, folder: Path) -> Any:
-    """The data with the folder of the inputs put in."""
+    """The data with `{inputs}` replaced by `folder`."""
     if isinstance(data, Mapping):
         return {key: with_folder(value, folder) for key, value in data.items()}
     if isinstance(data, list):
@@ -105,7 +105,7 @@ def _frames(graph: Any) -> tuple[Any, Any]:
 
 
 def _saved(function: Callable[..., Any]) -> bytes:
-    """The function by value, with what it uses of its own module. Raises InputError."""
+    """The function, pickled by value together with the objects of its module that it uses. Raises InputError."""
     import cloudpickle
 
     module = sys.modules.get(getattr(function, "__module__", None) or "")

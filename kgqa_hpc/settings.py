@@ -1,8 +1,8 @@
-"""Settings of a configuration, and what is wrong with them, in our words.
+"""Base classes of all settings, and their validation errors as plain sentences.
 
-Anchor kinds, steps, engines and sources bring strict pydantic models along. All are `Settings`; what a kind of
-entry has in common is one class more. A section such as `anchors:` names its entry (`kind: graphlet`); the entry's
-model says which other keys there are. kgqa_hpc/config puts the sections together.
+Each anchor kind, step, engine and source has a strict pydantic model, a subclass of `Settings`; subclasses such as
+`StepSettings` hold the keys common to one sort of entry. A section such as `anchors:` names its entry
+(`kind: graphlet`), and the entry's model defines the other keys. kgqa_hpc/config joins the sections.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _WORDS = {
     **dict.fromkeys(("literal_error", "enum"), "must be {expected}"),
 }
 _LONGEST = 40  # characters of a wrong value that are shown
-# What pydantic puts into a place for the branches of an alternative (`str | list[str]`).
+# Names that pydantic adds to an error's location for the branches of a union (`str | list[str]`).
 _BRANCHES = frozenset(["str", "int", "float", "bool", "dict", "list", "constrained-str", "nullable"])
 
 
 @dataclass(frozen=True)
 class Package:
-    """An optional package: the module that is imported, and what pip installs it by (`kgqa_hpc[hpo]`).
+    """An optional package: the module to import, and the requirement for pip (`kgqa_hpc[hpo]`).
 
-    Settings declare it as `package`, a single key as `Annotated[type, Package(...)]`.
+    Settings declare it as `package`; a single key as `Annotated[type, Package(...)]`.
     """
 
     module: str
@@ -60,16 +60,16 @@ class Package:
 
     @property
     def missing(self) -> bool:
-        """Whether it is not installed here; it is not imported."""
+        """Whether the package is not installed here; checked without an import."""
         return find_spec(self.module) is None
 
 
 class Settings(BaseModel):
-    """Base of all settings: unknown keys are refused, values do not change.
+    """Base class of all settings: unknown keys are refused, values are immutable.
 
-    `paths` names the keys that hold files or folders: relative ones start where the configuration lies (the folder
-    `base` of the validation's context), and their contents count in the fingerprint, not where they lie. `package`
-    is the optional package that the entry needs.
+    `paths` names the keys that hold files or folders. Relative paths are resolved against the configuration's folder
+    (`base` of the validation context); the fingerprint contains the files' contents, not their paths. `package` is
+    the optional package that the entry needs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
@@ -95,9 +95,9 @@ class Settings(BaseModel):
 
 
 class KindSettings(Settings):
-    """What every anchor kind is given under `anchors:`.
+    """Settings that all anchor kinds share (`anchors:`).
 
-    `size` names the key that says how many anchors there are, for kinds whose larger samples contain the smaller.
+    `size` names the key for the number of anchors, for kinds whose larger samples contain the smaller ones.
     """
 
     size: ClassVar[str] = "number"
@@ -105,33 +105,35 @@ class KindSettings(Settings):
 
 
 class StepSettings(Settings):
-    """What every step is given in `passes[].steps`.
+    """Settings that all steps share (`passes[].steps`).
 
-    `imitates` names the key of a benchmark's training file, for steps that write items like its own: the dataset must
-    then say with `decontaminate` what it is not to hold.
+    `imitates` names the key of a benchmark's training file, for steps that write items similar to the benchmark's.
+    A configuration with such a step must set `dataset.decontaminate`.
     """
 
     imitates: ClassVar[str | None] = None
-    use: str = Field(description="The step.")
-    label: Name = Field(alias="as", description="Its name in this run; default: that of the step.")
-    prompt: Name | None = Field(None, description="The prompt; default: the step's own.")
+    use: str = Field(description="Name of the step.")
+    label: Name = Field(
+        alias="as", description="Label of the step in this run; default: the name of the step."
+    )
+    prompt: Name | None = Field(None, description="Prompt of the step; default: the step's own prompt.")
     later_prompts: list[Name] | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="Prompts of the turns after the first, of a step that asks in turns; the last one repeats.",
+        description="Prompts of the second and later turns, for a multi-turn step; the last one repeats.",
     )
-    # Left out where it is not set, so that runs of versions without it keep their fingerprint.
+    # Excluded from dumps when not set, so that runs of versions without this key keep their fingerprint.
     temperature: float | None = Field(
         None,
         ge=0,
         le=2,
         exclude_if=lambda value: value is None,
-        description="Of the first attempt; default: the prompt's, 0 being greedy.",
+        description="Sampling temperature of the first attempt (0: greedy); default: the prompt's.",
     )
 
 
 class Problem(NamedTuple):
-    """A mistake in a configuration: its key (names and positions), a sentence, pydantic's error type, and the value."""
+    """An error in a configuration: its key (names and positions), a sentence, pydantic's error type, and the value."""
 
     key: Key
     text: str
@@ -140,7 +142,7 @@ class Problem(NamedTuple):
 
 
 class Problems:
-    """Collects everything that is wrong with a configuration, one sentence with its key each."""
+    """Collector of all errors in a configuration, each a sentence that begins with its key."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -150,7 +152,7 @@ class Problems:
         self.lines.append(f"{dotted}: {text}" if dotted else text)
 
     def add_all(self, key: Key, model: type[BaseModel], problem: ValidationError) -> None:
-        """The errors of a model that was validated at `key`."""
+        """Add all errors of a failed validation of `model` at `key`."""
         for entry in problems_of(problem):
             self.add((*key, *entry.key), sentence(model, entry))
 
@@ -164,8 +166,9 @@ def section(
     default: str | None = None,
     base: Path | None = None,
 ) -> Any:
-    """Validate plain data by the model of the entry that data[`by`] names; None after a problem. Relative paths start
-    in `base`.
+    """Validate a section with the settings model of the registry entry named by data[`by`].
+
+    Returns the settings, or None after adding to `problems`. Relative paths are resolved against `base`.
     """
     if not isinstance(data, dict):
         problems.add(key, f"is a mapping with the key {by}")
@@ -193,7 +196,7 @@ def section(
 
 
 def packages(settings: Any, key: Key = ()) -> Iterator[tuple[Key, Package]]:
-    """The optional packages that settings and the settings inside them need, each with its key."""
+    """(key, package) of each optional package that the settings and their nested settings need."""
     if isinstance(settings, list):
         for number, entry in enumerate(settings):
             yield from packages(entry, (*key, number))
@@ -208,7 +211,7 @@ def packages(settings: Any, key: Key = ()) -> Iterator[tuple[Key, Package]]:
 
 
 def sentence(model: type[BaseModel], problem: Problem) -> str:
-    """What is wrong with a `model`'s data, in our words; an unknown key with the nearest known one."""
+    """The problem's sentence; for an unknown key, with the nearest key of `model` as a suggestion."""
     if problem.type != "extra_forbidden":
         return problem.text
     location = [part for part in problem.key if isinstance(part, str)]
@@ -220,7 +223,7 @@ def _keys(model: type[BaseModel]) -> list[str]:
 
 
 def _inner(model: type[BaseModel], location: list[str]) -> type[BaseModel]:
-    """The model that stands at `location` in `model`; the nearest known one on the way."""
+    """The nested model at `location` in `model`; for an unknown location, the last model on the way."""
     for part in location:
         field = model.model_fields.get(part)
         model = next(iter(_models_in(field.annotation)), model) if field else model
@@ -234,12 +237,12 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def problems_of(problem: ValidationError) -> list[Problem]:
-    """Everything that is wrong, each key once.
+    """The errors of a failed validation, at most one per key.
 
-    For a union, the branch that matched deepest is reported; both where they tie.
+    For a union, the branch that matched deepest is reported; both branches if they tie.
     """
     problems: dict[Key, Problem] = {}
-    loose: set[Key] = set()  # of a branch, so that a deeper problem outweighs it
+    loose: set[Key] = set()  # keys of union branches; a problem deeper in the value replaces theirs
     for error in problem.errors(include_url=False):
         key = tuple(part for part in error["loc"] if not _is_branch(part))
         text = _sentence(error)
@@ -270,7 +273,7 @@ def _sentence(error: Any) -> str:
 
 
 def _shown(kind: str, value: Any) -> str:
-    """The wrong value, where it is one word or number and helps."""
+    """', not VALUE' for a short printable value; otherwise an empty text."""
     if kind in ("missing", "extra_forbidden") or not isinstance(value, str | int | float):
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,7 +1,7 @@
 """Settings as Python objects: `kgqa_hpc.Csv(nodes=...)`, `Graphlets(per_shape=10)`, `Generate("p5")`, `OpenAI(...)`.
 
-Each name makes the `Settings` of one registry entry, checked at once. Names are the entries' own in CamelCase; anchor
-kinds are in the plural (`Paths`), so that no kind has the name of a step or an engine.
+Each of these functions returns the checked `Settings` of one registry entry. Its name is the entry's name in CamelCase;
+names of anchor kinds are plural (`Paths`), so that they differ from those of steps and engines.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SORTS = {
 
 @cache
 def names() -> dict[str, tuple[str, str]]:
-    """Every name with its sort and the entry that it makes settings of."""
+    """(sort, entry name) of each function, by the function's name."""
     entries: dict[str, tuple[str, str]] = {}
     for sort, (registry, _, ending) in SORTS.items():
         for entry in registry.names():
@@ -76,7 +76,7 @@ def settings_of(sort: str, keys: Mapping[str, Any], entry: str) -> Any:
 
 
 def plain(sort: str, value: Any) -> Any:
-    """The mapping that a configuration has for a settings object; a mapping or a name as it is."""
+    """A settings object as a mapping for a configuration; a mapping or a name is returned unchanged."""
     registry, by, _ = SORTS[sort]
     if not isinstance(value, BaseModel):
         return dict(value) if isinstance(value, Mapping) else value

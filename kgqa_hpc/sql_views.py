@@ -1,4 +1,4 @@
-"""SQL over a dataset: read-only views for a user's query, without access to any other file, setting or extension."""
+"""SQL queries over a dataset: read-only views, without access to other files, settings or extensions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: decimals as numbers, numbers that JSON lacks as null, other types as text."""
+    """A value in JSON types: decimals as numbers, NaN and infinity as null, other types as text."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, float):

@@ -1,8 +1,7 @@
 """The stages of a run in their order. Read this file first.
 
-A stage is one entry of STAGES: its command, what it makes, and what it asks of a cluster. Each is a few
-lines over the rooms that do the work, returns data, and keeps what it finds whole, so that every command
-can be repeated.
+A stage is one entry of STAGES: its command, its output, and whether it needs GPUs. Each stage is a short function that
+calls the packages that do the work, and returns data. It keeps finished output, so every command can be repeated.
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """One stage: the name of its command, the path in the run folder that it makes, its work, and whether that
-    takes the workers' GPUs. `kgqa all` and `kgqa submit` go by these.
+    """A stage: name of its command, path of its output in the run folder, function, and whether it needs GPUs.
+
+    `kgqa all` and `kgqa submit` read these fields.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Imported:
-    """A knowledge graph in kg.h5; `path` is None for a run that reads no graph."""
+    """Result of the import: path and size of the graph in kg.h5; `path` is None for a run that reads no graph."""
 
     path: Path | None
     nodes: int = 0
@@ -58,15 +58,15 @@ class Imported:
 
 
 def init(config_file: str | Path, folder: str | Path, *, accept_code: bool = False) -> RunFolder:
-    """Check a configuration file and what it names, then create the folder, or compare the one that is there.
+    """Check a configuration file and the files it names; then create the run folder, or compare it if it exists.
 
-    Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
+    Raises ConfigError, PromptError, or FingerprintMismatch if the folder belongs to another configuration.
     """
     return create(load_ready(Path(config_file)), Path(folder), accept_code=accept_code)
 
 
 def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> RunFolder:
-    """The same for a checked configuration; says what works elsewhere or later only."""
+    """Create or compare the run folder of a checked configuration; print notes on missing optional packages."""
     run = create_run(folder, config, accept_code=accept_code)
     for line in notes(config):
         note(f"note: {line}")
@@ -74,7 +74,7 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
 
 
 def import_graph(folder: Path, threads: int | None = None) -> Imported:
-    """Knowledge graph to `kg.h5`."""
+    """Read the knowledge graph and write it to `kg.h5`; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.input_files import contents, graph_files, record, require_unchanged
     from kgqa_hpc.kg.load import load_graph
@@ -96,7 +96,7 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
 
 
 def sample(folder: Path, threads: int | None = None) -> Sampled:
-    """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
+    """Reduce the graph, if the run has one, draw the anchors and write them to `anchors.h5`."""
     from kgqa_hpc.store.shards import AnchorsFile
     from kgqa_hpc.target import finish_growth
 
@@ -113,7 +113,7 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
 
 
 def run_workers(folder: Path, threads: int | None = None) -> None:
-    """Send every item through its steps, until the target where there is one; see work/run.py, target.py."""
+    """Process every item, and grow the sample until the target is reached, if any; see work/run.py, target.py."""
     from kgqa_hpc.target import run_towards
 
     run_towards(folder)
@@ -127,7 +127,7 @@ def merge(
     published: bool = False,
     dask: str | None = None,
 ) -> Accounting:
-    """Assemble `dataset/`; returns its accounting. `dask`: that cluster takes part."""
+    """Assemble `dataset/` and return its accounting. `dask`: scheduler address of a cluster to use, or "slurm"."""
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, config = open_run(folder)
@@ -148,7 +148,7 @@ def _staging(dask: str | None) -> Iterator[Staging | None]:
 
 
 def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
-    """This process's part of a merge that several do; its accounting where it was this one that wrote."""
+    """Take part in a merge by several processes; the process that wrote the dataset returns its accounting."""
     from kgqa_hpc.dataset.shared_merge import merge_shared as share
 
     run, config = open_run(folder)
@@ -158,11 +158,12 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
 
 
 def report(folder: Path, threads: int | None = None) -> Path:
-    """Write `report/index.html`; returns its path."""
+    """Write `report/index.html` of a run or a combined dataset; returns its path."""
+    from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder
     from kgqa_hpc.report.page import write_report
 
-    run, _ = open_run(folder)
-    return Path(write_report(run))
+    run = open_folder(folder)
+    return Path(write_report(run if isinstance(run, CombinedFolder) else open_run(folder)[0]))
 
 
 STAGES = (
@@ -232,12 +233,12 @@ def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
 
 
 def _labels(step: dict[str, Any]) -> set[str]:
-    """What a step of config.yaml may be called in the counts of requests."""
+    """Labels under which a step of config.yaml may appear in the request counts."""
     return {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
 
 
 def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:
-    """Everything on this machine, resumable."""
+    """Create the run and do all stages on this machine; a repeated call resumes."""
     run = init(config_file, folder)
     require_packages(run_config(run), "dataset")
     work_through(STAGES, Path(folder), threads)
@@ -245,8 +246,9 @@ def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | No
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
-    """Do stages in their order; the result of each goes to stderr. Where the workers have work left, their servers are
-    asked before anything else.
+    """Do the chosen stages in order and print the result of each on stderr.
+
+    If items are left to process, the engines' servers are tested before the first stage.
     """
     if any(stage.gpus for stage in chosen) and not standing(folder)["complete"]:
         run, config = open_run(folder)
@@ -278,7 +280,7 @@ def count(
 
 
 def count_table(document: dict[str, Any]) -> str:
-    """The same for a person: one line per shape."""
+    """The result of `count` as text: one line per shape."""
     from kgqa_hpc.graphlets.shapes import SHAPES
 
     lines = [f"{document['nodes']:,} nodes, {document['edges']:,} edges"]

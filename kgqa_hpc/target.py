@@ -1,8 +1,7 @@
-"""`kgqa run` towards a target: run, look, draw a larger sample, run again, until it or the budget is reached.
+"""Growth of a run towards a target: process the sample, count, draw a larger one, until target or budget is reached.
 
-Workers know of each other only through the run folder, as everywhere: one at a time, under a lease, looks at the
-finished sample and writes what follows into target.json before it does it, so whoever comes after a kill goes on
-with the same number.
+Workers coordinate through the run folder only. One worker at a time, under a lease, evaluates the finished sample and
+writes its decision to target.json before it acts, so after a kill another worker continues with the same sample size.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ LONGEST_LOG = 1 << 28  # bytes of a log that are read, from its end
 
 
 def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
-    """Work on a run until it is complete and, where it has one, its target is reached; see work/run.py."""
+    """Process a run until it is complete and its target, if any, is reached; see work/run.py."""
     finish_growth(folder, trust=trust)
     run_command(folder, worker, trust=trust, further=_further)
 
 
 def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]) -> bool:
-    """Whether there is more to do on a run whose every shard is done; the sample is larger then.
+    """Decide about a run whose shards are all done; returns whether more work exists, after growing the sample.
 
-    `stopped(seconds)` waits so long, or until this process is to stop. Raises StoppedEarly, and as `extend`.
+    `stopped(seconds)` waits for that time or until this process must stop. Raises StoppedEarly, and as `extend`.
     """
     if config.target is None or _ended(run, config):
         return False
@@ -54,7 +53,7 @@ def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]
             try:
                 _note(run, _decide(run, present))
             except (CorruptFile, _Unfinished):
-                return True  # a result was set aside: it is done again first
+                return True  # a damaged result is in quarantine: its shard is processed again first
         size = _last(run)["next"]
         if size is not None:
             _grow(run, size)
@@ -75,7 +74,7 @@ class _Unfinished(Exception):
 
 
 def finish_growth(folder: Path, *, trust: bool = False) -> None:
-    """Go on with the larger sample that a killed process had begun to draw, if any."""
+    """Complete a growth of the sample that a killed process had begun, if any."""
     run, config = open_run(folder)
     if config.target is None or not _growth_pending(run):
         return
@@ -85,7 +84,7 @@ def finish_growth(folder: Path, *, trust: bool = False) -> None:
 
 
 def _growth_pending(run: RunFolder) -> bool:
-    """Whether the last decision was a larger sample than that of the manifest, which a growth writes last."""
+    """Whether the last decided size exceeds that of the manifest, which a growth updates last."""
     next_size = _last(run).get("next")
     key = type(run_config(run).anchors).size
     present = run.manifest().sections["sampling"]["values"].get(key)
@@ -93,7 +92,7 @@ def _growth_pending(run: RunFolder) -> bool:
 
 
 def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
-    """What follows from the finished sample, as plain data. Raises CorruptFile, _Unfinished."""
+    """The decision after a finished sample, as plain data. Raises CorruptFile, _Unfinished."""
     assert config.target is not None
     now = _standing(run, config)
     size, why = next_size(config.target, now)
@@ -110,7 +109,7 @@ def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
 
 
 def _standing(run: RunFolder, config: RunConfig) -> Standing:
-    """The finished sample as merge sees it, after every filter."""
+    """Counts of the finished sample after all filters of merge, and the resources spent."""
     from kgqa_hpc.dataset.merge import filtered
     from kgqa_hpc.dataset.read import open_work
 
@@ -132,12 +131,18 @@ def _standing(run: RunFolder, config: RunConfig) -> Standing:
     tokens = sum(row["tokens"][kind] for row in accounting.requests for kind in ("prompt", "completion"))
     hours = round(_gpu_hours(run, config), 4)
     spent = {"items": sum(sampled.values()), "tokens": tokens, "gpu_hours": hours}
+    prices = {
+        step.label: config.engine_of(entry.name).price for entry in config.passes for step in entry.steps
+    }
+    if any(prices.values()):
+        rows = [(prices.get(row["step"]), row["tokens"]) for row in accounting.requests]
+        spent["money"] = round(sum(price.of(used) for price, used in rows if price), 6)
     even = type(config.anchors).size == "per_shape"
     return Standing(size_of(config) or 0, even, sampled, accepted, spent)
 
 
 def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
-    """Hours between the first and the last line of every worker's sessions, times its GPUs."""
+    """GPU-hours: for each worker session, the time from its first to its last log line times its GPUs."""
     least = max(int(config.engine_of(pass_config.name).gpus_per_worker) for pass_config in config.passes)
     seconds = 0.0
     for path in sorted(run.logs.glob("*/*.jsonl")):
@@ -153,7 +158,7 @@ def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
 
 
 def _log_entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a worker's log that tell a time, from the first start on; others may have written the file."""
+    """The log entries with a time, from the first "started" on; malformed lines of the untrusted file are skipped."""
     started = False
     for line in (read_if_there(path, LONGEST_LOG) or b"").splitlines():
         try:
@@ -167,13 +172,13 @@ def _log_entries(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _identity(run: RunFolder, config: RunConfig) -> str:
-    """What a decision follows from: the run with its sample, what merge keeps, and the target."""
+    """Digest of everything a decision depends on: manifest (with the sample), `dataset:` and `target:`."""
     plain_ = config.plain()
     return canonical.digest([run.manifest().digest, plain_["dataset"], plain_["target"]])
 
 
 def _rounds(run: RunFolder) -> list[dict[str, Any]]:
-    """All decisions so far; none where they cannot be read, for they follow from the results again."""
+    """All decisions so far; empty if the file is damaged, because they can be derived again from the results."""
     path = run.path / "target.json"
     try:
         return list(read_document(path, KIND)["rounds"]) if exists(path) else []
@@ -192,7 +197,7 @@ def _note(run: RunFolder, decision: dict[str, Any]) -> None:
 
 
 def _ended(run: RunFolder, config: RunConfig) -> bool:
-    """Whether this very sample was decided on already, and nothing more is to be drawn."""
+    """Whether the last decision is about this sample and ends the growth."""
     last = _last(run)
     return bool(last) and last["of"] == _identity(run, config) and last["next"] is None
 

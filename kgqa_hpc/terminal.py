@@ -1,9 +1,9 @@
-"""What a command says on stderr beside its results: notes and progress, as much of them as the user asked for.
+"""Notes and progress of a command on stderr, in the amount the user asked for.
 
 Progress is a bar on a terminal, and one plain line per minute in a log.
 
-`kgqa -q` leaves results and errors; `kgqa -v` adds debug lines of the loggers under `kgqa_hpc`, among them what workers
-write into their logs. As a library (in a notebook) the package says notes and progress, like `kgqa` without either.
+`kgqa -q` prints results and errors only; `kgqa -v` adds debug lines of the loggers under `kgqa_hpc`, among them the
+entries of worker logs. Used as a library (in a notebook), the package prints notes and progress, like plain `kgqa`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _quiet = False
 
 
 def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
-    """Choose how much is said from now on, in this process."""
+    """Set how much this process prints from now on."""
     global _quiet
     _quiet = quiet
     for handler in [handler for handler in LOG.handlers if isinstance(handler, _ToTerminal)]:
@@ -39,13 +39,13 @@ def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """One line or more that is neither result nor error; names and paths of others may stand in it."""
+    """Print a note, unless quiet; control characters of foreign names and paths are removed."""
     if not _quiet:
         print(plain(text), file=sys.stderr, flush=True)
 
 
 class _ToTerminal(logging.Handler):
-    """Debug lines, each with its time and where it comes from; what others wrote cannot steer the terminal."""
+    """Handler that prints debug lines with time and logger name; control characters are removed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class _ToTerminal(logging.Handler):
 
 
 class Progress:
-    """Of a run: `update(ended, total, words)`; the words say the rest. Used by one thread."""
+    """Progress display of a run: `update(ended, total, words)`, with further text in `words`. Not thread-safe."""
 
     def __init__(self, interactive: bool | None = None) -> None:
         self._bar: Any = None
@@ -78,7 +78,7 @@ class Progress:
             self._print(ended, total, words)
 
     def close(self, ended: int, total: int, words: str) -> None:
-        """Show how it ended."""
+        """Show the final state."""
         if self._bar is not None:
             self.update(ended, total, words)
             self._bar.stop()
@@ -94,10 +94,10 @@ class Progress:
 
 @contextmanager
 def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
-    """A `progress(done, total, label)` for a stage of its own, silent for its first `SHORT` seconds.
+    """The function `progress(done, total, label)` for one stage, silent for its first `SHORT` seconds.
 
-    On a terminal a bar for each label that is still at work then; in a log a line for each label that takes
-    longer: as soon as it does, every `LINE_EVERY` seconds, and when it is done.
+    After that, on a terminal: a bar for each unfinished label; in a log: a line for each label that takes longer than
+    `SHORT`, first at that time, then every `LINE_EVERY` seconds, and at its end.
     """
     if not _interactive(interactive):
         yield _StageLines().update
@@ -110,7 +110,7 @@ def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
 
 
 class _StageLines:
-    """Lines of a log; a label's work is taken to begin at the last report of the label before it."""
+    """Progress as log lines; the work of a label is assumed to begin at the previous label's last report."""
 
     def __init__(self) -> None:
         self._label = ""
@@ -151,7 +151,7 @@ class _StageBars:
 
 
 def _interactive(requested: bool | None) -> bool:
-    """Whether bars are drawn; where nothing is to be said, the lines of a log are left out by `note`."""
+    """Whether to draw bars; when quiet, `note` suppresses the log lines."""
     return not _quiet and (sys.stderr.isatty() if requested is None else requested)
 
 

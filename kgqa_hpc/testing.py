@@ -1,9 +1,10 @@
-"""For tests of entries of your own: an item, an answer, and a step that is run without a run.
+"""Helpers to test your own steps and kinds: build an item and an answer, and run a step without a run folder.
 
     pair = item(question="Who directed Solaris?", answer="Tarkovsky.")
     assert run_step(my_steps.question_length, pair) == Done(words=3)
 
-The outcome is what the worker would see: columns are checked, and what no worker accepts raises ExtensionError.
+`run_step` returns the outcome as a worker would see it: columns are checked, and an invalid outcome raises
+ExtensionError.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ EVIDENCE = Anchor(
 
 
 def item(anchor: Anchor = EVIDENCE, **fields: Any) -> Item:
-    """An item whose record has these fields (question, answer …)."""
+    """An item with these record fields (question, answer …)."""
     return Item(anchor, output=fields)
 
 
 def answer(**fields: Any) -> Response:
-    """What an engine sends when a model answers with these fields."""
+    """An engine's response whose text is a JSON object with these fields."""
     return Response("test", json.dumps(fields), "stop")
 
 
@@ -53,9 +54,9 @@ def run_step(
     turn: int = 0,
     **settings: Any,
 ) -> Outcome:
-    """Do a step on an item, which it changes; a step that asks takes the response.
+    """Apply a step to an item in place and return the outcome; a step that asks needs `response`.
 
-    `prompt` is looked for in `folder` and among the shipped ones; default: the step's own. Keywords are its settings.
+    `prompt` is the name of a prompt in `folder` or a shipped one; default: the step's own. Keywords are its settings.
     """
     checked = step.Settings.model_validate({"use": step.name, "as": step.name, **settings})
     asks = step.asks_with(checked)

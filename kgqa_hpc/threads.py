@@ -1,4 +1,4 @@
-"""How many cores this process may use, and kernels on several threads: they release the interpreter lock."""
+"""Number of usable cores, and a thread pool for kernels, which release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kgqa_hpc.terminal import StageProgress
 
-# A cgroup's own limit, as a process inside sees it: version 2, and the two files of version 1.
+# CPU limit of a cgroup, as seen from a process inside: the file of version 2, and the two files of version 1.
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _QUOTA_V1 = (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
 
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Workers:
-    """How many threads work on a graph (None: the usable cores), and the progress callback."""
+    """Thread pool for graph kernels: number of threads (None: the usable cores) and a progress callback."""
 
     threads: int | None = None
     progress: StageProgress | None = None
@@ -48,20 +48,20 @@ class Workers:
             return [future.result() for future in futures]
 
     def tell(self, done: int, total: int, label: str) -> None:
-        """Report `done` of `total` parts of what `label` names."""
+        """Report progress: `done` of `total` parts of the work `label`."""
         if self.progress and label:
             self.progress(done, total, label)
 
 
 def usable_cores() -> int:
-    """Cores this process may use: its affinity (Slurm and containers set it), and its cgroup's CPU quota."""
+    """Number of cores this process may use: the smaller of CPU affinity (set by Slurm, containers) and cgroup quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota()
     return cores if quota is None else min(cores, max(int(quota), 1))
 
 
 def _quota() -> float | None:
-    """Cores' worth of time the cgroup grants; None without a limit."""
+    """The cgroup's CPU quota in cores; None without a limit."""
     for files in ((_QUOTA,), _QUOTA_V1):
         try:
             words = " ".join(file.read_text() for file in files).split()

@@ -98,7 +98,7 @@ COUNTED: dict[str, str] = {  # what the step does to an item, and the reason tha
     "del item.output['answer']": "ended without question and answer",
     "item.output = None": "output is no mapping",
     "item.records = 'two'": "records is no list of mappings",
-    "item.records = [{'question': 'Which?'}]": "a record has no question or no answer",
+    "item.records = [{'question': 'Which?'}]": "ended without question and answer",
     "item.verdicts['mine'] = 'yes'": "a verdict is no mapping",
     "sys.exit('cannot go on')": "SystemExit",
     "[][0]": "IndexError",

@@ -34,6 +34,9 @@ PAIRS = [
         "prediction": f"{gene} does.",
         "document_title": f"On {word}",
         "document_text": f"{gene} is a gene of {word}.",
+        "documents": [
+            {"id": "d1", "title": f"On {word}", "text": "", "snippets": [{"text": f"{gene} binds {word}."}]}
+        ],
     }
     for number, (word, gene) in enumerate(zip(WORDS * 2, GENES * 2, strict=True))
 ]

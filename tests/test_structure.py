@@ -43,7 +43,7 @@ MAY_KNOW = {
     "config": {"anchors", "engines", "kg", "prompts", "steps", "store"},
     "runs": {"anchors", "config", "engines", "kg", "prompts", "steps", "store"},
     "testing": {"anchors", "engines", "prompts", "steps"},
-    "status": {"config", "runs", "store"},
+    "status": {"config", "engines", "runs", "store"},
     "cluster": {"status", "store"},
     "work": {"anchors", "cluster", "config", "engines", "runs", "status", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "runs", "steps", "store"},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.kg.relations import Node, Relation
-from kgqa_hpc.prompts.safe_text import clean_name
+from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def graph_variables(anchor: Anchor) -> dict[str, Any]:
     """
     relations = [(r.source, r.target, clean_name(r.type)) for r in anchor.relations]
     return {
-        "nodes": [(number, clean_name(n.name), clean_name(n.type)) for number, n in enumerate(anchor.nodes)],
+        "nodes": [(number, clean_name(n.name), clean_type(n.type)) for number, n in enumerate(anchor.nodes)],
         "edges": list(dict.fromkeys((source, target) for source, target, _ in relations)),
         "relations": relations,
     }

@@ -23,7 +23,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.kg.graph import Codes, Mask
 from kgqa_hpc.kg.iris import value_text
-from kgqa_hpc.prompts.safe_text import clean_name
+from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
 Query = tuple[int, int, bool, int]  # node, relation, whether it points away, type of the other end
@@ -102,7 +102,7 @@ class FactAnchors(AnchorKind):
         """
         data = anchor.data
         fields = graph_variables(anchor)
-        words = {name: clean_name(data[name]) for name in ("relation", "asked")}
+        words = {"relation": clean_name(data["relation"]), "asked": clean_type(data["asked"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**fields, "given": fields["nodes"][:1], **words, "out": data["out"], "answers": answers}
 

@@ -1,4 +1,4 @@
-"""The `kgqa` application itself: entry point, exit codes, and what several verbs share."""
+"""The `kgqa` application: entry point, exit codes, and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMANDS = Registry("commands", "command", {})
 MAIN = "init preview all status show explain judge merge report publish"
 GROUPS = {
     "one stage": "import sample run",
-    "cluster": "doctor plan bench submit requeue",
+    "cluster": "doctor plan bench submit requeue broadcast",
     "look": "ls list sql kg count replay",
     "grow": "extend prompts",
     "datasets": "export combine",
@@ -32,7 +32,7 @@ GROUPS = {
 
 
 class Verbs(TyperGroup):
-    """The commands of this package and of the registry. A command of the registry is imported when it is called."""
+    """Group of all commands; a command from the registry is imported only when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *COMMANDS.names()]
@@ -93,7 +93,8 @@ TrustConfig = Annotated[
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Default: the cores this process may use.")
+    int | None,
+    typer.Option("--threads", min=1, help="Number of threads; default: the cores this process may use."),
 ]
 
 
@@ -134,12 +135,12 @@ def print_json(document: Any, indent: int | None = 2) -> None:
 
 
 def say(text: object, *, aside: bool = False) -> None:
-    """Print text in which names, answers or paths of others may stand; `aside` to stderr."""
+    """Print text with control characters of foreign names and answers removed; `aside` prints to stderr."""
     print(plain(str(text)), file=sys.stderr if aside else None)
 
 
 def print_result(document: Any, text: object, as_json: bool) -> None:
-    """Print what a verb found: the document with --json, else the same as text."""
+    """Print a command's result: the document with --json, otherwise its text form."""
     if as_json:
         print_json(document)
     else:
@@ -167,10 +168,13 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also debug messages, on stderr. Before the verb.")
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Also print debug messages on stderr; put it before the command."
+        ),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only results and errors. Before the verb.")
+        bool, typer.Option("--quiet", "-q", help="Print only results and errors; put it before the command.")
     ] = False,
 ) -> None:
     if verbose and quiet:

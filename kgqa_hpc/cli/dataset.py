@@ -1,7 +1,8 @@
-"""The verbs around a finished dataset: read it, export it, join several, publish it."""
+"""Commands on a finished dataset: show, export, combine, publish, query."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +18,24 @@ Condition = Annotated[
 ]
 Difficulty = Annotated[
     list[str] | None,
-    typer.Option("--difficulty", metavar="LEVEL", help="Only easy, medium or hard; may be repeated."),
+    typer.Option(
+        "--difficulty",
+        metavar="LEVEL",
+        help="Only records of this difficulty (easy, medium, hard); may be repeated.",
+    ),
 ]
 Score = Annotated[
     list[str] | None,
-    typer.Option("--score", metavar="NAME=LEAST", help="Only with a score so high; may be repeated."),
+    typer.Option(
+        "--score", metavar="NAME=LEAST", help="Only records with at least this score; may be repeated."
+    ),
 ]
+
+
+class Extra(StrEnum):
+    """Additions to exported records."""
+
+    reasoning = "reasoning"
 
 
 @app.command()
@@ -32,15 +45,15 @@ def show(
     rejected: Annotated[bool, typer.Option("--rejected", help="Rejected pairs, with the reason.")] = False,
     lost: Annotated[bool, typer.Option("--lost", help="Items that never became a judged pair.")] = False,
     group: Annotated[
-        str | None, typer.Option("--group", help="Of this group alone, e.g. 'shape 11'.")
+        str | None, typer.Option("--group", help="Only records of this group, e.g. 'shape 11'.")
     ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many.")] = 20,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of records to show.")] = 20,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
     as_json: AsJson = False,
 ) -> None:
-    """Records of the dataset, to read."""
+    """Show records of the dataset as readable text."""
     from kgqa_hpc.dataset import show as room
     from kgqa_hpc.dataset.where import Where
     from kgqa_hpc.errors import InputError
@@ -55,20 +68,27 @@ def show(
 @app.command()
 def export(
     run: Run,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The form; see docs/dataset.md.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to; replaced if an export.")],
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Export format; see docs/dataset.md.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FOLDER", help="Folder to write; an earlier export there is replaced."),
+    ],
+    extra: Annotated[
+        Extra | None, typer.Option("--with", help="Include the writer's reasoning before each answer.")
+    ] = None,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the accepted pairs in another form, by part where the dataset is split."""
+    """Write the accepted pairs in another format; a split dataset gives one file per part."""
     from kgqa_hpc.dataset.exports.source import export as write
     from kgqa_hpc.dataset.exports.source import open_folder
     from kgqa_hpc.dataset.where import Where
 
     chosen = Where.of(difficulty or (), score or (), where)
-    files = [str(path) for path in write(open_folder(run), to, out, chosen)]
+    written = write(open_folder(run), to, out, chosen, reasoning=extra is Extra.reasoning)
+    files = [str(path) for path in written]
     print_result(files, "\n".join(files), as_json)
 
 
@@ -77,24 +97,29 @@ def combine(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of the combined dataset.")],
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Merged runs, two or more.")],
     mixed: Annotated[
-        bool, typer.Option("--mixed", help="Also runs that differ in prompts or models.")
+        bool, typer.Option("--mixed", help="Allow runs that differ in prompts or models.")
     ] = False,
     share: Annotated[
         list[float] | None,
         typer.Option(
-            "--share", metavar="SHARE", help="Of the accepted records; once for each run, in their order."
+            "--share",
+            metavar="SHARE",
+            help="Share of the accepted records from a run; repeat for each run, in order.",
         ),
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--number", min=1, help="Accepted records in all; default: the most.")
+        int | None,
+        typer.Option(
+            "--number", min=1, help="Total number of accepted records; default: as many as possible."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the draw.")] = 42,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 42,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
     as_json: AsJson = False,
 ) -> None:
-    """Join the datasets of several runs into one, every id once."""
+    """Join the datasets of several runs into one; duplicate ids are dropped."""
     from kgqa_hpc.dataset import combine as room
     from kgqa_hpc.dataset.mixture import Mixture
     from kgqa_hpc.dataset.where import Where
@@ -115,13 +140,17 @@ def combine(
 @app.command()
 def publish(
     run: Run,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to; replaced if published before.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Folder to write; an earlier published folder is replaced."),
+    ],
     to: Annotated[
-        list[str] | None, typer.Option("--to", metavar="FORMAT", help="Also in this form; may be repeated.")
+        list[str] | None,
+        typer.Option("--to", metavar="FORMAT", help="Also write this export format; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a folder that can be uploaded as it is, and say what is missing. Nothing is uploaded."""
+    """Write a folder ready for upload, and list missing metadata. Nothing is uploaded."""
     from dataclasses import asdict
 
     from kgqa_hpc.dataset import publish as room
@@ -137,7 +166,7 @@ def sql(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT statement (DuckDB).")],
     as_json: AsJson = False,
 ) -> None:
-    """Ask the dataset in SQL: views accepted, rejected, lost and nodes. Reads nothing else, changes nothing."""
+    """Query the dataset in SQL: read-only views accepted, rejected, lost and nodes."""
     import pandas
 
     from kgqa_hpc.dataset.exports.source import open_folder, open_source

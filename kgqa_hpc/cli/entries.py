@@ -1,4 +1,4 @@
-"""`kgqa list`: what there is to choose from, of kgqa_hpc, other packages and files of your own."""
+"""`kgqa list`: available steps, kinds, engines …, of kgqa_hpc, other packages and your own files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgqa_hpc.cli.app import COMMANDS, AsJson, app, print_result
 from kgqa_hpc.registry import METRICS, SECTIONS, Registry
 
 Entry = dict[str, Any]
-# Metrics that `kgqa score` computes without an entry.
+# Metrics of `kgqa score` that are built in, not registry entries.
 _SCORES = ("bleu2", "bleu4", "rouge1", "rouge2", "rougeL", "meteor", "cider")
 _COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the entry itself
 
@@ -26,13 +26,15 @@ def list_(
             help="kinds, steps, engines, sources, exports, rules, metrics, sections or commands.",
         ),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, in full.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Name of an entry to show in full.")
+    ] = None,
     plugin: Annotated[
         list[Path] | None, typer.Option(help="A Python file with entries; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What there is of a kind of entry: description, package and, of one entry, its keys and columns."""
+    """List the entries of a registry with description and package; with NAME, also its keys and columns."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.plugin_files import load_plugin_file
     from kgqa_hpc.registry import did_you_mean

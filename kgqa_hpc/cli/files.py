@@ -1,4 +1,4 @@
-"""The verbs about files: the schema of a configuration, the runs of a folder, what a run can do without."""
+"""Commands on files: JSON Schema of the configuration, list of runs, deletion of unneeded files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def config(
         bool, typer.Option("--schema", help="Print the JSON Schema of a configuration.")
     ] = False,
 ) -> None:
-    """The JSON Schema of a configuration, with which an editor completes and checks keys."""
+    """Print the JSON Schema of a configuration, for editors that complete and check keys."""
     from kgqa_hpc.config.json_schema import FILE, json_schema
     from kgqa_hpc.errors import InputError
 
@@ -27,10 +27,12 @@ def config(
 
 @app.command()
 def ls(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Searched three folders deep.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Folder to search, three levels deep.")
+    ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """The runs below a folder, each with its state, items and accepted items."""
+    """List the runs below a folder with state, items and accepted items."""
     from kgqa_hpc.status import runs_list as room
 
     rows = room.runs_below(folder)
@@ -40,7 +42,9 @@ def ls(
 @app.command()
 def clean(
     run: Run,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without this it is only listed.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete the files; without this option they are only listed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete logs, leases, set-aside files and status of a run at rest: nothing that a result needs."""

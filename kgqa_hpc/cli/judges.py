@@ -13,15 +13,19 @@ from kgqa_hpc.cli.app import Run, TrustConfig, app, say
 @app.command()
 def judge(
     run: Run,
-    prompt: Annotated[str, typer.Option(help="A judging prompt by name, or a file NAME.md.")],
+    prompt: Annotated[str, typer.Option(help="Name of a judging prompt, or a file NAME.md.")],
     engine: Annotated[
         Path | None,
-        typer.Option(help="YAML with the keys of `engine:`, or a whole configuration; default: the run's."),
+        typer.Option(
+            help="YAML file with the keys of `engine:`, or a whole configuration; default: the run's engine."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of judge and pass; default: the prompt's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the judge and its pass; default: the prompt's name.")
+    ] = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Ask one more judge about the pairs of a run; nothing is generated again. Then merge."""
+    """Add a judge to a run and ask it about every pair; nothing is generated again. Run merge afterwards."""
     from kgqa_hpc.cli.options import engine_section
     from kgqa_hpc.run import Run as AnyRun
 

@@ -1,4 +1,4 @@
-"""The verbs about the graph: what it holds, one node, nodes by name, and names for those without."""
+"""Commands on a run's graph: statistics, one node, search by name, export."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
 app.add_typer(kg_app, name="kg")
 
-Limit = Annotated[int, typer.Option("-n", min=0, help="How many to show.")]
+Limit = Annotated[int, typer.Option("-n", min=0, help="Number of entries to show.")]
 
 
 def _graph(run: Path) -> KnowledgeGraph:
@@ -33,11 +33,11 @@ def _graph(run: Path) -> KnowledgeGraph:
 def stats(
     run: Run,
     figures: Annotated[
-        Path | None, typer.Option(help="Also draw them, as PNG files into this folder.")
+        Path | None, typer.Option(help="Folder for figures of the statistics (PNG); default: no figures.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Types, relations with direction, degrees and components, before and after reduction."""
+    """Show node types, relations with direction, degrees and components, before and after reduction."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg import look
     from kgqa_hpc.kg.reduce import Wanted, reduce_to
@@ -66,11 +66,11 @@ def stats(
 @kg_app.command()
 def show(
     run: Run,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Its id, or its whole name.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Id or full name of the node.")],
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """A node with its properties and all edges at it."""
+    """Show a node with its properties and all its edges."""
     from kgqa_hpc.kg import look
 
     graph = _graph(run)
@@ -81,12 +81,12 @@ def show(
 @kg_app.command()
 def find(
     run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A part of a name or an id; case is ignored.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Part of a name or an id; case is ignored.")],
     kind: Annotated[str | None, typer.Option("--type", help="Only nodes of this type.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Nodes whose name or id holds a text."""
+    """List the nodes whose name or id contains a text."""
     from kgqa_hpc.kg import look
 
     document = look.find(_graph(run), text, kind, limit)
@@ -97,7 +97,10 @@ def find(
 def export(
     run: Run,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Its ending names the form: .nt .ttl .graphml .csv")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="File to write; its suffix selects the format: .nt .ttl .graphml .csv"
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that only look: at a run, at a plan, at this machine, at a graph."""
+"""Read-only commands: status, plan, explain, replay, doctor, count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until the run is complete.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What is done, what is left, how fast it goes and who is stalled."""
+    """Show finished and remaining work, speed, and stalled workers."""
     from kgqa_hpc.stages import standing
     from kgqa_hpc.status import render as room
 
@@ -30,24 +30,26 @@ def status(
 @app.command()
 def plan(
     run: Run,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs that work side by side.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs that work in parallel.")] = 1,
     time: Annotated[
-        str | None, typer.Option(help="Limit of a job; default: runtime.time_limit or 2 days.")
+        str | None, typer.Option(help="Time limit of a job; default: runtime.time_limit or 2 days.")
     ] = None,
     pilot: Annotated[
-        Path | None, typer.Option(help="A small run on the same engine to measure from.")
+        Path | None, typer.Option(help="Small finished run on the same engine, for measured speeds.")
     ] = None,
-    pilot_gpus: Annotated[int, typer.Option(min=1, help="GPUs the pilot ran on.")] = 1,
-    tokens_per_second: Annotated[float | None, typer.Option(min=0.01, help="What one GPU generates.")] = None,
+    pilot_gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs of the pilot run.")] = 1,
+    tokens_per_second: Annotated[
+        float | None, typer.Option(min=0.01, help="Tokens that one GPU generates per second.")
+    ] = None,
     price: Annotated[
         tuple[float, float] | None,
         typer.Option(
-            help="Price of a million tokens read and of a million written: the cost, with its interval."
+            help="Prices of a million input tokens and a million output tokens, to estimate the cost with its interval."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """GPU-hours, wall time, jobs, disk and cost before anything is spent, with the assumptions."""
+    """Estimate GPU-hours, wall time, jobs, disk and cost of a run, with the assumptions."""
     from kgqa_hpc.status import forecast as room
 
     document = room.plan(
@@ -68,7 +70,7 @@ def explain(
     item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of a record or anchor.")],
     as_json: AsJson = False,
 ) -> None:
-    """One item's whole story: anchor, prompts, raw outputs, verdicts, versions."""
+    """Show the full history of an item: anchor, prompts, raw outputs, verdicts, versions."""
     from kgqa_hpc.dataset import explain as room
 
     story = room.explain(run, item)
@@ -82,7 +84,7 @@ def replay(
     trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the engine again what an item was asked, and show what differs. Nothing is written into the run."""
+    """Repeat an item's requests and show how the answers differ. Nothing is written into the run."""
     from kgqa_hpc.trials import replay as room
 
     document = room.replay(run, item, trust=trust_config)
@@ -92,11 +94,11 @@ def replay(
 @app.command()
 def doctor(
     gpu: Annotated[
-        bool, typer.Option("--gpu", help="Also run a kernel, a guided answer, and a start on two cards.")
+        bool, typer.Option("--gpu", help="Also test a GPU kernel, guided decoding, and a start on two GPUs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What works on this machine, and the line that mends what does not."""
+    """Check this machine, and print a command that fixes each failed check."""
     from dataclasses import asdict
 
     from kgqa_hpc import doctor as room
@@ -116,14 +118,14 @@ def count(
     edges: Annotated[str, typer.Option(help="CSV with source_id,target_id,type (.gz allowed).")],
     min_degree: Annotated[int, typer.Option(min=0)] = 3,
     max_degree: Annotated[int, typer.Option(min=1)] = 100,
-    backend: Annotated[Literal["native", "graph-tool"], typer.Option(help="Who counts.")] = "native",
+    backend: Annotated[Literal["native", "graph-tool"], typer.Option(help="Program that counts.")] = "native",
     unknown_nodes: Annotated[
-        Literal["error", "drop"], typer.Option(help="Edges that name a node nobody declared.")
+        Literal["error", "drop"], typer.Option(help="Treatment of edges with unknown nodes.")
     ] = "error",
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Exact counts of the 29 graphlet shapes of a reduced graph, without a run."""
+    """Count the 29 graphlet shapes of a reduced graph exactly, without a run."""
     from kgqa_hpc import stages
 
     files = {"source": "csv", "nodes": nodes, "edges": edges, "unknown_nodes": unknown_nodes}

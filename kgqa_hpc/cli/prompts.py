@@ -1,4 +1,4 @@
-"""The verbs about prompts: import the texts of the published pipeline."""
+"""Commands on prompts: import of the published pipeline's prompt texts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ app.add_typer(prompts_app, name="prompts")
 @prompts_app.command(name="import")
 def prompts_import(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON: an object of prompt texts; or one text (.txt).")
+        Path, typer.Argument(metavar="FILE", help="JSON object of prompt texts, or a single text (.txt).")
     ],
     step: Annotated[
         Literal["generate", "judge", "score"], typer.Option(help="The step that the texts are for.")
     ] = "generate",
     to: Annotated[Path, typer.Option(help="The folder of prompts to write.")] = Path("my_prompts"),
 ) -> None:
-    """Turn a template file of the published pipeline into prompts, their texts as they stand."""
+    """Convert a template file of the published pipeline into prompt files; the texts stay unchanged."""
     from kgqa_hpc.prompts.templates import import_templates
 
     for path in import_templates(file, to, step):

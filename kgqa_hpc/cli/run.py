@@ -1,4 +1,4 @@
-"""The verbs that take a run from its configuration to its dataset, in that order, and to a larger one."""
+"""Commands of the main way, in order: from configuration to dataset and report, and to a larger sample."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, pri
 
 @app.command()
 def init(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration, FILE or FOLDER.")],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONFIG",
+            help="Configuration to check; with --example or --plugin, the file or folder to write.",
+        ),
+    ],
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run folder.")] = None,
     example: Annotated[
-        str | None, typer.Option(help="Write this starting configuration to FILE: csv, graphml, slurm …")
+        str | None, typer.Option(help="Write this example configuration to FILE: csv, graphml, slurm …")
     ] = None,
     plugin: Annotated[
         str | None, typer.Option(help="Write NAME.py with a step of your own, its test and a configuration.")
     ] = None,
     accept_changed_code: Annotated[
-        bool, typer.Option("--accept-changed-code", help="Go on with entries whose code was changed.")
+        bool,
+        typer.Option(
+            "--accept-changed-code", help="Accept changed code of the run's steps, kinds or engines."
+        ),
     ] = False,
 ) -> None:
     """Check a configuration completely and create the run folder; or write an example of one."""
@@ -66,11 +75,11 @@ def sample(run: Run, threads: Threads = None) -> None:
 def run_(
     run: Run,
     worker: Annotated[
-        str | None, typer.Option(help="Name of this worker in logs; default: from the launcher.")
+        str | None, typer.Option(help="Name of this worker in logs; default: taken from the launcher.")
     ] = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
+    """Generate and judge all shards. Several processes may run at once: by hand, mpiexec, srun or a job array."""
     from kgqa_hpc.target import run_towards
 
     run_towards(run, worker, trust=trust_config)
@@ -79,25 +88,26 @@ def run_(
 @app.command()
 def submit(
     run: Run,
-    workers: Annotated[int, typer.Option(min=1, help="Jobs that generate and judge, side by side.")] = 1,
-    time: Annotated[str, typer.Option(help="Limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
-    gpus: Annotated[int, typer.Option(min=0, help="GPUs of each worker.")] = 1,
-    cpus: Annotated[int, typer.Option(min=1, help="Cores of each worker.")] = 4,
-    memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "32G",
+    workers: Annotated[int, typer.Option(min=1, help="Number of parallel jobs that generate and judge.")] = 1,
+    time: Annotated[str, typer.Option(help="Time limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
+    gpus: Annotated[int, typer.Option(min=0, help="Number of GPUs per worker.")] = 1,
+    cpus: Annotated[int, typer.Option(min=1, help="Number of cores per worker.")] = 4,
+    memory: Annotated[str, typer.Option(help="Memory per worker.")] = "32G",
     graph_cpus: Annotated[int, typer.Option(min=1, help="Cores of the job that samples the graph.")] = 16,
     graph_memory: Annotated[str, typer.Option(help="Memory of the job that samples the graph.")] = "32G",
     partition: Annotated[str | None, typer.Option(help="Slurm partition of the workers.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line of the workers as it is.")
+        list[str] | None, typer.Option(help="Further #SBATCH option of the workers, as NAME=VALUE.")
     ] = None,
     cluster: Annotated[
-        Literal["slurm", "local"], typer.Option(help="local: processes on this machine.")
+        Literal["slurm", "local"],
+        typer.Option(help="Where to run: Slurm jobs, or processes on this machine (local)."),
     ] = "slurm",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit what the run still needs to Slurm, chained by dependencies."""
+    """Submit the remaining stages of a run to Slurm as jobs chained by dependencies."""
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.cluster.jobs import Resources
     from kgqa_hpc.errors import InputError
@@ -127,12 +137,12 @@ def submit(
 def requeue(
     run: Run,
     since: Annotated[
-        str | None, typer.Option(metavar="MARK", help="What this command printed before the work began.")
+        str | None, typer.Option(metavar="MARK", help="Mark printed by this command before the work began.")
     ] = None,
-    exit_code: Annotated[int, typer.Option(help="What `kgqa run`, or its launcher, ended with.")] = 0,
-    restarts: Annotated[int, typer.Option(min=0, help="How often the job was in the queue before.")] = 0,
+    exit_code: Annotated[int, typer.Option(help="Exit code of `kgqa run` or of its launcher.")] = 0,
+    restarts: Annotated[int, typer.Option(min=0, help="Number of earlier restarts of the job.")] = 0,
 ) -> None:
-    """For batch scripts: a mark of what is done; with --since, whether the job goes back into the queue."""
+    """For batch scripts: print a mark of the progress; with --since, decide whether to requeue the job."""
     from kgqa_hpc.cluster import requeue as room
 
     if since is None:
@@ -144,17 +154,29 @@ def requeue(
 
 
 @app.command()
+def broadcast(run: Run) -> None:
+    """For batch scripts: print the files of the models that `stage_to` copies: source, folder of the copy, name."""
+    from kgqa_hpc.runs import broadcast as room
+
+    for row in room.copies(run):
+        say("\t".join(row))
+
+
+@app.command()
 def merge(
     run: Run,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Merge what is there, although work is left.")
+        bool, typer.Option("--partial", help="Merge the finished items although work is left.")
     ] = False,
     format: Annotated[
         Literal["biographletqa"] | None,
         typer.Option("--format", help="Also write the published field names."),
     ] = None,
     shared: Annotated[
-        bool, typer.Option("--shared", help="Share the work with all who run this command, on any node.")
+        bool,
+        typer.Option(
+            "--shared", help="Share the work with all processes that run this command, on any node."
+        ),
     ] = False,
     dask: Annotated[
         str | None,
@@ -162,9 +184,15 @@ def merge(
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of dataset: first, as split.by=nodes."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of `dataset:` before the merge, e.g. split.by=nodes.",
+        ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Take dataset: from this configuration first.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Replace `dataset:` by that of this configuration before the merge.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
@@ -198,7 +226,7 @@ def report(run: Run) -> None:
 
 @app.command(name="all")
 def all_(config: Config, run: Run, threads: Threads = None) -> None:
-    """Everything on one machine, from the graph to the report; the same command resumes."""
+    """Run all stages on this machine, from the graph to the report; repeat the command to resume."""
     from kgqa_hpc.run import Run as AnyRun
     from kgqa_hpc.store.run_folder import RunFolder
 
@@ -212,12 +240,16 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
 @app.command()
 def extend(
     run: Run,
-    per_shape: Annotated[int | None, typer.Option(min=1, help="Graphlets of each shape, in all.")] = None,
-    number: Annotated[int | None, typer.Option(min=1, help="Anchors of another kind, in all.")] = None,
+    per_shape: Annotated[
+        int | None, typer.Option(min=1, help="Total number of graphlets of each shape.")
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option(min=1, help="Total number of anchors, for other kinds than graphlets.")
+    ] = None,
     threads: Threads = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Draw a larger sample that contains the old one; answers are kept. Then run and merge."""
+    """Draw a larger sample that contains the old one; answers are kept. Run `run` and `merge` afterwards."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.runs.sampling import extend as draw_more
 

@@ -1,6 +1,6 @@
-"""The `dataset:` section of a configuration: what merge keeps, and how it is divided.
+"""The `dataset:` section of a configuration: which records merge accepts, and how it splits them.
 
-Nothing here changes what was generated. A changed section takes effect with `kgqa init` and `kgqa merge`.
+No key of this section changes the generated texts. A changed section takes effect with `kgqa init` and `kgqa merge`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Duplicates(Settings):
-    """Accepted records whose question an earlier record has already."""
+    """Settings of the duplicate filter: it rejects a record whose question repeats that of an earlier record."""
 
-    exact: bool = Field(True, description="Reject the same words again, whatever case and punctuation.")
+    exact: bool = Field(True, description="Reject equal questions, ignoring case and punctuation.")
     near: Annotated[Share | None, Package("rensa", "kgqa_hpc[duplicates]")] = Field(
-        None, description="Also reject questions whose character 5-grams overlap so much (Jaccard)."
+        None, description="Also reject questions with at least this Jaccard similarity of character 5-grams."
     )
 
 
@@ -30,30 +30,30 @@ class EvaluationSet(Settings):
     """A file of test items that no accepted record may contain."""
 
     paths = ("path",)
-    path: str = Field(description="JSONL, JSON or Parquet.")
-    question: str | None = Field(None, description="Field of the question; default: guessed.")
-    answer: str | None = Field(None, description="Field of a long answer; default: guessed.")
+    path: str = Field(description="File of test items: JSONL, JSON or Parquet.")
+    question: str | None = Field(None, description="Field that holds the question; default: detected.")
+    answer: str | None = Field(None, description="Field that holds a long answer; default: detected.")
 
 
 class Debias(Settings):
-    """A smaller dataset in which rare values are as frequent as can be (QAProt, Algorithm 1)."""
+    """Settings of a balanced subset, in which rare column values are as frequent as possible (QAProt, Algorithm 1)."""
 
-    columns: list[str] = Field(min_length=1, description="Record columns whose values are evened out.")
-    number: int = Field(ge=1, description="Accepted records to keep.")
+    columns: list[str] = Field(min_length=1, description="Record columns whose values are balanced.")
+    number: int = Field(ge=1, description="Number of accepted records to keep.")
 
 
 class Split(Settings):
-    """Accepted records divided into parts that share nothing of what `by` names."""
+    """Settings of a split: parts of the accepted records that share no value of `by`."""
 
     by: str = Field(
         "nodes",
-        description="nodes: connected groups of records that share nodes; sequence_cluster: records of similar "
-        "sequences; or a record column.",
+        description="Records kept in the same part: those connected by shared nodes (nodes), with similar "
+        "sequences (sequence_cluster), or with equal values of a record column.",
     )
     shares: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Share] = Field(
         default_factory=lambda: {"train": 0.9, "test": 0.1},
         min_length=2,
-        description="Parts and their shares of the accepted records.",
+        description="Share of the accepted records for each part, by part name; the sum is 1.",
     )
 
     @model_validator(mode="after")
@@ -64,55 +64,75 @@ class Split(Settings):
 
 
 class Budget(Settings):
-    """What may be spent on a target at most."""
+    """Limits of the work towards a target."""
 
-    items: int | None = Field(None, ge=1, description="Anchors sent through the steps.")
-    tokens: int | None = Field(None, ge=1, description="Of prompts and answers together, all attempts.")
+    items: int | None = Field(None, ge=1, description="Largest number of anchors to process.")
+    tokens: int | None = Field(
+        None, ge=1, description="Largest number of tokens: prompts plus answers of all attempts."
+    )
     gpu_hours: float | None = Field(
-        None, gt=0, description="Of the workers, from their logs; no two runs take the same."
+        None,
+        gt=0,
+        description="Most GPU-hours of the workers, measured from their logs (differs between repeated runs).",
+    )
+    money: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="At the engines' prices, for all attempts.",
     )
 
 
 class Target(Settings):
-    """The number of records wanted; the sample grows until the dataset has them or the budget is spent."""
+    """Settings of a target size: the sample grows until enough records are accepted or the budget is spent."""
 
-    accepted: int = Field(ge=1, description="Accepted records after all filters, exactly.")
-    per: Literal["all", "group"] = Field("all", description="In all, or of each group (shape, type …).")
+    accepted: int = Field(ge=1, description="Exact number of accepted records after all filters.")
+    per: Literal["all", "group"] = Field(
+        "all", description="Scope of `accepted`: the whole dataset, or each group (shape, type …)."
+    )
     budget: Budget = Budget()
 
 
 class DatasetConfig(Settings):
-    """What merge keeps."""
+    """Settings of `kgqa merge`: filters, split, order and metadata of the dataset."""
 
-    decide: Decide = Field(default_factory=Decide, description="How verdicts become accepted or rejected.")
+    decide: Decide = Field(
+        default_factory=Decide, description="Rule that accepts or rejects an item by its verdicts."
+    )
     steps: dict[str, dict[str, Any]] | None = Field(
         None,
-        description="Other settings, by label, of the last steps that ask no engine; merge does them again.",
+        description="Changed settings, by step label, of the last steps without an engine; merge repeats them.",
     )
     z_score: float | None = Field(
-        3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
+        3.0,
+        gt=0,
+        description="Reject texts whose length is more than this many standard deviations from the mean (3.2.2).",
     )
     duplicates: Duplicates | None = Field(None, description="Reject repeated questions.")
     decontaminate: list[str | EvaluationSet] = Field(
         default_factory=list, description="Test files; records that contain their items are rejected."
     )
     window: int = Field(
-        13, ge=3, description="Words in a row shared with a test item that count as contaminated."
+        13,
+        ge=3,
+        description="Number of consecutive words shared with a test item that counts as contamination.",
     )
     debias: Debias | None = Field(None, description="Keep a balanced part of the accepted records.")
     split: Split | None = Field(None, description="Divide the accepted records, e.g. into train and test.")
     order: str | None = Field(
-        None, description="Record column in whose order the dataset stands; default: a seeded shuffle."
+        None, description="Record column to sort the dataset by; default: a seeded shuffle."
     )
-    title: str | None = Field(None, description="Title of the dataset; default: by its evidence.")
-    description: str | None = Field(None, description="What it is, for the card; default: by kind and steps.")
+    title: str | None = Field(None, description="Title of the dataset; default: derived from its evidence.")
+    description: str | None = Field(
+        None, description="Description on the dataset card; default: derived from kind and steps."
+    )
     language: str | list[str] | None = Field(
         None, description="Language code or codes of the texts, such as en or de; default: not stated."
     )
-    authors: list[str] | None = Field(None, description="Who made the dataset.")
+    authors: list[str] | None = Field(None, description="Authors of the dataset.")
     licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
     citation: str | None = Field(None, description="How to cite the dataset; default: the graph's citation.")
-    contact: str | None = Field(None, description="Whom to ask about the dataset.")
+    contact: str | None = Field(None, description="Contact for questions about the dataset.")
 
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:

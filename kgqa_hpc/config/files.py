@@ -1,4 +1,4 @@
-"""Configuration files: one read with its paths resolved, and starting ones (`kgqa init --example NAME FILE`)."""
+"""Reader of configuration files, and writer of the shipped examples (`kgqa init --example NAME FILE`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load_config(path: Path) -> RunConfig:
 
 
 def plain_config(path: Path) -> dict[str, Any]:
-    """What a configuration file says, unchecked but for its form. Raises ConfigError."""
+    """The mapping in a configuration file; keys and values are not checked. Raises ConfigError."""
     try:
         data = load_yaml(path)
     except FileNotFoundError:
@@ -36,7 +36,7 @@ def plain_config(path: Path) -> dict[str, Any]:
 
 
 def examples() -> dict[str, Path]:
-    """All of them by name: configs/examples, and those of configs/ that are used as they stand."""
+    """Paths of all shipped configurations and of an example prompt, by name (configs/ and configs/examples/)."""
     configs = shipped_prompts().parent / "configs"
     paths = {path.stem: path for folder in (configs, configs / "examples") for path in folder.glob("*.yaml")}
     paths["prompt"] = configs / "examples" / "prompt.md"
@@ -44,9 +44,9 @@ def examples() -> dict[str, Path]:
 
 
 def write_example(name: str, file: Path) -> None:
-    """Write the example to `file`, and beside a configuration the JSON Schema that it names.
+    """Write the example to `file`; beside a configuration, also write the JSON Schema that it refers to.
 
-    Raises InputError for an unknown name, or a file that is there already.
+    Raises InputError for an unknown name or an existing file.
     """
     by_name = examples()
     if name not in by_name:
@@ -55,7 +55,7 @@ def write_example(name: str, file: Path) -> None:
     source = by_name[name]
     content = source.read_bytes().replace(
         f" {source.name}".encode(), f" {file.name}".encode()
-    )  # in its commands
+    )  # the comments show commands with the file's name
     if not write_file(file, content, exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
     if by_name[name].suffix == ".yaml":
@@ -67,7 +67,7 @@ def write_example(name: str, file: Path) -> None:
 def write_plugin(name: str, folder: Path) -> list[Path]:
     """Write a plugin file, its test, a small graph and a configuration into `folder`; returns the files.
 
-    Raises InputError for a name that is no module's, or a file that is there already.
+    Raises InputError for a name that is no Python identifier, or an existing file.
     """
     if not name.isidentifier():
         raise InputError(f"{name!r} is no name of a Python module", "letters, digits and underscores")

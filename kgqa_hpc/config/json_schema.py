@@ -1,7 +1,7 @@
 """The JSON Schema of a configuration, for editors (`kgqa config --schema`).
 
-It is made of the settings of all entries that this installation has, those of plugins too. An editor completes
-and explains keys with it; `kgqa init` checks more, such as files, prompts and the order of steps.
+It is built from the settings of all installed registry entries, including plugins. An editor completes and explains
+keys with it; `kgqa init` checks more, such as files, prompts and the order of steps.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _part(parts: Schema, reference: Schema) -> Schema:
 def _choice(
     registry: Registry, by: str, parts: Schema, references: Any, *, default: str | None = None
 ) -> Schema:
-    """One schema of a mapping for each entry of the registry, told apart by the key `by`."""
+    """The union of the schemas of all entries of the registry; the value of key `by` selects the schema."""
     options = []
     for name in registry.names():
         model = registry.get(name).Settings

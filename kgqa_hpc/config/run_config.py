@@ -10,113 +10,117 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
-from kgqa_hpc.config.variants import PASSES, applied, changes, with_alternatives, with_paths
+from kgqa_hpc.config.passes import PassConfig, PromptConfig, asks, read_passes
+from kgqa_hpc.config.variants import applied, changes, with_alternatives, with_paths
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import load_plugin_file
-from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, section
+from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.text.durations import parse_duration
 
-# YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
+# YAML 1.1 reads 12:30:00 as a sexagesimal integer, which is already a number of seconds.
 Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_schema_input_type=float | str)]
 
 
-class PromptConfig(Settings):
-    """Names of modules in prompts/ (or in the user's own `folder`, which overrides by name)."""
+class RunBudget(Settings):
+    """What a run may cost at most."""
 
-    generate: Name | None = Field(None, description="Prompt of steps generate that name none; default p5.")
-    judge: Name | None = Field(None, description="Prompt of steps judge that name none; default filter.")
-    domain: Name = Field(
-        "biomedicine", description="The field prompts speak of: biomedicine, general, or an own one."
-    )
-    paths = ("folder",)
-    folder: str | None = Field(None, description="A folder of own modules.")
-    edge_types: bool = Field(
-        False, description="Show edge types; the paper found leaving them out better (3.2)."
-    )
-
-
-class PassConfig(Settings):
-    """One sweep over all shards with one engine; runs a chain of steps."""
-
-    name: Name
-    steps: list[SerializeAsAny[StepSettings]] = Field(min_length=1)
-    engine: EngineConfig | None = Field(None, description="Default: the run's engine.")
-    variant: Name | None = Field(
-        None, description="A study's pass for the items of one variant; `variants` of an engine write it."
-    )
+    money: float = Field(gt=0, description="At the engines' prices; workers stop (exit 75) when it is spent.")
 
 
 class RuntimeConfig(Settings):
-    """How the work is cut, timed and saved. Nothing here changes what the dataset holds."""
+    """Settings of scheduling, time limits and saving. None of them changes the records of the dataset."""
 
     shard_size: int = Field(512, ge=1, description="Anchors per shard.")
     time_limit: Duration | None = Field(
-        None, description="Of this process; under Slurm the job's own end counts."
+        None, description="Wall-clock limit of this process; ignored under Slurm, where the job's end counts."
     )
-    margin: Duration = Field(900.0, description="No new work is taken this long before the limit.")
-    commit_every: Duration = Field(30.0, description="Longest time a finished item stays only in memory.")
+    margin: Duration = Field(
+        900.0, description="Time before the limit at which a worker stops taking new work."
+    )
+    commit_every: Duration = Field(30.0, description="Longest time between saving finished items to disk.")
     window: int | None = Field(
-        None, ge=1, description="Requests in flight; default: twice the engine's batch."
+        None, ge=1, description="Number of requests in flight; default: twice the engine's batch."
     )
-    lease: Duration = Field(120.0, gt=0, description="A lease whose heartbeat is older may be taken over.")
-    attempts: int = Field(3, ge=1, description="Tries per step before an item counts as invalid or failed.")
+    lease: Duration = Field(
+        120.0,
+        gt=0,
+        description="Age of a lease's last heartbeat after which another worker may take the shard over.",
+    )
+    attempts: int = Field(
+        3, ge=1, description="Attempts per step before an item counts as invalid or failed."
+    )
     engine_stall: Duration = Field(
-        600.0, gt=0, description="An engine silent for so long is killed and restarted."
+        600.0, gt=0, description="Time without a sign of life after which an engine is killed and restarted."
     )
     engine_restarts: int = Field(
-        20, ge=0, description="Engine deaths without progress before the worker gives up."
+        20, ge=0, description="Engine restarts without progress before the worker gives up."
     )
     item_engine_deaths: int = Field(
-        3, ge=1, description="Engine deaths while alone in it until an item is failed."
+        3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
+    )
+    budget: RunBudget | None = Field(
+        None, exclude_if=lambda value: value is None, description="What the run may cost at most."
     )
 
 
 class RunConfig(Settings):
-    """The whole file."""
+    """Configuration of a run: the whole YAML file."""
 
     paths = ("plugins",)
 
     plugins: list[str] = Field(
         default_factory=list,
         exclude_if=lambda value: not value,
-        description="Python files with entries of your own (docs/extending.md).",
+        description="Python files with your own steps, kinds, engines … (docs/extending.md).",
     )
-    seed: int = Field(42, ge=0, lt=2**63, description="Of everything that is drawn or sampled.")
+    seed: int = Field(42, ge=0, lt=2**63, description="Random seed of all sampling.")
     graph: GraphSection | None = Field(
-        None, description="Default: the bundled graph, where anchors need one."
+        None, description="Knowledge graph to read; default: the bundled graph, if the anchors need a graph."
     )
-    anchors: SerializeAsAny[KindSettings] = Field(description="Default: graphlets.")
+    anchors: SerializeAsAny[KindSettings] = Field(
+        description="Evidence that questions are based on, and how much of it; default: graphlets."
+    )
     prompts: PromptConfig = PromptConfig()
     engine: EngineConfig
     passes: list[PassConfig] = Field(min_length=1)
     runtime: RuntimeConfig = RuntimeConfig()
     dataset: DatasetConfig = DatasetConfig()
-    target: Target | None = Field(None, description="Grow the sample until so many records are accepted.")
-    variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
-        None, description="A study: a key and the values to compare, or names and the keys each changes."
+    target: Target | None = Field(
+        None, description="Number of accepted records to reach; the sample grows until then."
     )
+    variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
+        None,
+        description="Variants of a study: one key with the values to compare, or names with their changed keys.",
+    )
+
+    @model_validator(mode="after")
+    def _edge_types(self) -> RunConfig:
+        """Fill in `prompts.edge_types`, so that config.yaml of a run states it."""
+        if self.prompts.edge_types is None:
+            source = None if self.graph is None else SOURCES.get(self.graph.source)
+            edge_types = bool(getattr(source, "specific_relations", False))
+            object.__setattr__(self, "prompts", self.prompts.model_copy(update={"edge_types": edge_types}))
+        return self
 
     @property
     def steps(self) -> list[StepSettings]:
-        """The steps of all passes in order; of passes that are alternatives, those of the first."""
+        """Settings of the steps of all passes, in order; only the first of alternative passes counts."""
         by_label: dict[str, StepSettings] = {}
         for pass_config in self.passes:
             by_label |= {step.label: step for step in pass_config.steps if step.label not in by_label}
         return list(by_label.values())
 
     def variant_configs(self) -> dict[str, RunConfig]:
-        """The configuration of each variant of a study by its name, checked completely; none of another run.
-
-        Raises ConfigError.
-        """
+        """Checked configurations of a study's variants, by variant name; empty for other runs. Raises ConfigError."""
         if self.variants is None:
             return {}
         plain = self.plain()
@@ -130,13 +134,13 @@ class RunConfig(Settings):
         return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
 
     def changed(self, where: str, **keys: Any) -> RunConfig:
-        """The configuration with other values of these sections, checked again. Raises ConfigError naming `where`."""
+        """A copy with these sections replaced, checked again. Raises ConfigError; `where` names the origin in it."""
         return parse_config({**self.plain(), **keys}, where)
 
     def with_last_steps(self) -> RunConfig:
-        """The configuration whose last computing steps have the settings of `dataset.steps`.
+        """A copy in which `dataset.steps` has replaced settings of the last steps that use no engine.
 
-        Raises ConfigError for a label that is none of them, or a setting that is wrong.
+        Raises ConfigError for the label of any other step, or a wrong setting.
         """
         changes = self.dataset.steps or {}
         data = self.plain()
@@ -152,7 +156,7 @@ class RunConfig(Settings):
         return parse_config(data, "dataset.steps")
 
     def plain(self) -> dict[str, Any]:
-        """JSON types, every default spelt out: what config.yaml of a run holds."""
+        """The configuration in JSON types with every default written out, as in config.yaml of a run."""
         return self.model_dump(mode="json")
 
 
@@ -171,8 +175,10 @@ def decision_of(config: RunConfig) -> Decision:
 
 
 def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> RunConfig:
-    """Check plain data completely. `where` names its origin in messages; relative paths start in `base`, and the
-    files of `plugins:` are loaded from there. Without it the caller has loaded them.
+    """Check plain data completely and return the configuration.
+
+    `where` names the origin of the data in messages. Relative paths start in `base`, and the files of `plugins:` are
+    loaded; without `base`, paths are absolute and the caller has loaded the files. Raises ConfigError.
     """
     if base is not None:
         _load_plugins(data.get("plugins"), base)
@@ -185,8 +191,8 @@ def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> 
     data = {**data, "anchors": anchors or KINDS.get("graphlet").Settings()}
     if "graph" not in data and KINDS.get(data["anchors"].kind).needs_graph:
         data["graph"] = {}
-    data["passes"] = _passes(data, problems, base)
-    if "engine" not in data and isinstance(data["passes"], list) and not any(map(_asks, data["passes"])):
+    data["passes"] = read_passes(data, problems, base)
+    if "engine" not in data and isinstance(data["passes"], list) and not any(map(asks, data["passes"])):
         data["engine"] = {"kind": "scripted"}  # never started
     try:
         config = RunConfig.model_validate(data, context={"base": base})
@@ -197,6 +203,7 @@ def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> 
         if not problems.lines:
             _check_variants(config, problems)
             _check_target(config, problems)
+            _check_budget(config, problems)
     if problems.lines:
         raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
     return config
@@ -208,53 +215,11 @@ def _load_plugins(files: Any, base: Path) -> None:
             load_plugin_file((base / Path(file).expanduser()).resolve())
 
 
-def _passes(data: dict[str, Any], problems: Problems, base: Path | None) -> Any:
-    """The passes with their steps checked; what is no list of passes is left for the model to refuse."""
-    passes = data.get("passes", PASSES)
-    if not isinstance(passes, list):
-        return passes
-    return [
-        {
-            **pass_config,
-            "steps": _steps(pass_config["steps"], data, ("passes", number, "steps"), problems, base),
-        }
-        if isinstance(pass_config, dict) and isinstance(pass_config.get("steps"), list)
-        else pass_config
-        for number, pass_config in enumerate(passes)
-    ]
-
-
-def _asks(entry: Any) -> bool:
-    """Whether a step of a pass asks an engine; a pass without a list of steps may."""
-    steps = entry.get("steps") if isinstance(entry, dict) else None
-    if not isinstance(steps, list):
-        return True
-    return any(s.use in STEPS and STEPS.get(s.use).asks_with(s) for s in steps)
-
-
-def _steps(
-    steps: list[Any], data: dict[str, Any], key: Key, problems: Problems, base: Path | None
-) -> list[Any]:
-    checked = []
-    for number, entry in enumerate(steps):
-        entry = {"use": entry} if isinstance(entry, str) else entry
-        if isinstance(entry, dict) and entry.get("use") in STEPS:
-            entry = {"as": entry["use"], "prompt": _prompt_of(entry["use"], data), **entry}
-        step = section(STEPS, "use", entry, (*key, number), problems, base=base)
-        # A stand-in, so that the rest of the file is checked too; the problem is told in any case.
-        checked.append(step or StepSettings(use="(wrong)", label=f"wrong{number}"))
-    return checked
-
-
-def _prompt_of(use: str, data: dict[str, Any]) -> str | None:
-    """The prompt of a step that names none: the short form `prompts: {judge: …}`, or the step's own."""
-    short = data.get("prompts")
-    named = short.get(use) if isinstance(short, dict) and use in PromptConfig.model_fields else None
-    return named if isinstance(named, str) else STEPS.get(use).default_prompt
-
-
 def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> None:
-    """Names that differ, and each step after those that give it what it reads, where the kind of anchor is known."""
+    """Check that pass names and step labels are unique, and that earlier steps add the fields each step reads.
+
+    The fields are checked only if the anchor kind is known.
+    """
     names = [pass_config.name for pass_config in config.passes]
     if len(set(names)) != len(names):
         problems.add(("passes",), f"pass names must differ: {', '.join(names)}")
@@ -266,7 +231,7 @@ def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> 
     available = set(KINDS.get(config.anchors.kind).gives)
     for number, pass_config in enumerate(config.passes):
         for position, settings in enumerate(pass_config.steps):
-            # Each variant is checked by itself.
+            # The configurations of a study's variants are checked separately.
             if kind_known and settings.use in STEPS and config.variants is None:
                 _check_step(settings, available, ("passes", number, "steps", position), problems)
                 available |= set(STEPS.get(settings.use).gives)
@@ -297,7 +262,7 @@ def _check_variants(config: RunConfig, problems: Problems) -> None:
 
 
 def _check_target(config: RunConfig, problems: Problems) -> None:
-    """A target needs a sample that can grow, and that fits the budget as it begins."""
+    """Check that a target has a sample that can grow, and that its initial size fits the budget."""
     if config.target is None:
         return
     key = type(config.anchors).size
@@ -309,6 +274,14 @@ def _check_target(config: RunConfig, problems: Problems) -> None:
         begin = KINDS.get(config.anchors.kind)().expected(config.anchors)
         if begin and begin > (config.target.budget.items or begin):
             problems.add(("target", "budget", "items"), f"the sample it begins with has up to {begin:,}")
+
+
+def _check_budget(config: RunConfig, problems: Problems) -> None:
+    """A budget of money needs prices."""
+    asked = config.target.budget.money if config.target else None
+    key = ("runtime", "budget") if config.runtime.budget else ("target", "budget", "money") if asked else None
+    if key and not any(config.engine_of(entry.name).price for entry in config.passes):
+        problems.add(key, "no engine has a price: engine.price: {input: …, output: …} of a million tokens")
 
 
 def _check_step(settings: StepSettings, available: set[str], key: Key, problems: Problems) -> None:

@@ -1,16 +1,16 @@
-"""What varies in a study: each variant is the same configuration with some keys changed.
+"""Variants of a study: copies of one configuration with some keys changed.
 
-`variants:` has one of two forms: one key with the values to compare, or names with the keys each changes.
+`variants:` has one of two forms: one key with the values to compare, or variant names with their changed keys.
 
     variants: {prompt: [p1_1, p5]}
     variants:
       graphlets: {anchors: {kind: graphlet, per_shape: 30}, prompt: p5}
       paths: {anchors: {kind: path, number: 900}, prompt: path}
 
-A key is a setting of the first step that asks (`prompt`, `temperature`), LABEL.setting of any step, `anchors` or
-anchors.KEY, prompts.KEY, `engine` or engine.KEY of the run, and PASS.engine, PASS.engine.KEY or PASS.steps. A pass has
-one engine and one chain of steps, so a pass in which these vary becomes one pass for each variant, which does that
-variant's items.
+Possible keys: a setting of the first step that asks an engine (`prompt`, `temperature`), LABEL.setting of any step,
+`anchors` or anchors.KEY, prompts.KEY, `engine` or engine.KEY of the run, and PASS.engine, PASS.engine.KEY or
+PASS.steps. A pass has one engine and one chain of steps. If these vary, the pass becomes one pass per variant, which
+processes only the items of its variant.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.steps import STEPS
 
-Change = dict[str, Any]  # what one variant changes: key to value
-# Those of a configuration that names none.
+Change = dict[str, Any]  # new value by key, of one variant
+# Passes of a configuration without `passes:`.
 PASSES = [{"name": "main", "steps": ["generate", "judge"]}]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _NO_SETTINGS = ("use", "as", "label")
-DRAWN = "anchors"  # keys below this one change what is drawn, so that variants share no anchors
+DRAWN = "anchors"  # keys of this section change the sampling, so variants with such changes share no anchors
 
 
 def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
-    """What each variant changes, by its name, in the order given.
+    """The changed keys of each variant by variant name, in the order of the configuration.
 
-    Raises ConfigError for fewer than two variants, or names that are no names or come twice.
+    Raises ConfigError for fewer than two variants, and for malformed or repeated names.
     """
     if variants and all(isinstance(change, Mapping) for change in variants.values()):
         key_path, names, combined = "variants", list(variants), [dict(change) for change in variants.values()]
@@ -58,19 +58,19 @@ def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
 
 
 def _name(key: str, value: Any) -> str:
-    """A text is its own name, without the folder or organisation before it; a number has its key before it."""
+    """Variant name of a value: the last part of a text ("org/model": "model"); KEY-NUMBER for a number."""
     return value.rpartition("/")[2] if isinstance(value, str) else f"{key.rpartition('.')[2]}-{value}"
 
 
 def share_anchors(variants: Mapping[str, Any]) -> bool:
-    """Whether all variants have the same anchors, so that they can be compared anchor by anchor."""
+    """Whether all variants use the same anchors, which allows paired comparisons."""
     return not any(key.partition(".")[0] == DRAWN for change in changes(variants).values() for key in change)
 
 
 def applied(plain: Mapping[str, Any], name: str, change: Change) -> dict[str, Any]:
-    """The configuration of one variant, as plain data, from that of the study (`RunConfig.plain()`).
+    """Plain configuration of one variant, made from the study's (`RunConfig.plain()`).
 
-    Raises ConfigError for a key that nothing of the configuration has.
+    Raises ConfigError for a key that does not exist in the configuration.
     """
     data = copy.deepcopy(dict(plain))
     alternatives = any(pass_data["variant"] for pass_data in plain["passes"])
@@ -96,7 +96,7 @@ def _set(data: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _step(data: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The step that has the setting: the one of that label, or the first that asks."""
+    """The step with the setting `key` (LABEL.setting, or a setting of the first step that asks an engine)."""
     label, _, setting = key.rpartition(".")
     steps = [step for pass_data in data["passes"] for step in pass_data["steps"]]
     step = next((s for s in steps if (s["as"] == label if label else STEPS.get(s["use"]).answer)), None)
@@ -108,7 +108,7 @@ def _step(data: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _pass_of(key: str) -> str | None:
-    """The pass whose engine or steps a key changes, empty for the run's engine; None for any other key."""
+    """Name of the pass whose engine or steps a key changes; "" for the run's engine, None for any other key."""
     parts = key.split(".")
     if parts[0] == "engine":
         return ""
@@ -116,10 +116,10 @@ def _pass_of(key: str) -> str | None:
 
 
 def with_alternatives(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain data of a configuration, in which a pass whose engine or steps vary has become one for each variant.
+    """Plain configuration in which each pass with varying engine or steps is replaced by one pass per variant.
 
-    What is not in order is left as it is, for the checks to come. Raises ConfigError where such a pass
-    scores: nobody could tell the variant from its judge.
+    Malformed data stays unchanged, because later checks report it. Raises ConfigError if such a pass contains a
+    score step: an effect of the writer could not be told from an effect of the judge.
     """
     variants, passes = data.get("variants"), data.get("passes", PASSES)
     try:
@@ -168,7 +168,7 @@ def _alternatives(
 
 
 def _changed(engine: Any, change: Change) -> Any:
-    """The engine with its keys changed; a whole engine, one with a kind, takes its place."""
+    """The engine with its keys changed; an engine section with `kind` replaces it whole."""
     engine = copy.deepcopy(dict(engine)) if isinstance(engine, Mapping) else {}
     for parts, value in ((key.split("."), value) for key, value in change.items()):
         if "engine" not in parts:
@@ -185,7 +185,7 @@ def _changed(engine: Any, change: Change) -> Any:
 
 
 def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Plain data of a configuration with the files that its variants name resolved against `base`."""
+    """Plain configuration with the relative paths in its variants resolved against `base`."""
 
     def absolute(key: str, value: Any) -> Any:
         if (owner := _pass_of(key)) is not None and not key.endswith(".steps"):
@@ -211,7 +211,7 @@ def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
 
 def _inside(registry: Registry, key: str, value: Any, section: Any, base: Path) -> Any:
-    """The value of a key of a section, its files resolved as they are in the whole section."""
+    """The value of one key of a section, with its relative paths resolved against `base`."""
     changed = value if isinstance(value, Mapping) else {key.rpartition(".")[2]: value}
     kind = {**(section if isinstance(section, Mapping) else {}), **changed}.get("kind")
     if not isinstance(kind, str) or kind not in registry:

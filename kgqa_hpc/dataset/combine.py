@@ -23,7 +23,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.combined_card import write_combined_card
-from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
+from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines, write_staged
@@ -75,7 +75,7 @@ def combine(
         total = {key: sum(count[key] for count in counts) for key in COUNTS}
         wishes = {"where": where.condition or None, "mixture": None if mixture is None else asdict(mixture)}
         document = {"program": __version__, **wishes, "runs": by_run, **total}
-        (folder / "combined.json").write_bytes(pretty(document))
+        (folder / COMBINED).write_bytes(pretty(document))
         sums = {path.name: sha256_of(path) for path in folder.glob("*.parquet")}
         write_combined_card(folder, runs, document, sums)
         write_sums(folder, sums)

@@ -20,6 +20,7 @@ from kgqa_hpc.steps import STEPS
 TOKENS = ("prompt", "completion", "cached")
 PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, in its trace entry
 PAIR = ("question", "answer")
+THOUGHTS = "thoughts"
 VARIANT = Column("variant", "string", "Variant of the study this record is of.")
 
 
@@ -56,7 +57,8 @@ class RecordMaker:
         counts the records of an item that yields several, from 1.
         """
         varied = {key: anchor.data[key] for key in (VARIANT.name,) if key in anchor.data}
-        sources = (varied, fields, item["features"], item["annotations"])
+        thoughts = {THOUGHTS: {entry["step"]: entry.get("thought") for entry in item["trace"]}}
+        sources = (varied, fields, item["features"], item["annotations"], thoughts)
         return {
             "id": anchor.id if number is None else f"{anchor.id}.{number}",
             "question": fields["question"],
@@ -123,7 +125,11 @@ def pair_of(fields: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The line in lost.jsonl of an item without a pair, or with a pair that could not be judged."""
+    """The line in lost.jsonl of an item without a pair, or with a pair that could not be judged.
+
+    A refusal of the model or its provider stands there in its own words.
+    """
+    last = item["trace"][-1] if item["trace"] else {}
     return {
         "id": anchor.id,
         "status": item["status"],
@@ -131,6 +137,7 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         "kind": anchor.kind,
         "group": anchor.group,
         "attempts": attempts(item["trace"]),
+        **({"refusal": last["text"]} if last.get("finish") == "refusal" else {}),
     }
 
 
@@ -146,11 +153,25 @@ def record_maker(config: RunConfig, run_digest: str, entries: Mapping[str, str] 
     for settings in config.steps:
         added = STEPS.get(settings.use).columns_for(settings)
         columns |= {column.name: column for column in added}
+    if labels := _keeping_thoughts(config):
+        text = "Thoughts of the model before its answers, by step (`keep_thoughts`)."
+        columns.setdefault(THOUGHTS, Column(THOUGHTS, dict.fromkeys(labels, "string"), text))
     kind = kind_of(config)
     of_kind = {column.name for column in kind.columns}
     return RecordMaker(
         origin, kind, tuple(column for column in columns.values() if column.name not in of_kind)
     )
+
+
+def _keeping_thoughts(config: RunConfig) -> list[str]:
+    """Labels of the steps whose engine keeps thoughts."""
+    return [
+        step.label
+        for part in config.passes
+        if getattr(config.engine_of(part.name), "keep_thoughts", False)
+        for step in part.steps
+        if STEPS.get(step.use).asks_with(step)
+    ]
 
 
 def _source(config: RunConfig) -> str | None:

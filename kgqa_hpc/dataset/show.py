@@ -9,7 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from kgqa_hpc.columns import COMMON_NAMES
-from kgqa_hpc.dataset.exports.source import open_folder, open_source, read_accounting
+from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder, open_source, read_accounting
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
@@ -30,16 +30,26 @@ def show(
 ) -> list[dict[str, Any]]:
     """The first `number` records of a file of the dataset, of `group` if given, that match `where`.
 
-    Raises InputError when there is no dataset, no such group among the sampled ones, or no wanted column.
+    `folder` is a run or a combined dataset. Raises InputError when there is no dataset, no item of `group` was sampled,
+    or a column of `where` is missing.
     """
     source = open_source(open_folder(folder))
+    combined = isinstance(source.run, CombinedFolder)
+    if combined and which == "lost":
+        raise InputError(f"{folder}: a combined dataset has no lost items", "show those of its runs")
     holds = where.selector(source.run.dataset, which)
     if group is not None:
-        groups = list(read_accounting(source.run).get("groups", {}))
-        if groups and group not in groups:
-            raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(groups)}")
+        groups = _combined_groups(folder) if combined else list(read_accounting(source.run).get("groups", {}))
+        word = "dataset" if combined else "run"
+        if group not in groups:
+            raise InputError(f"no group {group!r} in this {word}", f"its groups: {', '.join(groups)}")
     records = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
     return [record for record, _ in zip(records, range(number), strict=False)]
+
+
+def _combined_groups(folder: Path) -> list[str]:
+    files = ("accepted.jsonl", "rejected.jsonl")
+    return sorted({record["group"] for name in files for record in _records(folder / name, None)})
 
 
 def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:

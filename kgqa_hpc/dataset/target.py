@@ -81,7 +81,7 @@ def _growing(now: Standing) -> set[str]:
 def _affordable(target: Target, now: Standing, growing: set[str]) -> tuple[int, str]:
     """The largest sample size that the budget allows at the present cost per item, and the limit that binds."""
     most, limit = STEP * now.size + 1, ""
-    for name, allowed in target.budget.model_dump().items():
+    for name, allowed in target.budget:
         spent = now.spent.get(name, 0)
         if allowed is None or spent <= 0:
             continue

@@ -70,7 +70,9 @@ def read_accounting_file(dataset: Path) -> dict[str, Any]:
 
 
 def damaged(path: Path) -> CorruptFile:
-    """The error for a file of a dataset that is not what merge wrote."""
+    """The error for a file of a dataset that is not what merge, or combine, wrote."""
+    if (path.parent / "combined.json").exists():
+        return CorruptFile(f"{path}: is damaged", "combine again: kgqa combine OUT RUN RUN")
     return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {path.parent.parent}")
 
 

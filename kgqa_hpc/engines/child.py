@@ -23,7 +23,7 @@ from typing import Any
 
 from kgqa_hpc.engines.clean import Redactor
 from kgqa_hpc.engines.config import parse_engine
-from kgqa_hpc.engines.engine import Response, ServerLoad
+from kgqa_hpc.engines.engine import EngineInfo, Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
 from kgqa_hpc.engines.registry import ENGINES, Engine
@@ -73,6 +73,7 @@ class _Child:
         self._ready: list[Response] = []
         self._redact = Redactor(())
         self._engine: Engine | None = None
+        self._info_told: EngineInfo | None = None
         self._kind = ""
         self._load_told: ServerLoad = {}
 
@@ -97,9 +98,11 @@ class _Child:
             settings = parse_engine(hello["config"])
             self._redact = Redactor(settings.secret_names)
             with _naming_mistakes(settings.kind):
-                engine: Engine = ENGINES.get(settings.kind)(settings, Path(hello["memory"]))
+                kind = ENGINES.get(settings.kind)
+                more = {"folder": Path(hello["batches"])} if getattr(kind, "keeps_batches", False) else {}
+                engine: Engine = kind(settings, Path(hello["memory"]), **more)
                 info = write_info(engine.info)
-            self._engine = engine
+            self._engine, self._info_told = engine, engine.info
             self._kind = settings.kind
         except InputError as problem:
             self._send("refused", self._refusal(problem))
@@ -137,6 +140,7 @@ class _Child:
             try:
                 with _naming_mistakes(self._kind):
                     engine.preflight(content)
+                self._info_told = engine.info
                 self._send("checked", write_info(engine.info))
             except InputError as problem:
                 self._send("refused", self._refusal(problem))
@@ -151,6 +155,9 @@ class _Child:
 
     def _flush(self) -> None:
         if self._ready:
+            if self._engine and self._engine.info != self._info_told:
+                self._info_told = self._engine.info
+                self._send("described", write_info(self._info_told))
             self._send("responses", write_responses(map(self._redact.response, self._ready)))
             self._ready = []
 

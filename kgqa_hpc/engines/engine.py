@@ -142,6 +142,23 @@ def installed(package: str, extra: str) -> Readiness:
     return Readiness(True, f"{package} {version}")
 
 
+class Price(Settings):
+    """Of a million tokens, in any currency."""
+
+    input: float = Field(ge=0, description="Read.")
+    cached: float | None = Field(
+        None, ge=0, description="Read from the server's cache; default: as the others."
+    )
+    output: float = Field(ge=0, description="Written, thoughts included.")
+
+    def of(self, tokens: Mapping[str, int]) -> float:
+        """The price of tokens {prompt, completion, cached}; the cached ones are among those of the prompt."""
+        cached = min(tokens.get("cached", 0), tokens.get("prompt", 0))
+        read = (tokens.get("prompt", 0) - cached) * self.input
+        again = cached * (self.input if self.cached is None else self.cached)
+        return (read + again + tokens.get("completion", 0) * self.output) / 1e6
+
+
 class EngineSettings(Settings):
     """Base of the settings of every engine: the keys that may stand under `engine:`.
 
@@ -157,6 +174,17 @@ class EngineSettings(Settings):
     retired: ClassVar[frozenset[str]] = frozenset()
 
     kind: str
+    price: Price | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Of a million tokens, for kgqa plan, kgqa status and runtime.budget.",
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """A price changes no answer, whatever the engine."""
+        super().__pydantic_init_subclass__(**kwargs)
+        cls.operational |= {"price"}
 
     @property
     def secret_names(self) -> tuple[str, ...]:
@@ -166,6 +194,10 @@ class EngineSettings(Settings):
     def contents(self) -> dict[str, str]:
         """Digests of what else the answers come from, by name; they count in the fingerprint of a run."""
         return {}
+
+    def with_batch(self, size: int) -> EngineSettings | None:
+        """These settings with `size` requests at once, for `kgqa bench`; None where the engine decides that alone."""
+        return None
 
     @property
     def gpus_per_worker(self) -> int:

@@ -41,7 +41,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_opener = urllib.request.build_opener(_NoRedirect)
+OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class HttpSettings(EngineSettings):
@@ -140,7 +140,7 @@ class HttpEngine:
                 return None
             try:
                 asked = urllib.request.Request(url, data, self._headers)
-                with _opener.open(asked, timeout=self.settings.timeout) as reply:
+                with OPENER.open(asked, timeout=self.settings.timeout) as reply:
                     body: bytes = reply.read(LARGEST + 1)
                 if len(body) > LARGEST:
                     raise ValueError(f"a reply of more than {LARGEST:,} bytes")

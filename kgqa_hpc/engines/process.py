@@ -21,8 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
-from kgqa_hpc import errors
-from kgqa_hpc.engines.clean import Redactor, one_line
+from kgqa_hpc.engines.clean import Redactor
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, Response, ServerLoad
 from kgqa_hpc.engines.last_words import exit_words, last_line
 from kgqa_hpc.engines.protocol import (
@@ -36,7 +35,7 @@ from kgqa_hpc.engines.protocol import (
     write_requests,
 )
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.errors import EngineDied, InputError
+from kgqa_hpc.errors import EngineDied
 from kgqa_hpc.store.regular import open_append
 
 T = TypeVar("T")
@@ -50,21 +49,25 @@ LOOK_EVERY_S = 0.2  # how often a stop is looked for while the engine starts or 
 class EngineProcess:
     """The worker's end of an engine child.
 
-    `log` is the file that collects what the child prints (appended, secrets masked). The child counts as
-    stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
-    progress while requests are in flight, or after as long without a heartbeat, but at least a minute, for
-    machines are busy. `start` from a thread that lives as long as the engine:
-    the kernel ends the child together with the thread that started it.
+    `log` collects what the child prints (appended, secrets masked), `batches` is a batch engine's folder. The child
+    counts as stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
+    progress while requests are in flight, or after as long without a heartbeat, but at least a minute. `start` from
+    a thread that lives as long as the engine: the kernel ends the child together with the thread that started it.
+    `described` is called with every description of the engine, also with those that come between answers.
     """
 
-    def __init__(self, settings: EngineSettings, log: Path, stall_after: float = 600.0) -> None:
+    def __init__(
+        self, settings: EngineSettings, log: Path, stall_after: float = 600.0, batches: Path | None = None
+    ) -> None:
         self._settings = settings
+        self._batches = (batches or log.with_suffix(".batches")).resolve()
         self._redact = Redactor(settings.secret_names)
         self._log = log
         self._log_start = 0
         self._stall_after = stall_after
         self._silent_after = max(stall_after, 60.0)
         self._info: EngineInfo | None = None
+        self.described: Callable[[EngineInfo], None] = lambda info: None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._frames = Frames()
@@ -81,9 +84,7 @@ class EngineProcess:
     def __enter__(self) -> EngineProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
         self.close() if kind is None else self.kill()
 
     @property
@@ -118,8 +119,8 @@ class EngineProcess:
         hello = {
             "config": self._settings.model_dump(mode="json"),
             "plugin": str(ENGINES.file_of(self._settings.kind) or ""),
-            "memory": str(self._log.with_suffix(".faults")),
         }
+        hello |= {"memory": str(self._log.with_suffix(".faults")), "batches": str(self._batches)}
         self._post(frame("hello", hello))
         began = time.monotonic()
         while True:
@@ -127,10 +128,9 @@ class EngineProcess:
                 self._die("it was stopped while starting")
             for verb, content in self._listen(LOOK_EVERY_S, working=False):
                 if verb == "ready":
-                    self._info = self._believed(read_info, content)
-                    return self._info
+                    return self._describe(content)
                 if verb == "refused":
-                    refusal = self._believed(_refusal, content)
+                    refusal = self._believed(read_refusal, content)
                     self.kill()
                     if self._info is None:
                         raise refusal
@@ -157,9 +157,8 @@ class EngineProcess:
                     replies.append((verb, content))
             for verb, content in replies:  # after all frames: an answer may have come behind the reply
                 if verb == "refused":
-                    raise self._believed(_refusal, content)
-                self._info = self._believed(read_info, content)
-                return self._info
+                    raise self._believed(read_refusal, content)
+                return self._describe(content)
             if stop():
                 self._die("it was stopped while checking the schemas")
 
@@ -255,6 +254,11 @@ class EngineProcess:
         except GarbledStream as problem:
             self._die(f"it sent gibberish ({problem})")
 
+    def _describe(self, content: Any) -> EngineInfo:
+        self._info = self._believed(read_info, content)
+        self.described(self._info)
+        return self._info
+
     def _post(self, data: bytes) -> None:
         if self._socket is None:
             raise EngineDied("the engine is not running")
@@ -315,9 +319,12 @@ class EngineProcess:
         moved = bool(beats) and beats[-1] != self._progress
         if beats:
             self._progress = beats[-1]
-        for content in (content for verb, content in heard if verb == "load"):
-            self._load = self._believed(read_load, content)
-        answered = any(verb not in ("beat", "load") for verb, _ in heard)
+        for verb, content in heard:
+            if verb == "load":
+                self._load = self._believed(read_load, content)
+            elif verb == "described":
+                self._describe(content)
+        answered = any(verb not in ("beat", "load", "described") for verb, _ in heard)
         self._silent = 0.0 if heard else self._silent + elapsed
         self._idle = 0.0 if answered or moved or not working else self._idle + elapsed
         if self._silent > self._silent_after:
@@ -338,12 +345,3 @@ class EngineProcess:
             self._copier.join(LOG_GRACE_S)
         words = last_line(self._log, self._log_start)
         raise EngineDied(f"the engine died: {reason}" + (f"; {words}" if words else ""), f"see {self._log}")
-
-
-def _refusal(content: Any) -> InputError:
-    name, message, cure = read_refusal(content)
-    kind = getattr(errors, name, InputError)
-    if not (isinstance(kind, type) and issubclass(kind, InputError)):
-        kind = InputError
-    problem: InputError = kind(*("\n".join(map(one_line, words.split("\n"))) for words in (message, cure)))
-    return problem

@@ -4,7 +4,7 @@ A frame is four bytes (length of the body, little-endian) and a body, the JSON a
 
     worker → engine   hello {config, memory}   preflight [schemas]   requests [shared, rows]   cancel   close
     engine → worker   ready {info}   refused {error, message, cure}   checked {info}   responses [rows]
-                      beat progress         load {retries, throttled, waited_s}
+                      described {info}      beat progress         load {retries, throttled, waited_s}
 
 Many requests or responses travel in one frame, so that a round trip costs microseconds. A row is a request
 or response as the array of its members; messages and schemas of requests stand in `shared`, each once, and in
@@ -21,6 +21,8 @@ from typing import Any, get_args
 
 import orjson
 
+from kgqa_hpc import errors
+from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import (
     LOAD,
     OBSERVED,
@@ -32,6 +34,7 @@ from kgqa_hpc.engines.engine import (
     count_of,
     number_of,
 )
+from kgqa_hpc.errors import InputError
 
 HEAD = 4
 LONGEST = 1 << 30  # a larger length is not ours: the stream is out of step
@@ -143,15 +146,19 @@ def read_load(content: Any) -> ServerLoad:
     return {name: number_of(content.get(name)) for name in LOAD}
 
 
-def read_refusal(content: Any) -> tuple[str, str, str]:
-    """The error's class, message and cure, as the engine's child gave them. Raises GarbledStream."""
+def read_refusal(content: Any) -> InputError:
+    """The error that the engine's child met, with its message and cure. Raises GarbledStream."""
     try:
         words = content["error"], content["message"], content["cure"]
     except (TypeError, KeyError):
         raise GarbledStream("a refusal without words") from None
     if not all(isinstance(word, str) for word in words):
         raise GarbledStream("a refusal that is no text")
-    return words
+    kind = getattr(errors, words[0], InputError)
+    if not (isinstance(kind, type) and issubclass(kind, InputError)):
+        kind = InputError
+    problem: InputError = kind(*("\n".join(map(one_line, text.split("\n"))) for text in words[1:]))
+    return problem
 
 
 _FINISHES = frozenset(get_args(Finish))

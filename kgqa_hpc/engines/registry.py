@@ -16,7 +16,8 @@ class Engine(Protocol):
     Made by `Class(settings, memory)`: `memory` is a file that outlives the process. Raises EngineConfigError
     when it cannot start as configured. Optional: `progress`, a number that grows while it works (tokens), so
     that a long answer is told from a hang; `probe()`, a class method that gives a Readiness; `ask_once(settings)`, a
-    class method that asks a server before other work begins; `server_load`, troubles with it (engines/engine.py).
+    class method that asks a server before other work begins; `server_load`, troubles with it (engines/engine.py);
+    `keeps_batches`: it is also given `folder`, a folder of the run for what outlives all processes.
     """
 
     info: EngineInfo
@@ -42,6 +43,7 @@ ENGINES = Registry(
     {
         "lmdeploy": "kgqa_hpc.engines.lmdeploy.engine:LmdeployEngine",
         "openai": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
+        "openai_batch": "kgqa_hpc.engines.openai_batch.engine:OpenAIBatchEngine",
         "cpu": "kgqa_hpc.engines.cpu.engine:CpuEngine",
         "function": "kgqa_hpc.engines.function:FunctionEngine",
         "scripted": "kgqa_hpc.engines.scripted.engine:ScriptedEngine",

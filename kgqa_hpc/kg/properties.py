@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
 
+SYNONYMS = "synonyms"  # the text property with other names of a node, joined by bars
 INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _BOOLEAN = r"^(?i:true|false)$"

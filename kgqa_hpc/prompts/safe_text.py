@@ -44,6 +44,11 @@ def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
 clean_name = functools.lru_cache(maxsize=1 << 10)(clean_text)  # those of hubs and types come again and again
 
 
+def clean_type(text: str) -> str:
+    """A type of nodes as words: "biological_process" is "biological process"."""
+    return clean_name(text.replace("_", " "))
+
+
 class Lines(str):
     """A text of several lines that may stand in a prompt as such, each line clean."""
 

@@ -1,4 +1,4 @@
-"""A run: opened with its configuration, its steps with their prompts, its anchors drawn, made larger."""
+"""Operations on a run: create, open, check, build its steps, sample its anchors, extend it."""
 
 from kgqa_hpc.runs.open import (
     add_pass,

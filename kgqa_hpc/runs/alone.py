@@ -1,7 +1,7 @@
-"""One process at a time changes the configuration of a run, or decides about its target; the others wait.
+"""Lock of a run: one process at a time changes its configuration or decides about its target; the others wait.
 
 `init`, `judge`, `extend`, changes of `dataset:` and a target's growth read the configuration, change it and write
-config.yaml, anchors and manifest. Two of them at once would leave parts of both, and a run that refuses to work.
+config.yaml, anchors and manifest. Two of them at once would mix their files and leave an unusable run.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kgqa_hpc.store.run_folder import CONFIGURATION, RunFolder
 from kgqa_hpc.terminal import note
 
 EXPIRY = 20.0  # s without a heartbeat after which the next process goes on
-POLL = 0.2  # s, at first; looks grow rarer
-PATIENCE = 2.0  # s of waiting before the user is told
+POLL = 0.2  # s before the second attempt; the pause grows
+PATIENCE = 2.0  # s of waiting before a note to the user
 
 
 def _wait(seconds: float) -> bool:
@@ -35,7 +35,10 @@ def alone(
     expiry: float = EXPIRY,
     stopped: Callable[[float], bool] = _wait,
 ) -> Iterator[None]:
-    """Hold the lease of a role, however long it takes to get it. Raises StoppedEarly when `stopped(seconds)` is."""
+    """Hold the lease of a role within the block; wait for it without a limit.
+
+    `stopped(seconds)` waits and returns whether this process must stop; then StoppedEarly is raised.
+    """
     leases = Leases(run.leases(role), f"{socket.gethostname()}-{os.getpid()}", expiry)
     heartbeat = Heartbeat(expiry, lambda *_, **__: None)
     name, pause, waited = role.strip("."), POLL, 0.0

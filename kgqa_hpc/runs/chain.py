@@ -1,4 +1,4 @@
-"""The steps of a pass, with their prompts loaded and checked."""
+"""Builder of a pass's chain of steps, with loaded and checked prompts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXAMPLES: dict[str, Any] = {
 
 
 def kind_of(config: RunConfig) -> AnchorKind:
-    """The anchor kind of a run; the family of them where a study's variants have several."""
+    """The anchor kind of a run; a KindFamily if the variants of a study have several kinds."""
     names = dict.fromkeys(variant.anchors.kind for variant in (config, *config.variant_configs().values()))
     kinds: list[AnchorKind] = [KINDS.get(name)() for name in names]
     for kind in kinds:
@@ -45,11 +45,13 @@ def kind_of(config: RunConfig) -> AnchorKind:
 def build_chain(
     config: RunConfig, pass_name: str, engine: EngineInfo | None = None, prompts: Path | None = None
 ) -> list[Step]:
-    """The steps of the pass in order. `engine` goes into the trace; without it, `set_engine` before the
-    first answer. `prompts` is a folder that is searched instead of the configuration's.
+    """The steps of the pass in order.
 
-    Raises PromptError as `load_prompt`, for a prompt that serves another step, and for
-    one that names what its step does not have.
+    `engine` goes into the trace; if it is not given here, call `set_engine` before the first answer. `prompts` is a
+    folder that is searched instead of the configuration's.
+
+    Raises PromptError as `load_prompt` does, for a prompt of another step, and for a prompt with variables that its
+    step does not supply.
     """
     only = next(pass_config.variant for pass_config in config.passes if pass_config.name == pass_name)
     variants = {n: variant for n, variant in config.variant_configs().items() if only in (None, n)}
@@ -65,7 +67,7 @@ def build_chain(
 
 
 def _differ(steps: list[Step]) -> bool:
-    """Whether steps of several variants do not do the same."""
+    """Whether the variants' steps differ in settings, edge types or prompts."""
     reference, *compared = ([s.settings, s.context.edge_types, s.prompts] for s in steps)
     return any(settings != reference for settings in compared)
 
@@ -79,7 +81,7 @@ def _chain(
         _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
     )
     context = StepContext(
-        config.seed, kind, config.prompts.edge_types, decision_of(config), engine, instructions
+        config.seed, kind, bool(config.prompts.edge_types), decision_of(config), engine, instructions
     )
     chain = [_step(step_settings, context, folder, config.prompts.domain) for step_settings in settings]
     _try_prompts(chain, kind_of(config), _fields_before(config, pass_name))
@@ -87,7 +89,7 @@ def _chain(
 
 
 def _instructions(config: RunConfig, folder: str | Path | None) -> tuple[str, ...]:
-    """The constant part of every prompt by which the run's records are written."""
+    """The system texts of all prompts that write fields of the run's records."""
     return tuple(
         load_prompt(step.prompt, folder, config.prompts.domain).system
         for step in config.steps
@@ -96,13 +98,13 @@ def _instructions(config: RunConfig, folder: str | Path | None) -> tuple[str, ..
 
 
 def set_engine(chain: list[Step], engine: EngineInfo) -> None:
-    """Say which engine answers from now on; steps of one chain share it."""
+    """Set the engine that the chain's steps record in the trace."""
     for step in (member for family in chain for member in family.members):
         step.context.engine = engine
 
 
 def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None = None) -> dict[str, Prompt]:
-    """All prompts of a run (or of the pass `only`) by name. Raises PromptError."""
+    """All prompts of a run (or only those of the pass `only`) by name. Raises PromptError."""
     return {
         prompt.name: prompt
         for pass_config in config.passes
@@ -114,7 +116,7 @@ def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None
 
 
 def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
-    """The schemas of all answers that an engine will be asked for."""
+    """The JSON schemas of all answers that the chain requests."""
     return [prompt.schema for step in chain for member in step.members for prompt in member.prompts]
 
 
@@ -147,7 +149,7 @@ def _check_class(entry: type[Step], settings: StepSettings) -> None:
 
 
 def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -> list[Prompt]:
-    """The prompts of a step's turns, each with the fields that the step reads. Raises PromptError."""
+    """The prompts of a step's turns. Raises PromptError, also for a schema without a field that the step reads."""
     entry: type[Step] = STEPS.get(settings.use)
     later = settings.later_prompts or []
     names = [name for name in (settings.prompt, *later) if name is not None]
@@ -175,7 +177,7 @@ def _prompt(
 
 
 def _fitting(step: str, folders: Folders) -> str:
-    """Which prompts are made for the step, as the cure of a message."""
+    """A list of the prompts made for the step, for the cure of an error."""
     head = re.compile(rf"^step: {re.escape(step)}\s*$", re.MULTILINE)
     names = [name for name in folders.names() if head.search(read_text(folders.prompt(name)))]
     return f"prompts of step {step}: {', '.join(names) or 'none yet'}"
@@ -196,7 +198,7 @@ def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
 
 
 def _try_prompts(chain: list[Step], kind: AnchorKind, fields: dict[str, Any]) -> None:
-    """Try every prompt on the kind's sample, as its step will fill it in."""
+    """Render every prompt with the kind's sample anchor and example fields. Raises PromptError."""
     for step in chain:
         if step.asks:
             item = Item(kind.sample, output=dict(fields))

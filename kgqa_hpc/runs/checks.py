@@ -1,7 +1,7 @@
-"""What can be seen to be missing before a run is made: files, models, prompts, packages.
+"""Checks before a run is created: missing files, models, prompts and packages.
 
-`problems` stop `kgqa init`, all of them at once, each with its key. `notes` are for the person: a run may well be made
-on a machine that has no GPU and no engine, and be worked on by others.
+`problems` stop `kgqa init`, which reports all of them with their keys. `notes` only inform the user: a run may be
+created on a machine without a GPU or an engine, and processed on others.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PICTURES = Package("matplotlib", "kgqa_hpc[report]")
 
 
 def load_ready(path: Path) -> RunConfig:
-    """A configuration that is right and whose files are there.
+    """Load a configuration, and check it and the files it names.
 
-    Raises ConfigError with every problem, one line each: what the file says wrong, and what it names that is missing.
+    Raises ConfigError with every problem, one line each: wrong keys and values, and missing files.
     """
     data, base = plain_config(path), path.resolve().parent
     try:
@@ -45,7 +45,7 @@ def require_ready(config: RunConfig, location: str) -> None:
 
 
 def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
-    """Files and models that plain data names by a path and that are not there; it may be wrong in other ways."""
+    """One sentence for each missing file or model path in plain configuration data, which need not be valid."""
     anchors = _resolved(data.get("anchors"), KINDS, "kind", "graphlet", base)
     graph = _resolved(data.get("graph"), SOURCES, "source", "hpo", base)
     for name, (section, keys) in {"anchors": anchors, "graph": graph}.items():
@@ -65,7 +65,7 @@ def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
     engines = {"engine": data.get("engine")}
     for number, pass_data in enumerate(passes if isinstance(passes, list) else ()):
         engines[f"passes.{number}.engine"] = pass_data.get("engine") if isinstance(pass_data, dict) else None
-    for name, engine in engines.items():  # names of hubs and servers are left to the engine
+    for name, engine in engines.items():  # only paths: the engine checks model names of hubs and servers
         model = _resolved(engine, ENGINES, "kind", None, base)[0].get("model")
         if isinstance(model, str) and model.startswith(("/", "~")) and not Path(model).expanduser().exists():
             yield f"{name}.model: {model} does not exist"
@@ -74,7 +74,7 @@ def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
 def _resolved(
     section: Any, registry: Registry, by: str, default: str | None, base: Path
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A section with its paths resolved, and the keys that hold them; none of an unknown entry."""
+    """A section with its paths resolved, and the keys that hold paths; no keys for an unknown registry entry."""
     section = section if isinstance(section, dict) else {}
     name = section.get(by, default)
     if not isinstance(name, str) or name not in registry:
@@ -84,7 +84,7 @@ def _resolved(
 
 
 def problems(config: RunConfig) -> Iterator[str]:
-    """One sentence with its key for everything the configuration names and that is not there."""
+    """One sentence, beginning with its key, for each missing or unusable file and prompt of the configuration."""
     every = [config, *config.variant_configs().values()]
     yield from dict.fromkeys(line for variant in every for line in missing(variant.plain(), Path()))
     lost = list(dict.fromkeys(line for variant in every for line in _unloadable(variant)))
@@ -97,7 +97,7 @@ def problems(config: RunConfig) -> Iterator[str]:
 
 
 def notes(config: RunConfig) -> list[str]:
-    """What works elsewhere or later, and not here and now."""
+    """Notes on missing optional packages: the run can be created, but not everything works on this machine."""
     lines = missing_packages(config)
     if PICTURES.missing:
         lines.append("matplotlib is not installed here; figures are left out (extra report)")
@@ -105,8 +105,9 @@ def notes(config: RunConfig) -> list[str]:
 
 
 def missing_packages(config: RunConfig, *sections: str) -> list[str]:
-    """One sentence with its key for each package that the configuration (or these sections of it) needs, and that is
-    not installed here.
+    """One sentence, beginning with its key, for each required package that is not installed here.
+
+    `sections` limits the check to these sections of the configuration.
     """
     every = [config, *config.variant_configs().values()]
     needed = dict.fromkeys(package for variant in every for package in packages(variant))
@@ -118,13 +119,13 @@ def missing_packages(config: RunConfig, *sections: str) -> list[str]:
 
 
 def require_packages(config: RunConfig, *sections: str) -> None:
-    """Raises InputError when these sections need packages that are not installed here, before work begins."""
+    """Raises InputError if packages that these sections need are not installed here."""
     if lines := missing_packages(config, *sections):
         raise InputError("\n".join(lines), "install them, or leave out what needs them")
 
 
 def _unloadable(config: RunConfig) -> Iterator[str]:
-    """Each prompt that cannot be loaded, with the key of the step that names it."""
+    """One sentence for each prompt that cannot be loaded, beginning with the key of its step."""
     for number, pass_config in enumerate(config.passes):
         for position, step in enumerate(pass_config.steps):
             try:
@@ -134,7 +135,10 @@ def _unloadable(config: RunConfig) -> Iterator[str]:
 
 
 def require_servers(config: RunConfig) -> None:
-    """Ask the server of each pass for one token. Raises EngineConfigError, before graphs are read and counted."""
+    """Request one token from the server of each pass, so that a wrong address or key is reported before long work.
+
+    Raises EngineConfigError.
+    """
     settings = {repr(engine): engine for engine in (config.engine_of(part.name) for part in config.passes)}
     for engine in settings.values():
         ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)

@@ -1,7 +1,7 @@
-"""The entries of a run that are not kgqa_hpc's own: package, version and source of each, and files of `plugins:`.
+"""Fingerprint of a run's third-party code: package, version and source digest of its entries, and `plugins:` files.
 
-They stand in the fingerprint under `entries`, so that no run is worked on with other code unless somebody accepts it.
-Files of `plugins:` are copied into RUN/plugins, and the run goes on with its copies.
+The fingerprint's section `entries` holds them, so a run refuses changed code until a user accepts it. Files of
+`plugins:` are copied into RUN/plugins, and the run uses its copies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECTION = "entries"
 
 
 def entries_section(config: RunConfig) -> dict[str, dict[str, Any]]:
-    """The section of the fingerprint; nothing for a run of shipped entries."""
+    """The section `entries` of the fingerprint; empty for a run that uses only shipped entries."""
     every = [config, *config.variant_configs().values()]
     used = {(KINDS, variant.anchors.kind) for variant in every}
     used |= {
@@ -49,7 +49,7 @@ def entries_section(config: RunConfig) -> dict[str, dict[str, Any]]:
 
 
 def texts_of(run: RunFolder) -> dict[str, str]:
-    """Each recorded entry with its package, version and source, those before an accepted change too, for people."""
+    """Readable package, version and source digest of each recorded entry, including those before accepted changes."""
     manifest = run.manifest()
     values = manifest.sections.get(SECTION, {}).get("values", {})
     texts = {key: _text(identity) for key, identity in values.items()}
@@ -74,7 +74,7 @@ def keep_plugins(run: RunFolder, config: RunConfig) -> None:
 def load_plugins(run: RunFolder, config: Mapping[str, Any]) -> None:
     """Load the run's copies of the files of `plugins:`.
 
-    Raises InputError for a run of another user, FingerprintMismatch for a copy that is not what the manifest says.
+    Raises InputError for a run of another user, FingerprintMismatch for a copy whose digest differs from the manifest.
     """
     recorded = run.manifest().sections.get(SECTION, {}).get("values", {})
     for name in (Path(path).name for path in config.get("plugins") or ()):
@@ -92,20 +92,23 @@ def load_plugins(run: RunFolder, config: Mapping[str, Any]) -> None:
 
 
 def load_run_plugins(run: RunFolder) -> None:
-    """The same for a verb that does not read the configuration. Combined datasets have none."""
+    """Load the run's plugin files, for a command that does not parse the configuration.
+
+    Combined datasets have no configuration; then nothing is loaded.
+    """
     if run.config_file.exists():
         load_plugins(run, run.config())
 
 
 def require_unchanged_plugins(run: RunFolder, config: RunConfig) -> None:
-    """Raises FingerprintMismatch when a file of `plugins:` was edited; one that is gone is no harm."""
+    """Raises FingerprintMismatch if an original file of `plugins:` was edited; a deleted file is accepted."""
     for path in map(Path, config.plugins):
         if path.exists() and file_digest(path) != file_digest(run.plugins / path.name):
             raise FingerprintMismatch(f"{path} was changed since {run.path} was made", _cure(run))
 
 
 def require_same_code(run: RunFolder, config: RunConfig) -> None:
-    """Raises FingerprintMismatch when entries are of other packages, versions or sources than the run's."""
+    """Raises FingerprintMismatch if the package, version or source of an entry differs from the run's record."""
     sections = (run.manifest().sections, entries_section(config))
     recorded, present = ({SECTION: section.get(SECTION, {}).get("values", {})} for section in sections)
     require_same(str(run.path), recorded, present, _cure(run))
@@ -116,7 +119,7 @@ def _cure(run: RunFolder) -> str:
 
 
 def require_entries(run: RunFolder) -> None:
-    """Raises ConfigError when packages that bring entries of the run are not installed here."""
+    """Raises ConfigError if a package that provides an entry of the run is not installed here."""
     values = run.manifest().sections.get(SECTION, {}).get("values", {})
     missing: dict[str, list[str]] = {}
     for key, identity in values.items():
@@ -132,7 +135,7 @@ def require_entries(run: RunFolder) -> None:
 
 
 def only_entries_differ(run: RunFolder, sections: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether nothing but the code of entries is other than when the run was made."""
+    """Whether the code of entries is the only difference from the run's fingerprint."""
     before = run.manifest().sections
     names = {*before, *sections} - {SECTION}
     same = all(before.get(name, {}).get("values") == sections.get(name, {}).get("values") for name in names)

@@ -1,8 +1,8 @@
-"""A run, opened: its folder with the configuration it was made with; and how a run grows.
+"""Functions that create a run, open it with its recorded configuration, and extend it.
 
-Looking at a run (status, explain, merge, report) needs no more than that. Working on it also asks that graph,
-sampling, prompts and engines are still those of its fingerprint, which is the manifest's. A run keeps the text of
-every prompt it uses, all modules written out, in RUN/prompts.
+Read-only commands (status, explain, merge, report) need only the configuration. Commands that add work also require
+that graph, sampling, prompts and engines match the fingerprint in the manifest. A run keeps the text of every prompt
+it uses, with all modules expanded, in RUN/prompts.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from kgqa_hpc.terminal import note
 
 
 def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dict[str, Any]]:
-    """The sections that must not change in a run, prompts by their sha256; `prompts` is searched for them
-    before the configuration's folder. Raises PromptError.
+    """The sections of a run's fingerprint, which must not change; prompts are represented by their sha256.
+
+    The folder `prompts` is searched before the configuration's. Raises PromptError.
     """
     return _sections(config, run_prompts(config, prompts))
 
 
 def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) -> RunFolder:
-    """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
-    With `accept_code` it takes over entries whose code has changed, and records that.
+    """Create a run folder with the text of every prompt it uses, or compare an existing folder with `config`.
 
-    One in which nothing was answered yet takes over another configuration; one that has grown keeps what was added.
+    A run without answers takes over a changed configuration; an extended run keeps its added passes and larger sample.
+    With `accept_code`, changed code of entries is accepted and recorded.
 
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
@@ -81,8 +82,9 @@ def _created(folder: Path, config: RunConfig, *, accept_code: bool) -> RunFolder
 
 
 def _agreed_growth(folder: Path, config: RunConfig, agreed: dict[str, Any]) -> dict[str, Any]:
-    """The dangerous settings that the maker of a configuration agrees to: those `agreed` by writing it, and those of
-    passes that the run in `folder` has added, when they were agreed to before. Raises InputError.
+    """Dangerous settings with consent: those `agreed` by writing the configuration, and those of passes added later.
+
+    Raises InputError if nobody has agreed to the settings of an added pass.
     """
     added = {key: value for key, value in effects(config.plain()).items() if key not in agreed}
     if added:
@@ -96,7 +98,7 @@ def _agreed_growth(folder: Path, config: RunConfig, agreed: dict[str, Any]) -> d
 
 
 def _prompts(folder: Path, config: RunConfig, written: Collection[str]) -> dict[str, Prompt]:
-    """The prompts of a configuration; those of passes that the run itself has added are the run's own copies."""
+    """The prompts of a configuration; for passes that were added to the run, the run's own copies."""
     if all(pass_config.name in written for pass_config in config.passes):
         return run_prompts(config)
     own_prompts = RunFolder(folder).prompts
@@ -106,18 +108,18 @@ def _prompts(folder: Path, config: RunConfig, written: Collection[str]) -> dict[
 
 
 def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
-    """The run and its configuration, for looking at it.
+    """Open a run for reading: its folder and its configuration.
 
-    Raises InputError when there is no run, ConfigError.
+    Raises InputError if there is no run, ConfigError if the configuration is invalid.
     """
     run = RunFolder.open(folder)
     return run, run_config(run)
 
 
 def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
-    """The same, for adding to it.
+    """Open a run to add work: its folder and its configuration.
 
-    Raises FingerprintMismatch naming what changed since it was made: configuration, prompts, graph files.
+    Raises FingerprintMismatch, which names the changed configuration keys, prompts or graph files.
     """
     run, config = open_run(folder)
     _require_unchanged_files(run, _require_same(run, config))
@@ -125,8 +127,10 @@ def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
 
 
 def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
-    """The same, for reading the graph: while nothing was answered yet, one whose files were edited is read anew,
-    and a graph and a sample that were made from the old files are set aside.
+    """Open a run to import its graph: its folder and its configuration.
+
+    If the graph files were edited and the run has no answers yet, the imported graph and sample move to quarantine.
+    Raises FingerprintMismatch if the run has answers.
     """
     run, config = open_run(folder)
     _require_same(run, config)
@@ -156,7 +160,7 @@ def _require_same(run: RunFolder, config: RunConfig) -> RunConfig:
 
 
 def run_config(run: RunFolder) -> RunConfig:
-    """The configuration of a run, with the entries of its own files. Raises ConfigError, FingerprintMismatch."""
+    """Load the plugin files of a run and return its configuration. Raises ConfigError, FingerprintMismatch."""
     data = run.config()
     load_plugins(run, data)
     require_entries(run)
@@ -164,18 +168,18 @@ def run_config(run: RunFolder) -> RunConfig:
 
 
 def kept_prompts(run: RunFolder) -> Path | None:
-    """The folder in which a run keeps its prompts; None for one that `tools/upgrade_v1.py` converted."""
+    """The folder with a run's copies of its prompts; None for a run converted by `tools/upgrade_v1.py`."""
     return run.prompts if run.prompts.is_dir() else None
 
 
 def add_pass(
     folder: Path, settings: Mapping[str, Any], prompt: Path | None = None, *, trust: bool = False
 ) -> tuple[RunFolder, RunConfig]:
-    """Add one pass (plain data, as under `passes:`) to the end of a run; nothing that is there changes.
+    """Add one pass (plain data, as under `passes:`) to the end of a run; existing passes stay unchanged.
 
-    `prompt` is a file that a step of the pass names, and that the run then keeps. The caller agrees to the engine
-    of the pass; the run's own must have been agreed to, or is with `trust` (runs/trust.py). The same pass twice is
-    the same as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
+    `prompt` is the prompt file of a step of the pass; the run keeps a copy. The call is consent to the engine of the
+    pass; the run's other engines need earlier consent, or `trust` (runs/trust.py). Adding the same pass again changes
+    nothing. Raises InputError for a different pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
     with alone(RunFolder.open(folder)):
         run, config = open_run(folder)
@@ -202,9 +206,9 @@ def add_pass(
 
 
 def larger(config: RunConfig, size: int) -> RunConfig:
-    """The configuration with a larger sample that contains the one there is.
+    """The configuration with a larger sample, which will contain the present one.
 
-    Raises InputError for a size that is not larger, or a kind without one.
+    Raises InputError for a size that is not larger, or a kind without a size.
     """
     anchors = config.plain()["anchors"]
     key = type(config.anchors).size
@@ -220,7 +224,7 @@ def larger(config: RunConfig, size: int) -> RunConfig:
 def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
     """Change keys of the run's `dataset:` section ("split.by", or "split" with a mapping).
 
-    Raises ConfigError when the section would be wrong; then the run keeps the old one.
+    Raises ConfigError if the changed section is invalid; then the run keeps the old one.
     """
     with alone(RunFolder.open(folder)):
         run, config = open_run(folder)
@@ -238,8 +242,9 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
 
 
 def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
-    """The configuration with what `kgqa judge`, `kgqa extend` and a target added to the run in `folder`: passes behind
-    its own, and a larger sample. So the user's file stays valid for the run.
+    """The configuration plus the passes and the larger sample that `kgqa judge`, `kgqa extend` or a target added.
+
+    With these additions, the user's unchanged file stays valid for the run in `folder`.
     """
     run = RunFolder(folder)
     if not run.manifest_file.exists() or not run.config_file.exists() or run.untouched():
@@ -255,14 +260,14 @@ def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
 
 
 def _added_passes(written: list[Any], recorded: list[Any]) -> list[Any]:
-    """The recorded passes that stand behind those of the configuration."""
+    """The recorded passes after those of the configuration; empty if the first passes differ."""
     names = [pass_data["name"] for pass_data in written]
     same = [pass_data.get("name") for pass_data in recorded[: len(written)]] == names
     return recorded[len(written) :] if same else []
 
 
 def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded number of anchors where it is larger than the configuration's, with the sizes before it."""
+    """The recorded sample size and its history, if larger than the configuration's size; else empty."""
     key = type(config.anchors).size
     present = getattr(config.anchors, key, None)
     if sampling.get("kind") != config.anchors.kind or present is None or (sampling.get(key) or 0) <= present:
@@ -271,7 +276,7 @@ def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any
 
 
 def _keep(run: RunFolder, prompt: Prompt) -> None:
-    """Write a prompt beside the run. Raises FingerprintMismatch when it keeps another one of that name."""
+    """Copy a prompt into the run. Raises FingerprintMismatch if the run has a different prompt of that name."""
     make_folder(run.prompts)
     path = run.prompts / f"{prompt.name}.md"
     if write_file(path, prompt.text.encode(), exclusive=True):
@@ -281,14 +286,14 @@ def _keep(run: RunFolder, prompt: Prompt) -> None:
 
 
 def _require_unchanged(run: RunFolder, config: RunConfig, copy: Prompt) -> None:
-    """Raises FingerprintMismatch when the prompt's source was edited.
+    """Raises FingerprintMismatch if the source of the run's prompt `copy` was edited.
 
-    One that is gone does not matter; one that is no valid prompt any more is told, and the run has its own copy.
+    A deleted source is accepted. A source that is now invalid causes a note, and the run uses its own copy.
     """
     try:
         source = load_prompt(copy.name, config.prompts.folder, config.prompts.domain)
     except PromptError as problem:
-        with suppress(PromptError):  # the folder or the domain is gone too
+        with suppress(PromptError):  # the folder or the domain was deleted too
             if copy.name in Folders.with_user(config.prompts.folder, config.prompts.domain).names():
                 note(f"{problem.message}: no valid prompt any more; {run.path} goes on with its own copy")
         return
@@ -330,7 +335,7 @@ def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[s
 
 
 def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:
-    """Per pass the digests of the files that its engine and its steps read. Raises InputError."""
+    """Digests of the files that a pass's engine and steps read, by pass name. Raises InputError."""
     digests_by_pass: dict[str, dict[str, str]] = {}
     for pass_config in config.passes:
         digests_by_pass[pass_config.name] = config.engine_of(pass_config.name).contents()

@@ -1,11 +1,11 @@
-"""The anchors of a run: drawn once, and drawn larger without losing an answer.
+"""Sampling of a run's anchors, and extension of the sample without losing an answer.
 
-A larger sample contains the smaller one, so what was answered stays, and new anchors go into new shards behind the old.
+A larger sample contains the smaller one: existing answers stay valid, and new anchors go into new shards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,14 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
 if TYPE_CHECKING:
+    from kgqa_hpc.anchors.anchor import Anchor
+    from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.kg.reduce import AnswerGraph, Reduction
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """The anchors of a run; `notes` say how they were drawn."""
+    """Result of sampling: path of anchors.h5, number of anchors, and notes on the reduction and the draw."""
 
     path: Path
     anchors: int
@@ -38,7 +40,7 @@ class Sampled:
 
 
 def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -> Sampled:
-    """Draw the anchors of a run and write them, with what the kind tells about the draw."""
+    """Draw the anchors of a run; write anchors.h5 and the kind's statistics files."""
     from kgqa_hpc.store.atomic import make_folder, write_file
     from kgqa_hpc.store.shards import write_anchors
 
@@ -55,8 +57,9 @@ def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -
 def _draw(
     run: RunFolder, config: RunConfig, threads: int | None
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
-    """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
+    """The drawn anchors, the header of anchors.h5, and notes for the user."""
     from kgqa_hpc.anchors.anchor import Source, Tools
+    from kgqa_hpc.kg.properties import SYNONYMS
     from kgqa_hpc.runs.chain import kind_of
 
     source, notes, files = Source(), list[str](), dict[str, bytes]()
@@ -65,6 +68,9 @@ def _draw(
         source, notes = Source(reduction.graph, reduction.counts(), answers), [str(reduction)]
     with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
+    graph = source.graph if source.answers is None else source.answers.graph
+    if graph is not None and SYNONYMS in graph.node_properties:
+        drawn = replace(drawn, anchors=_with_synonyms(drawn.anchors, graph))
     drawn = replace(drawn, files={**files, **drawn.files})
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
@@ -72,12 +78,26 @@ def _draw(
     return drawn, header, (*notes, *drawn.notes)
 
 
+def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterator[Anchor]:
+    """Anchors whose data have `synonyms`: other names of their nodes, by name, for the step `check`.
+
+    The id of an anchor depends on what its kind drew, not on the synonyms.
+    """
+    from kgqa_hpc.kg.properties import SYNONYMS
+
+    cells = graph.node_properties[SYNONYMS].cast("large_string").to_pylist()
+    by_id = {node: cell.split("|") for node, cell in zip(graph.node_ids.tolist(), cells, strict=True) if cell}
+    for anchor in anchors:
+        synonyms = {node.name: by_id[node.id] for node in anchor.nodes if node.id in by_id}
+        yield replace(anchor, data={**anchor.data, SYNONYMS: synonyms}) if synonyms else anchor
+
+
 def _reduced_and_profiles(
     run: RunFolder, config: GraphConfig, whole: bool
 ) -> tuple[Reduction, AnswerGraph | None, dict[str, bytes]]:
-    """The graph to draw from, the one to answer from (`whole`), and what the figures before and after show.
+    """The reduced graph, the whole graph for answers (only with `whole`), and the file with both graphs' profiles.
 
-    Without `whole` the imported graph is let go here.
+    Without `whole`, the memory of the imported graph is freed on return.
     """
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
@@ -90,7 +110,7 @@ def _reduced_and_profiles(
 
 
 def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
-    """What the configuration draws; of a study each variant's anchors, drawn once where all have the same."""
+    """Draw the anchors of a run; of a study, those of each variant, or once for all if the variants share anchors."""
     from kgqa_hpc.anchors.anchor import Drawn
     from kgqa_hpc.anchors.family import gathered
     from kgqa_hpc.runs.chain import kind_of
@@ -118,11 +138,11 @@ def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
 
 
 def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool = False) -> Sampled:
-    """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
+    """Draw a larger sample that contains the present one; every answer is kept, new anchors go into new shards.
 
-    Repeating it after a kill at any moment goes on. The manifest is written anew, so the run's engines must have been
-    agreed to, or are with `trust` (runs/trust.py). Raises InputError when the larger sample does not begin with
-    the old one (balanced samples, studies whose variants draw their own), or is not larger.
+    A call after a kill at any moment continues the growth. The manifest is rewritten, so the run's engines need earlier
+    consent, or `trust` (runs/trust.py). Raises InputError if the larger sample would not begin with the old one
+    (balanced samples, studies whose variants draw different anchors), or is not larger.
     """
     with alone(RunFolder.open(folder)):
         return _extended(folder, size, threads, trust=trust)
@@ -158,26 +178,26 @@ def _extended(folder: Path, size: int, threads: int | None, *, trust: bool) -> S
 
 
 def size_of(config: RunConfig) -> int | None:
-    """How many anchors are asked for; None for a kind that has no such number, or all there are."""
+    """The configured number of anchors; None for a kind without such a number, or if all anchors are taken."""
     size: int | None = getattr(config.anchors, type(config.anchors).size, None)
     return size
 
 
 def _half_grown(run: RunFolder, config: RunConfig, size: int) -> bool:
-    """Whether a growth to this size was killed after config.yaml was written, before the manifest was."""
+    """Whether an earlier growth to this size was killed after it wrote config.yaml and before the manifest."""
     recorded: int | None = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
     return size_of(config) == size != recorded
 
 
 def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
-    """The items of a study with those that are there first; the others stay by variant, as a study has them."""
+    """The items of an extended study: first the existing ones in their order, then the new ones by variant."""
     drawn = {row["id"]: row for row in new}
     yield from [drawn.pop(row["id"]) for row in old if row["id"] in drawn]
     yield from drawn.values()
 
 
 def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
-    """The new anchors, after every old one was seen to stand in its place."""
+    """The anchors of `new`, checked to begin with those of `old`. Raises InputError at the first difference."""
     for old_anchor in old:
         if next(new, None) != old_anchor:
             raise InputError(
@@ -188,6 +208,6 @@ def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Ite
 
 
 def _announce(text: str, seconds: float) -> None:
-    """Say what is going to happen if it takes longer than it takes to read that."""
+    """Print a note about the coming work if it takes longer than SHORT seconds."""
     if seconds > SHORT:
         note(text)

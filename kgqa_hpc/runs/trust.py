@@ -1,10 +1,10 @@
 """Consent: the commands, servers and credentials that a run's configuration makes its workers use.
 
 Each engine declares its `dangerous` settings (engines/engine.py): a command starts a program, an address receives
-prompts, a variable holds a key. Whoever makes the run agrees: the manifest pins the values, and who owns the manifest
-says who agreed. A verb that is about to act on a run's engines, or that writes its manifest anew, calls
-`require_agreed` first: a run whose values were changed since, or that another user made, needs `--trust-config`,
-which shows and pins them. docs/security.md.
+prompts, a variable holds a key. The user who creates the run agrees to them: the manifest pins the values, and its
+owner is the user who agreed. A command that starts a run's engines or rewrites its manifest calls `require_agreed`
+first. If the values changed since, or another user made the run, the command needs `--trust-config`, which pins the
+new values. See docs/security.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 
 def effects(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The dangerous settings of a resolved configuration by their key: {"engine.command": …}."""
+    """The dangerous settings of a resolved configuration, by key: {"engine.command": …}."""
     engines = {"engine": config.get("engine")}
     for pass_data in config.get("passes") or ():
         engines[f"passes.{pass_data['name']}.engine"] = pass_data.get("engine")
@@ -41,10 +41,10 @@ def _dangerous(kind: object) -> frozenset[str]:
 
 
 def require_agreed(run: RunFolder, config: Mapping[str, Any], *, trust: bool = False) -> dict[str, Any]:
-    """The dangerous settings of the configuration that is about to be used, which somebody has agreed to.
+    """The dangerous settings of a configuration, checked for consent before they are used.
 
-    Raises InputError that shows every value when they are not the pinned ones, or another user's run has pinned
-    them; `trust` agrees as the user who calls this. Root may make runs for others.
+    Raises InputError, which shows every value, if they differ from the pinned values or another user pinned them.
+    `trust` is consent of the calling user. Runs made by root are accepted.
     """
     dangerous = effects(config)
     if trust:
@@ -64,7 +64,7 @@ def require_agreed(run: RunFolder, config: Mapping[str, Any], *, trust: bool = F
 
 
 def require_own(run: RunFolder, value: str, *, trust: bool = False) -> None:
-    """Raises InputError when another user's run names `value`, which reaches beyond the run."""
+    """Raises InputError if another user made the run; `value` describes the access in the message."""
     with disk_errors(run.manifest_file):
         owner = os.stat(run.manifest_file).st_uid
     if not trust and owner not in (os.geteuid(), 0):
@@ -75,6 +75,6 @@ def require_own(run: RunFolder, value: str, *, trust: bool = False) -> None:
 
 
 def shown(value: object) -> str:
-    """On a terminal, in one line: foreign text without control characters."""
+    """A value as one line of at most 500 printable characters, for messages with text of other users."""
     text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     return "".join(character if character.isprintable() else "?" for character in text)[:500]

@@ -6,22 +6,24 @@ comes from how much shards differ (ratio estimator, Student's t).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import read_summary
 from kgqa_hpc.text.numbers import about
 
-KINDS = ("prompt", "completion")
-Price = tuple[float, float]  # of a million tokens read, and of a million written
+KINDS = ("prompt", "completion", "cached")
 
 
-def cost_of(pilot: Path, items: int, price: Price, enough: int) -> dict[str, Any]:
+def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> dict[str, Any]:
     """Tokens and cost of `items` at the rate of a run's finished shards; the interval is None with one shard.
+    `prices` are those of the passes; the last one counts for any further pass of the pilot.
 
     Raises InputError where fewer than `enough` items are finished: nothing published tells how much is read.
     """
@@ -32,15 +34,17 @@ def cost_of(pilot: Path, items: int, price: Price, enough: int) -> dict[str, Any
             f"{pilot}: a cost needs the tokens of {enough} items in finished shards, there are {number}",
             "name a small run on the same engine with --pilot (a smaller anchors.per_shape and runtime.shard_size)",
         )
-    read, written = (sum(tokens[kind] for _, tokens in shards) / number for kind in KINDS)
+    read, written = (
+        sum(tokens[kind] for _, passes in shards for tokens in passes) / number for kind in KINDS[:2]
+    )
     costs = [
-        sum(tokens[kind] * cost / 1e6 for kind, cost in zip(KINDS, price, strict=True))
-        for _, tokens in shards
+        sum(prices[min(n, len(prices) - 1)].of(tokens) for n, tokens in enumerate(passes))
+        for _, passes in shards
     ]
     mean = sum(costs) / number
     half = _half_width([rows for rows, _ in shards], costs)
     return {
-        "price": list(price),
+        "price": [prices[0].input, prices[0].output],
         "prompt_tokens": round(items * read),
         "completion_tokens": round(items * written),
         "total": items * mean,
@@ -51,14 +55,14 @@ def cost_of(pilot: Path, items: int, price: Price, enough: int) -> dict[str, Any
     }
 
 
-def _finished(folder: Path) -> list[tuple[int, dict[str, int]]]:
-    """Items, and tokens of all passes, of each shard that every pass has finished."""
+def _finished(folder: Path) -> list[tuple[int, list[dict[str, int]]]]:
+    """Items, and tokens by pass, of each shard that every pass has finished."""
     run, config = open_run(folder)
     names = [entry.name for entry in config.passes]
     records = []
     for shard in sorted(set.intersection(*(done_shards(run, name) for name in names))):
         headers = [read_summary(run.result(name, shard), run.origin(name)) for name in names]
-        tokens = {kind: sum(header["tokens"].get(kind, 0) for header in headers) for kind in KINDS}
+        tokens = [{kind: header["tokens"].get(kind, 0) for kind in KINDS} for header in headers]
         records.append((int(headers[-1]["rows"]), tokens))
     return records
 
@@ -78,7 +82,7 @@ def _half_width(sizes: list[int], costs: list[float]) -> float | None:
 def render_cost(cost: dict[str, Any]) -> str:
     """A line: cost, interval, tokens, prices."""
     interval = f" ({about(cost['low'])} to {about(cost['high'])})" if cost["low"] is not None else ""
-    read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in KINDS)
+    read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in KINDS[:2])
     return (
         f"cost      about {about(cost['total'])}{interval} for {read} million tokens read and {written} million "
         f"written, at {cost['price'][0]:g} and {cost['price'][1]:g} a million"

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import kind_of
-from kgqa_hpc.status.cost import Price, cost_of, render_cost
+from kgqa_hpc.status.cost import cost_of, render_cost
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -73,15 +75,15 @@ def plan(
     pilot: Path | None = None,
     pilot_gpus: int = 1,
     tokens_per_s: float | None = None,
-    price: Price | None = None,
+    price: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """The forecast as plain data.
 
     `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of `kgqa bench
     --out`, whose measured tokens and rate count (default: this run, once it has ended some items), made with
-    `pilot_gpus`; `tokens_per_s` is what one GPU generates, all requests together. With a `price` it has the
-    cost of what is left (status/cost.py). An engine that asks somebody else's server has no GPUs and jobs to
-    plan. Raises InputError for a folder that is no run or a pilot that measured nothing.
+    `pilot_gpus`; `tokens_per_s` is what one GPU generates, all requests together. With a `price`, or those of the
+    engines, it has the cost of what is left (status/cost.py). An engine that asks somebody else's server has no GPUs
+    and jobs to plan. Raises InputError for a folder that is no run or a pilot that measured nothing.
     """
     run, config = open_run(folder)
     steps = [step.use for step in config.steps]
@@ -97,9 +99,14 @@ def plan(
     else:
         limit = limit or config.runtime.time_limit or QUEUE_LIMIT
         document = forecast(items_left, pace, gpus, limit, config.runtime.margin)
+    measured_run = pilot if pilot is not None and pilot.is_dir() else folder
     if price is not None:
-        measured_run = pilot if pilot is not None and pilot.is_dir() else folder
-        document["cost"] = cost_of(measured_run, items_left, price, ENOUGH)
+        prices = [Price(input=price[0], output=price[1])]
+        document["cost"] = cost_of(measured_run, items_left, prices, ENOUGH)
+    elif any(config.engine_of(entry.name).price for entry in config.passes):
+        prices = [config.engine_of(entry.name).price or Price(input=0, output=0) for entry in config.passes]
+        with suppress(InputError):  # too few finished items: the rest of the plan stands without it
+            document["cost"] = cost_of(measured_run, items_left, prices, ENOUGH)
     return document
 
 
@@ -131,18 +138,21 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
 def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
     """Answer tokens of an item and tokens a second from a file of `kgqa bench`; raises InputError.
 
-    It measured one step; the others are taken to write as much more or less as was published.
+    It measured the steps of the first pass; those of later passes are taken to write as much more as was published.
     """
     try:
-        best = json.loads(file.read_text(encoding="utf-8"))["best"]
-        speed, answer = float(best["decode_tokens_per_s"]), float(best["mean_answer_tokens"])
+        document = json.loads(file.read_text(encoding="utf-8"))
+        best, measured = document["best"], [str(step) for step in document["steps"]]
+        speed, tokens = float(best["decode_tokens_per_s"]), float(best["tokens_per_item"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: not a measurement of kgqa bench --out", "make it again") from None
-    if not (speed > 0 and answer > 0 and math.isfinite(speed * answer)):
+    if not (speed > 0 and tokens > 0 and math.isfinite(speed * tokens)):
         raise InputError(f"{file}: the engine answered nothing when it was measured", "make it again")
-    usual = PUBLISHED_TOKENS["generate"]
-    scale = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps) / usual
-    return Pilot(file.name, None, answer * max(scale, 1.0)), speed
+    published = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in measured)
+    scale = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps) / (
+        published or PUBLISHED_TOKENS["generate"]
+    )
+    return Pilot(file.name, None, tokens * max(scale, 1.0)), speed
 
 
 def item_pace(

@@ -28,6 +28,7 @@ class _Shard:
     sizes: Sizes = field(default_factory=dict)
     offset: int = 0  # where reading its one journal goes on
     answers: int = 0  # records of items, ended or not
+    tokens: dict[str, int] = field(default_factory=dict)  # of these answers
     ended: dict[str, int] = field(default_factory=dict)
 
 
@@ -45,6 +46,14 @@ class JournalCounts:
     def answers(self) -> int:
         """Records in all journals: grows with every answer that is kept."""
         return sum(shard.answers for shard in self._shards.values())
+
+    @property
+    def tokens(self) -> Counter[str]:
+        """Tokens of all answers, by kind."""
+        tokens: Counter[str] = Counter()
+        for shard in self._shards.values():
+            tokens.update(shard.tokens)
+        return tokens
 
     @property
     def ended(self) -> int:
@@ -84,6 +93,7 @@ class JournalCounts:
                     {file: count(size) for file, size in entry["sizes"].items()},
                     count(entry["offset"]),
                     count(entry["answers"]),
+                    {kind: count(number) for kind, number in entry["tokens"].items()},
                     {status: count(n) for status, n in entry["ended"].items() if status in ENDED},
                 )
                 for name, entry in data.items()
@@ -111,11 +121,21 @@ def _read(folder: Path, before: _Shard, sizes: Sizes, expected: dict[str, str]) 
     else:
         counted = _Shard()
     ended: dict[str, str] = {}
-    answers, offset = counted.answers, counted.offset
+    answers, offset, tokens = counted.answers, counted.offset, Counter(counted.tokens)
     for file in sorted(sizes):
         records, offset = read_on(folder / file, counted.offset, expected)
         answers += len(records)
+        for record in records:
+            tokens.update(_last_tokens(record))
         ended |= {str(record["id"]): record["status"] for record in records if record.get("status") in ENDED}
     counts = Counter(counted.ended)
     counts.update(ended.values())
-    return _Shard(sizes, offset if len(sizes) == 1 else 0, answers, dict(counts))
+    return _Shard(sizes, offset if len(sizes) == 1 else 0, answers, dict(tokens), dict(counts))
+
+
+def _last_tokens(record: dict[str, Any]) -> dict[str, int]:
+    """Tokens of the answer that a record was written for: the last of its trace."""
+    trace = record.get("trace")
+    last = trace[-1] if isinstance(trace, list) and trace else None
+    tokens = last.get("tokens") if isinstance(last, dict) else None
+    return {kind: count(number) for kind, number in tokens.items()} if isinstance(tokens, dict) else {}

@@ -67,6 +67,11 @@ class PassTotals:
         open_ones = {shard: sizes for shard, sizes in journals.items() if shard not in self.counted}
         self.journals.refresh(run.results(self.pass_name), open_ones, origin)
 
+    @property
+    def all_tokens(self) -> Counter[str]:
+        """Tokens of this pass's answers, those in journals included."""
+        return self.tokens + self.journals.tokens
+
     def ended_in(self, shard: str) -> dict[str, int]:
         """Numbers of items of one shard that ended in this pass, by outcome, from its journals."""
         return self.journals.counts(shard, self.last)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kgqa_hpc.status.money import render_money
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
 from kgqa_hpc.text.durations import duration
@@ -32,6 +33,7 @@ def render(now: Status) -> str:
     lines += [_shards(now), _items(now), _verdicts(now), f"workers   {' · '.join(parts)}"]
     if "merged" in now:
         lines.append(f"dataset   {now['merged']['accepted']:,} accepted after the filters of merge")
+    lines += [render_money(now["money"])] if "money" in now else []
     lines += _servers(now)
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
@@ -155,6 +157,9 @@ def _series(now: Status) -> Iterator[tuple[str, str, list[tuple[dict[str, str], 
         name = {"waited_s": "waited_seconds"}.get(key, key)
         rows = [({"pass": engine_pass["name"]}, engine_pass["engine"][key]) for engine_pass in now["passes"]]
         yield f"kgqa_server_{name}", "counter", rows
+    if "money" in now:
+        spent = [({"pass": name}, number) for name, number in now["money"]["passes"].items()]
+        yield "kgqa_money_spent", "counter", spent
     workers = now["workers"]
     yield "kgqa_workers_alive", "gauge", [({}, workers["alive"])]
     yield "kgqa_workers_stalled", "gauge", [({}, len(workers["stalled"]))]

@@ -14,6 +14,7 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
+from kgqa_hpc.status.money import money
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
 from kgqa_hpc.status.server_load import described, read_loads
 from kgqa_hpc.status.worker_states import ALIVE, read_states
@@ -101,6 +102,7 @@ def compose(
     speed = history.rate(run.logs)
     alive = [state for state in states if state["age"] <= ALIVE]
     loads = read_loads(run.logs)
+    spent = money(run, totals)
     return {
         "run": run.name,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -125,6 +127,7 @@ def compose(
         "workers": _workers([] if complete else states, alive),
         "journal_answers": sum(pass_totals.journals.answers for pass_totals in totals),
         "queue": None if queue is None else list(queue),
+        **({"money": spent} if spent else {}),
     }
 
 

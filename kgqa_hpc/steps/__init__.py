@@ -1,4 +1,4 @@
-"""What is done to one item: generate, judge, ...: requests out, outcomes in. Knows no process and no disk."""
+"""Steps: the work on one item (generate, judge, …), as requests to an engine and outcomes. No processes, no disk."""
 
 from kgqa_hpc.registry import Registry
 

@@ -1,4 +1,4 @@
-"""The fields of an answer, checked against its schema: types, bounds, and text that is text.
+"""Checks of an answer's fields against its schema: types, bounds, and strings without control characters.
 
 The schemas are those of prompts/front_matter.py: strings, booleans, numbers, lists of them or of flat objects.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from sys import maxsize
 from typing import Any, NamedTuple
 
-# Every reason there is; those with a colon are followed by a field's name.
+# All possible reasons; after a colon follows the name of a field.
 REASONS = (
     "empty",  # no text, or only thoughts
     "truncated",  # the text stops inside an object
@@ -37,10 +37,10 @@ class Unparseable(ValueError):
 
 
 class Parsed(NamedTuple):
-    """The fields of the schema, in its order.
+    """A parsed answer: the values of the schema's fields, in its order.
 
-    `repaired`: the text had to be mended to get at them. `filled`: strings, and lists with one, exactly as long as
-    they may be; an engine that enforces the schema while decoding cut them off there.
+    `repaired`: the JSON was malformed and has been repaired. `filled`: names of string fields (or lists of strings)
+    with a text of exactly the maximum length, which the engine's guided decoding probably cut off.
     """
 
     value: dict[str, Any]
@@ -49,9 +49,9 @@ class Parsed(NamedTuple):
 
 
 class Field(NamedTuple):
-    """How one field is read: `check(entry, clean)` is its value or raises Unparseable.
+    """Reader of one field: `check(entry, clean)` returns its value or raises Unparseable.
 
-    `longest`: the length at which a string, or one in a list, is `filled`.
+    `longest`: the maximum length of a string, or of the strings in a list; at this length the field is `filled`.
     """
 
     check: Callable[[Any, bool], Any]
@@ -62,14 +62,14 @@ Fields = Mapping[str, Field]
 
 
 def fields_of(schema: Mapping[str, Any]) -> Fields:
-    """The fields of a schema, made ready once for all answers that are read by it."""
+    """Readers of a schema's fields by name, for reuse on all its answers."""
     return {name: _MADE[field["type"]](name, field) for name, field in schema["properties"].items()}
 
 
 def checked_fields(data: Mapping[str, Any], fields: Fields, repaired: bool, clean: bool = False) -> Parsed:
-    """Check the schema's fields, strip strings, leave other keys out. Raises Unparseable.
+    """Check the schema's fields, strip whitespace of strings, drop other keys. Raises Unparseable.
 
-    `clean`: the strings surely need no search for what is not text.
+    `clean`: the strings are known to hold no control characters or surrogates, so that check is skipped.
     """
     value = {}
     filled: tuple[str, ...] = ()

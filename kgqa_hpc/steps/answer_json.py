@@ -1,16 +1,14 @@
-"""From a model's text to the fields of a schema: the right ones or none.
+"""Parser of a model's text into the fields of a schema.
 
-Three stages. Strict: the whole text is one JSON object. Salvage: around it stand a thought, a fence or
-prose; one complete object that fits, and no other that differs, is the answer. Mend: the text from the
-first brace to the last is an object with a flaw (a trailing comma, single quotes, a bare quotation mark);
-each field is what stands between its key and the next one. Else Unparseable, with a reason from a small
-vocabulary. Nothing is ever guessed: an object inside a string, two objects that differ, a key that stands
-twice, a text that is cut off: all are refused, for a retry costs seconds and a wrong field stays in a
-dataset for ever.
+Three stages. Strict: the whole text is one JSON object. Salvage: a thought, a code fence or prose surrounds the JSON;
+the answer is the only complete object with the schema's fields (identical copies are allowed). Mend: the text from the
+first to the last brace is a malformed object (a trailing comma, single quotes, an unescaped quotation mark); the value
+of each field is the text between its key and the next key. Otherwise Unparseable is raised, with a reason from a small
+vocabulary. The parser never guesses: it refuses an object inside a string, two different objects, a repeated key and
+truncated text, because a retry costs seconds and a wrong field stays in the dataset forever.
 
-Bounded: at most LARGEST characters are looked at, at most SALVAGEABLE of them searched or mended, at most
-DEEPEST brackets deep. No pattern here can backtrack, so time and memory are linear in the length of the text,
-whatever it is.
+Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are searched or mended, and at most DEEPEST
+nested brackets. No regular expression here can backtrack, so time and memory are linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ _ATTEMPTS = 100  # opening braces that are tried; prose has a handful
 
 
 def parse_json(text: str, fields: Fields) -> Parsed:
-    """Read `text` as an object of the `fields` of a schema.
+    """Parse `text` as an object with the `fields` of a schema.
 
-    Raises Unparseable. Never another exception, whatever the text.
+    Raises Unparseable, and no other exception for any text.
     """
     if len(text) > LARGEST:
         raise Unparseable("too_large")
@@ -58,10 +56,10 @@ def parse_json(text: str, fields: Fields) -> Parsed:
 
 
 def parse_last_object(text: str, fields: Fields) -> Parsed:
-    """Read the last JSON object in free text that has one of the `fields`, whatever stands before it.
+    """Parse the last JSON object in free text that has one of the `fields`; earlier text is ignored.
 
-    For prompts that let a model draft and improve in the open, as the published ones do: drafts are objects too,
-    so that `parse_json` would find several. Raises Unparseable.
+    For prompts that let the model write drafts first, as the published prompts do: drafts are objects too, and
+    `parse_json` would refuse several different objects. Raises Unparseable.
     """
     if len(text) > LARGEST:
         raise Unparseable("too_large")
@@ -77,7 +75,7 @@ def parse_last_object(text: str, fields: Fields) -> Parsed:
 
 
 def _too_deep(text: str) -> bool:
-    """Brackets within brackets, those in strings counted too: a text with so many is no answer either way."""
+    """Whether brackets are nested deeper than DEEPEST; brackets in strings count too, as no real answer has so many."""
     # Split, for it is several times as quick as to count, and nearly every text has few.
     if len(text.split("{", DEEPEST)) + len(text.split("[", DEEPEST)) - 2 < DEEPEST:
         return False
@@ -85,14 +83,14 @@ def _too_deep(text: str) -> bool:
 
 
 def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
-    """The object, if the whole text is one. Raises Unparseable for other JSON or a key that stands twice."""
+    """The object, if the whole text is one JSON object. Raises Unparseable for other JSON or a repeated key."""
     try:
         data = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
     if not isinstance(data, dict):
         raise Unparseable("not_object")
-    # Two quotes for each key and each string: then there is no key but these, and none stands twice.
+    # If the text has two quotes for each key and string of the object, it has no other keys and none is repeated.
     if text.count('"') == 2 * (len(data) + _strings(data)):
         return data
     # A key that stands twice needs the slow reader; `"name"` can hardly occur elsewhere, for quotes in
@@ -104,7 +102,7 @@ def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
 
 
 def _strings(data: dict[str, Any]) -> int:
-    """How many strings there are, in lists too; those deeper down are left out."""
+    """Number of strings in the values, including those in lists; deeper strings are not counted."""
     number = 0
     for value in data.values():
         if type(value) is str:
@@ -164,7 +162,7 @@ def _unwrap(text: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """The content of a fence that stands around the whole text: ```json … ```."""
+    """The content of a code fence around the whole text: ```json … ```."""
     if len(text) < 6 or not (text.startswith("```") and text.endswith("```")):
         return text
     body = text[3:-3]
@@ -191,7 +189,7 @@ def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _complete_objects(text: str) -> tuple[list[tuple[dict[str, Any], int]], str]:
-    """All complete objects, each with the number of braces open before it, and the text outside of them."""
+    """All complete objects, each with the number of open braces before it, and the text outside the objects."""
     objects: list[tuple[dict[str, Any], int]] = []
     outside: list[str] = []
     done, depth, failures = 0, 0, 0
@@ -219,7 +217,7 @@ def _complete_objects(text: str) -> tuple[list[tuple[dict[str, Any], int]], str]
 
 @lru_cache(maxsize=64)
 def _keys(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds each of `names` where it stands as a key, quoted in any way or bare."""
+    """Pattern that matches each of `names` as a key, with any quotes or none."""
     any_name = "|".join(re.escape(name) for name in names)
     return re.compile(
         rf"[\"'“”‘’`](?P<quoted>{any_name})[\"'“”‘’`]\s*+:|(?<=[{{,])\s*+(?P<bare>{any_name})\s*+:"
@@ -227,7 +225,7 @@ def _keys(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _mend(text: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """One object with a flaw, from the first brace to the last."""
+    """Parse a malformed object: the text from the first to the last brace. Raises Unparseable."""
     begin, last = text.find("{"), text.rfind("}")
     if begin < 0:
         raise Unparseable("not_json")
@@ -259,7 +257,7 @@ _LITERALS = {"true": True, "false": False}
 
 
 def _written(text: str) -> Any:
-    """What is written between a key and the next: a quoted text, true, false, or a number."""
+    """The value in the text between two keys: a quoted text, true, false, or a number. Raises Unparseable."""
     text = text.strip().removesuffix(",").rstrip()
     if len(text) >= 2 and text[0] in _OPENING and text[-1] in _CLOSING:
         if _ENDS[text[-1]].search(text, 1):
@@ -285,5 +283,5 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _is_clean(text: str) -> bool:
-    """Whether the strings in the JSON `text` surely need no search for what is not text: most need none."""
+    """Whether the JSON `text` surely holds no control characters or surrogates; true for most texts."""
     return text.isascii() and "\\" not in text and "\x7f" not in text

@@ -1,15 +1,16 @@
-"""The symbolic gate: what can be said against a pair without asking a model.
+"""Checks of a question-answer pair without a model: steps `check`, `verify` and `keep`.
 
-Every fact is kept as a feature of the item; which of them reject is configuration. It answers the paper's
-limitation that nothing guarantees the use of the graphlet (BioGraphletQA, Limitations). Exact duplicates are found by
-merge, which alone sees all pairs of a run (`dataset.duplicates`). Words that speak of a graph are those that hardly
-mean anything else: the paper's criteria "graphlet-based terminology" (section 3.2.1) ask a model, this step asks none.
+Every fact becomes a feature of the item; the configuration says which facts reject it. The checks address the paper's
+limitation that nothing guarantees the use of the graphlet (BioGraphletQA, Limitations). Merge finds exact duplicates,
+because only merge reads all pairs of a run (`dataset.duplicates`). The list of graph terms contains only words with
+hardly any other meaning; the paper's criterion "graphlet-based terminology" (section 3.2.1) asks a model instead.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -43,7 +44,7 @@ _NUMBER = re.compile(r"(?<=\w) ?\((?:node )?[0-9]\)")  # Ethanol (1): positions 
 
 
 def graph_words(question: str, answer: str, names: Iterable[str]) -> list[str]:
-    """The words and signs of a pair that speak of a graph or a source, each once; not those inside names of nodes."""
+    """Distinct words and signs of a pair that refer to a graph or a source, except those inside node names."""
     text = plain(f"{question}\n{answer}")
     for name in sorted(map(plain, names), key=len, reverse=True):
         text = text.replace(name, "something")
@@ -56,12 +57,12 @@ def graph_words(question: str, answer: str, names: Iterable[str]) -> list[str]:
 
 
 def rows_of(texts: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    """Every COPIED words in a row that stand in any of the texts."""
+    """All sequences of COPIED consecutive words in the texts."""
     return frozenset(row for text in texts for row in _rows(text))
 
 
 def is_copied(texts: Sequence[str], rows: frozenset[tuple[str, ...]]) -> bool:
-    """Whether any of the texts has COPIED words in a row from where `rows` come from."""
+    """Whether any of the texts contains one of `rows`, sequences of COPIED words."""
     return any(row in rows for text in texts for row in _rows(text))
 
 
@@ -88,22 +89,26 @@ _ENDS = (".", "!", "?", "…", '."', ".”", ".)", "]")
 
 
 class CheckSettings(StepSettings):
-    """Which facts reject."""
+    """Settings of the step check: the facts that reject a pair, and their limits."""
 
     reject: list[Rule] = Field(
         default_factory=lambda: list(USUAL), description="Facts that reject; the others are only recorded."
     )
-    nodes: int = Field(2, ge=0, description="few_nodes: fewer named nodes of the anchor than so many.")
+    nodes: int = Field(
+        2,
+        ge=0,
+        description="Limit of few_nodes: smallest number of the anchor's nodes that the pair must name.",
+    )
     hops: int | None = Field(
         None,
         ge=1,
         exclude_if=lambda value: value is None,
-        description="few_hops: fewer hops than so many from the question to what only the answer names; default 1.",
+        description="Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
     )
     aliases: str | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="A TSV file with a name and another name of the same node in each line.",
+        description="TSV file of more aliases: on each line the name of a node and another name of it.",
     )
     paths = ("aliases",)
 
@@ -136,10 +141,12 @@ class Check(Step):
 
     def compute(self, item: Item) -> Outcome:
         question, answer = item.output["question"], item.output["answer"]
-        kind, alias_tables = self.context.kind, (() if self._aliases is None else (self._aliases,))
+        kind, aliases = self.context.kind, self._names_of(item.anchor.data.get("synonyms") or {})
+        alias_tables = (aliases,) if aliases else ()
+        names = [*(node.name for node in item.anchor.nodes), *chain.from_iterable(aliases.values())]
         facts = {
             **kind.facts(item.anchor, item.output, *alias_tables),
-            "graph_words": graph_words(question, answer, [node.name for node in item.anchor.nodes]),
+            "graph_words": graph_words(question, answer, names),
             "copied_example": is_copied([question, answer], self._shown),
         }
         item.features |= facts
@@ -149,9 +156,16 @@ class Check(Step):
                 return Reject(f"{self.label}: {rule.replace('_', ' ')}")
         return Done()
 
+    def _names_of(self, synonyms: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+        """Other names by name: the graph's synonyms of the anchor's nodes, and those of the file `aliases`."""
+        if not synonyms or not self._aliases:
+            return synonyms or self._aliases or {}
+        names = {**synonyms, **self._aliases}
+        return {name: [*synonyms.get(name, ()), *self._aliases.get(name, ())] for name in names}
+
 
 def _read_aliases(path: Path) -> dict[str, list[str]]:
-    """Other names by name. Raises InputError with file and line."""
+    """Aliases by name, from a TSV file. Raises InputError with file and line."""
     aliases: dict[str, list[str]] = {}
     try:
         lines = read_bytes(path).decode("utf-8").splitlines()
@@ -199,10 +213,10 @@ def _findings(question: str, answer: str, facts: dict[str, Any], settings: Check
 
 
 class KeepSettings(StepSettings):
-    """What is carried over."""
+    """Settings of the step keep: the columns to carry over from the source's records."""
 
     columns: list[str] = Field(
-        min_length=1, description="Columns that some step or anchor kind adds, by name."
+        min_length=1, description="Names of columns that a step or an anchor kind adds."
     )
 
     @field_validator("columns")
@@ -230,6 +244,6 @@ class Keep(Step):
 
 
 def declared() -> dict[str, Column]:
-    """Every column that a step or an anchor kind adds under a fixed name."""
+    """All columns that steps and anchor kinds declare under a fixed name, by name."""
     entries = [registry.get(name) for registry in (KINDS, STEPS) for name in registry.names()]
     return {column.name: column for entry in entries for column in entry.columns}

@@ -1,4 +1,4 @@
-"""The record of an anchor kind, held against the columns that the kind declares."""
+"""Begin and end of an item, with checks of the anchor kind's record against its declared columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgqa_hpc.steps.outcomes import PAIR, Done, Outcome, Retry, finish
 
 
 def begin(kind: AnchorKind, anchor: Anchor) -> Item:
-    """The item of an anchor with the fields it begins with; failed where the kind cannot give them."""
+    """A new item with the anchor kind's initial fields; its status is failed if the kind raises an exception."""
     try:
         return Item(anchor, output=kind.start(anchor))
     except Exception as problem:  # noqa: BLE001  it may be the code of an extension
@@ -22,23 +22,25 @@ def begin(kind: AnchorKind, anchor: Anchor) -> Item:
 
 
 def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None) -> None:
-    """Close the item by `finish`.
+    """Close the item with `finish`.
 
-    An item that is done without question and answer fails under the step's name; where the kind cannot make its
-    record, the item fails under the kind's.
+    An item that is done without question and answer fails with the step's name; if the kind's record is invalid, the
+    item fails with the kind's name as step.
     """
-    if isinstance(outcome, Done) and item.records is None and not all(name in item.output for name in PAIR):
+    records = [item.output] if item.records is None else item.records
+    if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
         outcome = Retry("ended without question and answer", lost_as="failed")
+        item.records = None  # merge makes no record of it either
     problem = None if isinstance(outcome, Retry) else record_problem(item, kind)
     if problem is None:
         finish(item, outcome, step)
     else:
         finish(item, Retry(problem, lost_as="failed"), item.anchor.kind)
-        item.output, item.records = {}, None  # merge makes no record of it either
+        item.output, item.records = {}, None
 
 
 def record_problem(item: Item, kind: AnchorKind) -> str | None:
-    """Why the kind cannot make the item's records; None when it can, or none is asked for."""
+    """A reason why the kind's records for the item are invalid; None if they are valid or there are none."""
     every = [item.output] if item.records is None else item.records
     for fields in every:
         if isinstance(fields.get("question"), str) and isinstance(fields.get("answer"), str):
@@ -52,7 +54,7 @@ def record_problem(item: Item, kind: AnchorKind) -> str | None:
 
 
 def _problem(kind: AnchorKind, fields: object) -> str | None:
-    """What is wrong with the record of a kind: names that differ from its columns, a value that does not fit."""
+    """A reason why a kind's record does not match its columns (names or value types); None if it does."""
     if not isinstance(fields, Mapping):
         return f"record() returned {fields!r:.80}"
     names = {column.name for column in kind.columns}
@@ -65,7 +67,7 @@ def _problem(kind: AnchorKind, fields: object) -> str | None:
 
 
 def check_kind(kind: AnchorKind) -> None:
-    """Raises ExtensionError for a kind without a sample, and for one whose record of it does not fit its columns."""
+    """Raises ExtensionError for a kind without a sample anchor, or whose sample's record does not match its columns."""
     sample = getattr(kind, "sample", None)
     if not isinstance(sample, Anchor):
         raise ExtensionError(

@@ -55,10 +55,14 @@ Sentence = Annotated[str, AfterValidator(_has_given)]
 
 
 class BothWays(Settings):
-    """The sentences of one relation."""
+    """Question templates of one relation, for both directions."""
 
-    forward: Sentence | None = Field(None, description="The given node is where the edge begins.")
-    backward: Sentence | None = Field(None, description="The given node is where the edge ends.")
+    forward: Sentence | None = Field(
+        None, description="Question template if the given node is the edge's source."
+    )
+    backward: Sentence | None = Field(
+        None, description="Question template if the given node is the edge's target."
+    )
 
 
 def _both(value: Any) -> Any:
@@ -69,7 +73,7 @@ Sentences = dict[str, Annotated[BothWays, BeforeValidator(_both)]]
 
 
 def shipped_sentences(value: Any) -> Any:
-    """The sentences of a bundled graph by its name; anything else as it is. Raises ValueError."""
+    """Question templates of a bundled graph, if `value` is its name; other values unchanged. Raises ValueError."""
     if not isinstance(value, str):
         return value
     if value not in SHIPPED:
@@ -119,7 +123,7 @@ DECLINED = Reject("declined")
 
 
 def declines(answer: Mapping[str, Any]) -> bool:
-    """Whether the model says that its anchor is not worth a question; a prompt without the field never declines."""
+    """Whether the model declined to write a question from its anchor; False for prompts without that field."""
     return answer.get("worth_asking") is False
 
 
@@ -153,7 +157,7 @@ class WordSettings(StepSettings):
     ) = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="A sentence for each relation instead of a prompt, or the name of a bundled graph (hpo).",
+        description="Question template for each relation, or the name of a bundled graph (hpo); replaces the prompt.",
     )
 
 

@@ -24,10 +24,10 @@ PAIR = ("question", "answer")
 
 
 class JudgeSettings(StepSettings):
-    """How a judge's word counts."""
+    """Settings of the step judge."""
 
     gate: bool = Field(
-        False, description="Reject at once what this judge refuses, so that no later step is asked about it."
+        False, description="Reject an item at once if this judge objects, and skip the later steps."
     )
 
 
@@ -71,13 +71,13 @@ UNREADABLE = "unreadable"  # member of a result: labels of the scores that could
 
 
 class ScoreSettings(StepSettings):
-    """What a score leads to."""
+    """Settings of the step score."""
 
     minimum: float | None = Field(
         None, description="Reject below this score; default: score only. A boolean counts as 0 or 1."
     )
 
-    inverted: bool = Field(False, description="Count a boolean the other way round: false is 1.")
+    inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(
         None,
         description="Score of an answer that cannot be read, instead of losing the item; asked once then.",

@@ -1,4 +1,4 @@
-"""What a step says of an item (Done, Ask, Retry, Reject), held against the columns that it declares."""
+"""Outcomes of a step on an item (Done, Ask, Retry, Reject), and their checks against the declared columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAPPINGS = ("output", "annotations", "features", "verdicts", "state")
 
 @dataclass(frozen=True, slots=True, init=False)
 class Done:
-    """The step did what it is for; the item goes on. `Done(years=[1968])` also fills the column `years`."""
+    """The step succeeded; the item goes on to the next step. `Done(years=[1968])` also fills the column `years`."""
 
     columns: Mapping[str, Any]
 
@@ -31,7 +31,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The step has another question about the same item; what it knows so far stands in item.state."""
+    """The step needs another turn on the same item; it keeps its intermediate results in item.state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The item is no good; `reason` begins with the step's name. `decided`: by verdicts alone."""
+    """The item is rejected; `reason` begins with the step's label. `decided`: the verdicts alone caused it."""
 
     reason: str
     decided: bool = False
@@ -56,10 +56,10 @@ Outcome = Done | Ask | Retry | Reject
 def checked(
     outcome: Any, item: Item, columns: Sequence[Column], before: AbstractSet[str], entry: str
 ) -> Outcome:
-    """The outcome, its columns put into the item; a value that no column can hold fails the item.
+    """Check an outcome and store its columns in the item; a value that does not fit its column fails the item.
 
-    `before` are the names of the annotations that were there before the step, `entry` names the step. Raises
-    ExtensionError for what is no outcome.
+    `before`: names of the item's annotations before the step; `entry`: the step's name in messages. Raises
+    ExtensionError for any other return value than an outcome.
     """
     if not isinstance(outcome, Done | Ask | Retry | Reject):
         raise ExtensionError(
@@ -92,7 +92,7 @@ def checked(
 
 
 def _unwritable(item: Item, outcome: Outcome) -> str | None:
-    """Why what the step gave cannot be written; then the item keeps nothing of it. None when it can."""
+    """A reason if the step stored values that cannot be written, after deleting them from the item; None otherwise."""
     parts = {name: getattr(item, name) for name in (*_MAPPINGS, "records")}
     parts["columns"] = outcome.columns if isinstance(outcome, Done) else {}
     problem = _misshapen(parts)
@@ -124,8 +124,6 @@ def _misshapen(parts: Mapping[str, Any]) -> str | None:
         for name in PAIR:
             if not isinstance(fields.get(name, ""), str):
                 return f"{name} is no text"
-    if not all(name in fields for fields in records for name in PAIR):
-        return "a record has no question or no answer"
     return None
 
 

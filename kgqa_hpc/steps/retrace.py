@@ -1,8 +1,8 @@
-"""What an item was asked, as it was sent: its requests, made again from its recorded answers.
+"""Reconstruction of an item's requests from its recorded answers.
 
-Prompts are not stored with every item. They follow from the chain, the seed and what was answered before, so going
-through the recorded answers once more gives each request as it was, also where a later step changed the fields it
-spoke of, and in every turn of a step that asks in turns.
+Prompts are not stored with items. Chain, seed and earlier answers determine them, so replaying the recorded answers
+gives each request exactly as it was sent, even if a later step changed its fields, and in every turn of a multi-turn
+step.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ from kgqa_hpc.steps.step import Step
 
 
 def retrace(
-    chain: Sequence[Step], item: Item, trace: Sequence[Mapping[str, Any]], run_seed: int
+    chain: Sequence[Step],
+    item: Item,
+    trace: Sequence[Mapping[str, Any]],
+    run_seed: int,
+    output: Mapping[str, Any],
 ) -> list[Request]:
-    """The requests of `trace`, in its order; `item` is one that was asked nothing yet, and goes along.
+    """The requests of `trace`, in its order; `item` has not been asked anything yet and receives the answers again.
 
+    `output` is the recorded output of the item, for steps whose answers are not whole in the trace.
     `chain` holds the steps of all passes. Shorter than the trace when a step of it is not in the chain any more.
     """
     requests: list[Request] = []
@@ -34,6 +39,7 @@ def retrace(
             attempt, turn = entry["attempt"], entry.get("turn", 0)
             requests.append(step.request(item, attempt, run_seed, turn))
             step.take(item, _answered(requests[-1], entry), attempt, turn)
+            step.restore(item, output)
         item.state = {}
     return requests
 

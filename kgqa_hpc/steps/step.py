@@ -1,8 +1,8 @@
-"""One thing that is done to an item: ask an engine, read the answer, say how it goes on.
+"""Base class of steps: a step sends a request about an item to an engine, reads the answer, and returns an outcome.
 
-A step is a class in a file of its own. Its author says which fields an answer has, what its prompt may
-name and what an answer means for the item; this module turns that into requests and outcomes. A step owns
-no engine and no queue. The worker asks it for a request, gives it the response, and acts on the outcome:
+The author of a step defines the fields of its answer, the variables of its prompt, and the effect of an answer on the
+item; this module turns that into requests and outcomes. A step owns no engine and no queue. The worker asks the step
+for a request, passes it the response, and acts on the outcome:
 
     Done            the item goes to the next step; after the last one: finish(item, outcome)
     Ask             the same step asks again, with what it has put into item.state
@@ -40,8 +40,9 @@ TRACE_TEXT = 100_000  # characters of a raw answer that are kept
 
 @dataclass(slots=True)
 class StepContext:
-    """What the steps of a chain share: seed, anchor kind, the panel's rule, what the prompts that write records say
-    (for steps that ask for it), and, once it is up, the engine.
+    """Data shared by the steps of a chain: seed, anchor kind, decision rule, and, once it runs, the engine.
+
+    `instructions` holds the system texts of the prompts that write records, for steps with `sees_instructions`.
     """
 
     run_seed: int
@@ -62,15 +63,13 @@ class _Turn:
 
 
 class Step:
-    """A step of a chain. It has no state that a request or an answer changes.
+    """A step of a chain. Requests and answers do not change its state.
 
-    `answer` names the fields its prompt's schema must have, with their JSON types; a step without any has
-    no prompt and computes from the item. `adds` says what it adds: fields of the record (output), a verdict,
-    or columns. `gives` are the fields of the record it fills, `needs` those it reads;
-    `columns` describe what its records carry beside the common ones. `turns` bounds how often it may ask
-    in a row; `later_answers` name the fields of the answers to the prompts of later turns, where they differ from
-    `answer`. `example` has values of `gives` on which the prompts of later steps are tried, where a text
-    will not do.
+    `answer`: required fields of the prompt's schema, with their JSON types; a step without them has no prompt and
+    computes from the item. `adds`: the kind of result: record fields (output), a verdict, or columns. `gives`: record
+    fields that the step fills; `needs`: record fields that it reads. `columns`: additional columns of its records.
+    `turns`: largest number of turns; `later_answers`: fields of the answers in later turns, if they differ from
+    `answer`. `example`: values of `gives` to test the prompts of later steps with, if a plain text does not fit.
     """
 
     registry: ClassVar[str] = "steps"
@@ -94,29 +93,36 @@ class Step:
         self._columns = self.columns_for(settings)
         self._turns = () if prompt is None else (self._turn(prompt),)
 
-    # What the author of a step writes.
+    # Methods that the author of a step overrides.
 
     def variables(self, item: Item) -> dict[str, Any]:
-        """What its prompt may name beside the anchor's variables. Rendering cleans every text."""
+        """Variables of the prompt, in addition to the anchor's. Rendering cleans every text."""
         return {}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        """Put the answer's fields into the item; by default of a step that adds a verdict, as its verdict.
+        """Store the answer's fields in the item and return the outcome; the default stores them as a verdict.
 
-        Not called for a text that does not fit the schema.
+        Not called for an answer that does not match the schema.
         """
         if self.adds == "verdict":
             item.verdicts[self.label] = answer
             return Done()
         raise TypeError(f"step {self.name} does not say what an answer means")
 
+    def kept_text(self, text: str) -> str:
+        """The text of an answer as the trace keeps it; by default the whole text."""
+        return text
+
+    def restore(self, item: Item, output: Mapping[str, Any]) -> None:
+        """Give a retraced item the fields that `kept_text` left out; `output` is the recorded output of the item."""
+
     def compute(self, item: Item) -> Outcome:
-        """What a step without a prompt does."""
+        """Do the work of a step without a prompt, and return the outcome."""
         raise TypeError(f"step {self.name} asks nobody and does not say what it computes")
 
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        """What a verdict of this step objects to; None for an approval. By default all booleans must be true."""
+        """The objection in a verdict of this step; None for an approval. By default all booleans must be true."""
         return first_false(verdict)
 
     @classmethod
@@ -129,7 +135,7 @@ class Step:
         """Whether a step with these settings asks an engine, and so needs a prompt."""
         return bool(cls.answer)
 
-    # What the worker calls.
+    # Methods that the worker calls.
 
     def set_later_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Ask with these prompts in the turns after the first; with the last of them in all further turns."""
@@ -141,7 +147,7 @@ class Step:
         return bool(self._turns)
 
     def asks_about(self, item: Item) -> bool:
-        """Whether it has anything to ask about this item; if not, `compute` does the step."""
+        """Whether the step needs the engine for this item; if not, `compute` does the work."""
         return self.asks
 
     @property
@@ -172,16 +178,16 @@ class Step:
 
     @property
     def members(self) -> tuple[Step, ...]:
-        """The steps it stands for: itself, or a study's variants (steps/variants.py)."""
+        """This step alone; for a StepFamily, its steps by variant (steps/variants.py)."""
         return (self,)
 
     def of(self, item: Item) -> Step:
-        """The one of them that does this item."""
+        """The member that processes this item."""
         return self
 
     @property
     def attempts(self) -> int | None:
-        """How often its prompt is asked for one item at most; None: as often as the run asks."""
+        """Most attempts per item according to the prompt; None: the run's `runtime.attempts` apply."""
         return self.prompt.attempts if self.asks else None
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
@@ -201,7 +207,7 @@ class Step:
         )
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
-        """Take the answer to `request(item, attempt, …)`; never raises on what a model wrote.
+        """Process the response to `request(item, attempt, …)`; no text of a model makes it raise.
 
         An aborted response (finish `abort`) is not an answer: queue the item again and do not call this.
         """
@@ -253,7 +259,7 @@ class Step:
         return of_anchor | values
 
     def _cut_off(self, parsed: Parsed, prompt: Prompt) -> str | None:
-        """A text that goes into the record and is as long as the decoding grammar lets it be."""
+        """Name of a record field whose text has the grammar's maximum length, so it was cut off; None otherwise."""
         if not parsed.filled or prompt.allow_cut:
             return None
         # The answer's own names count too: of a rephrased pair they are not those of the record (correct, wrong).
@@ -261,7 +267,7 @@ class Step:
         return next((name for name in parsed.filled if name in named), None)
 
     def _decided(self, item: Item) -> Outcome:
-        """The panel's decision once all its judges have spoken."""
+        """The outcome by the decision rule once all judges have answered; Done before that."""
         decision = self.context.decision
         if self.adds != "verdict" or not decision.complete(item.verdicts):
             return Done()
@@ -270,7 +276,7 @@ class Step:
         return Done() if reason is None else Reject(reason, decided=True)
 
     def _trace_entry(self, item: Item, response: Response, attempt: int, turn: int) -> dict[str, Any]:
-        """What is kept of one answer; `repaired` is set once it could be read."""
+        """The trace entry of one response; `repaired` is set later, after parsing."""
         asked, engine = self._at(turn), self.context.engine
         return {
             "step": self.label,
@@ -280,7 +286,7 @@ class Step:
             "engine": engine.provenance() if engine else {},
             "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
             "temperature": asked.temperatures[attempt > 0],
-            "text": storable(response.text),
+            "text": storable(self.kept_text(response.text)),
             **({"thought": storable(response.thought)} if response.thought else {}),
             "finish": response.finish,
             "error": None if response.error is None else storable(response.error),
@@ -320,7 +326,7 @@ def storable(text: str) -> str:
 
 
 def unusable(response: Response) -> Retry:
-    """The outcome of a response that did not come to its end, whatever its text."""
+    """The outcome of a response that is incomplete or an error."""
     if response.finish == "length":
         return Retry("truncated", lost_as="invalid")
     if response.finish == "refusal":

@@ -1,9 +1,8 @@
-"""A study's items: anchors with variants, and the steps and kinds that do each item by its own variant
-(BioGraphletQA, section 3.2.1).
+"""Variants of a study (BioGraphletQA, section 3.2.1): anchors with a variant, and families of steps and kinds.
 
-An item of a study is an anchor and a variant: the anchor's id is `ANCHOR~VARIANT` and its data says `variant`.
-Items of one variant lie together, so that a prefix cache reads each prompt once. In the chain a step that
-varies is a family of steps; an item's own is the one of its variant.
+An item of a study is an anchor with a variant: its id is `ANCHOR~VARIANT`, and its data has the key `variant`. Items of
+the same variant are adjacent, so that a prefix cache reads each prompt once. A step that differs between variants is a
+family in the chain; the item's variant selects the member.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ MARK = "~"  # between the anchor's id and the variant's name; names have none
 
 
 def with_variants(anchors: Iterable[Anchor], names: Sequence[str]) -> Iterator[Anchor]:
-    """Every anchor once for each variant, a variant's anchors together and in their order."""
+    """Copies of all anchors for each variant: first all anchors of the first variant, in order, then the next."""
     drawn = list(anchors)
     for name in names:
         for anchor in drawn:
@@ -29,9 +28,9 @@ def with_variants(anchors: Iterable[Anchor], names: Sequence[str]) -> Iterator[A
 
 
 class StepFamily(Step):
-    """One step in several variants; looks like the first of them, and does each item by its own.
+    """One step in several variants; an item's variant selects the member. Class attributes are those of the first.
 
-    Items of variants it has no member for pass by: another pass does them.
+    An item of a variant without a member is passed on unchanged, as another pass processes it.
     """
 
     def __init__(self, members: Mapping[str, Step]) -> None:
@@ -67,7 +66,7 @@ class StepFamily(Step):
 
 
 class KindFamily(AnchorKind):
-    """Several anchor kinds in one study; an anchor's own is the one it says it is of."""
+    """Several anchor kinds in one study; `anchor.kind` selects the member."""
 
     def __init__(self, members: Sequence[AnchorKind]) -> None:
         self._by_name = {kind.name: kind for kind in members}
@@ -86,7 +85,7 @@ class KindFamily(AnchorKind):
         return self._of(anchor).start(anchor)
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of all kinds; null where an anchor's own kind has none of that name."""
+        """The columns of all kinds; null for columns that the anchor's kind does not have."""
         return {column.name: None for column in self.columns} | self._of(anchor).record(anchor, fields)
 
     def facts(

@@ -68,6 +68,7 @@ class RunFolder:
     pins = _Place("pins")
     shards = _Place("shards")
     shards_manifest = _Place("shards/manifest.json")
+    batches = _Place("batches")
     quarantine = _Place("quarantine")
     dataset = _Place("dataset")
     report = _Place("report")

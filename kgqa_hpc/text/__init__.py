@@ -1,1 +1,1 @@
-"""Texts from outside and for people: made plain, read within bounds, told. Knows nothing but errors."""
+"""Bounded readers of untrusted text, and formatters of text for people. Imports no other module than errors."""

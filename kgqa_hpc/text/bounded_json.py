@@ -1,7 +1,7 @@
-"""JSON and JSON Lines from outside: nesting is bounded before anything is parsed, lines before they are read.
+"""Readers of untrusted JSON and JSON Lines with limits on nesting depth and line length, checked before parsing.
 
-orjson reads 1,024 levels; Python cannot print, copy or compare so many without a RecursionError. What servers and
-files really hold has fewer than ten.
+orjson reads 1,024 levels; Python cannot print, copy or compare so many without a RecursionError. Real documents of
+servers and files have fewer than ten.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
 
 
 def loads(data: bytes | str) -> Any:
-    """The value. Raises orjson.JSONDecodeError, also for more than DEEPEST levels."""
+    """Parse JSON. Raises orjson.JSONDecodeError, also for more than DEEPEST levels."""
     if too_deep(data if isinstance(data, bytes) else data.encode("utf-8", "replace")):
         raise orjson.JSONDecodeError(f"nested more than {DEEPEST} levels deep", "", 0)
     return orjson.loads(data)
@@ -59,7 +59,10 @@ def json_lines(
 
 
 def json_objects(path: Path, error: type[InputError] = InputError) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The same of a file, plain or compressed, in which every line must be an object."""
+    """(line number, object) of each line of a JSON Lines file, plain or compressed.
+
+    Raises `error` for a line that is no JSON object.
+    """
     with io.BufferedReader(TextStream(path, error, checked=False), 1 << 20) as file:
         for number, value in json_lines(file, path, error):
             if not isinstance(value, dict):

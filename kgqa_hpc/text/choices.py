@@ -16,7 +16,7 @@ def choices_of(fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 def right_letter(fields: Mapping[str, Any]) -> str:
-    """The letter of the right option of a record with options."""
+    """The letter of the correct option of a multiple-choice record."""
     if isinstance(fields.get("choices"), Mapping):
         return str(fields["answer_letter"])
     return ascii_uppercase[fields["correct_option"]]

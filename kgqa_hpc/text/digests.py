@@ -1,6 +1,6 @@
-"""Short digests of texts: ids that follow from a content, and what is drawn for a seed and an id.
+"""Short digests of texts, for ids that depend on content and for random draws that depend on a seed and an id.
 
-They depend on the text alone, never on the process, the machine or the time.
+A digest depends on the text alone, never on the process, the machine or the time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Durations as people, configurations and Slurm write them, and as messages tell them."""
+"""Parser of durations in configurations and Slurm's output, and formatter of durations in messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _YEAR = 365.25  # days
 def parse_duration(value: object) -> object:
     """Seconds from 90, '90s', '15m', '2h', '2d', 'HH:MM:SS', or Slurm's 'D-HH:MM:SS'.
 
-    What is not text is given back as it is, for pydantic to judge. Raises ValueError.
+    Values of other types are returned unchanged, for pydantic to check. Raises ValueError.
     """
     if not isinstance(value, str):
         return value
     text = value.strip()
     if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text):
         return float(match[1]) * _UNITS[match[2]]
-    # MM:SS is refused: as likely as not the user means hours and minutes.
+    # MM:SS is refused as ambiguous: many users mean hours and minutes.
     if text.count(":") == 2 and (seconds := clock_seconds(text)) is not None:
         return seconds
     try:

@@ -1,6 +1,6 @@
-"""Regular files alone are opened: a FIFO, a socket or a device would block for ever, or never end.
+"""Functions that open regular files only: a FIFO, a socket or a device could block forever or never end.
 
-What is appended to is no link either, which could lead to any file of the reader's.
+For appending, symbolic links are refused too, because they could lead to any file of the user.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from typing import BinaryIO
 
 
 class NotRegular(OSError):
-    """The name is that of a FIFO, a socket, a device or a folder."""
+    """The path is a FIFO, a socket, a device or a folder."""
 
 
 def open_regular(path: Path) -> int:
-    """A descriptor for reading. Raises NotRegular, or OSError as the system says it."""
+    """A file descriptor for reading. Raises NotRegular, or the system's OSError."""
     return _open(path, os.O_RDONLY)
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """The same as a buffered file."""
+    """A regular file, opened for buffered reading. Raises as `open_regular`."""
     return open(open_regular(path), "rb")
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file. Raises NotRegular, or OSError as the system says it."""
+    """The bytes of a regular file. Raises NotRegular, or the system's OSError."""
     with open_bytes(path) as file:
         return file.read()
 
 
 def open_append(path: Path) -> int:
-    """A descriptor for appending. Raises NotRegular, also for a link, or OSError as the system says it."""
+    """A file descriptor for appending. Raises NotRegular, also for a symbolic link, or the system's OSError."""
     return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
 
 
 def _open(path: Path, flags: int) -> int:
-    # O_NONBLOCK: opening a FIFO that nobody holds must return, so that it can be refused.
+    # O_NONBLOCK: opening a FIFO without a peer returns at once, so that it can be refused.
     try:
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
     except OSError as problem:
         link = problem.errno == errno.ELOOP and flags & os.O_NOFOLLOW
-        if problem.errno == errno.ENXIO or link:  # a socket, a FIFO that nobody reads, a link
+        if problem.errno == errno.ENXIO or link:  # a socket, a FIFO without a reader, a symbolic link
             raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
         raise
     try:

@@ -1,8 +1,7 @@
-"""Foreign text on a terminal: nothing in it may steer the terminal or hide what it says; and normalised in linear time.
+"""Removal of control characters from untrusted text before it is printed, and Unicode normalisation in linear time.
 
-Names, questions, model answers, server messages may hold escape sequences (ESC, C1), which move the cursor,
-set the title or fake output, and characters that turn the direction of writing. They are shown as the
-replacement character.
+Names, questions, model answers and server messages may hold escape sequences (ESC, C1), which move the cursor, set the
+title or fake output, and characters that change the direction of writing. The replacement character is shown instead.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from typing import Literal
 _STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
-# Where a run of so many combining characters could be; the writings of most languages cannot match.
+# A quick test for long runs of combining characters; texts of most languages never match.
 _RUN = re.compile("[\u0300-\u036f\u0483-\U0010ffff]{31}")
 _LONGEST_RUN = 30  # of combining characters: Stream-Safe Text (Unicode Standard Annex 15, section 13)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def plain(text: str) -> str:
-    """The text with every steering character replaced; tabs and line breaks stay."""
+    """The text with every control character replaced; tabs and line breaks stay."""
     return _STEERING.sub(REPLACEMENT, text)
 
 
 def plain_line(text: str) -> str:
-    """The same on one line."""
+    """The text on one line, with every control character replaced."""
     return plain(text).replace("\n", " ").replace("\t", " ")
 
 
 def printable(text: str) -> str:
-    """The text with a blank for each character that does not print, so on one line."""
+    """The text on one line, with a blank for each unprintable character."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def plain_json(text: str) -> str:
-    """JSON that says the same with every steering character escaped; they stand only within its strings."""
+    """Equivalent JSON with every control character escaped (they occur only within strings)."""
     return _STEERING.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
@@ -48,7 +47,7 @@ def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     """The Unicode normal form of a text, in time linear in its length.
 
     Python sorts a run of combining characters in quadratic time: 250,000 accents on one letter take half a
-    minute. Runs of more than _LONGEST_RUN, which no writing has, are normalised in pieces.
+    minute. Runs of more than _LONGEST_RUN, which no writing system uses, are normalised in pieces.
     """
     if text.isascii():
         return text

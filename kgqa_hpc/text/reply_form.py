@@ -1,6 +1,6 @@
-"""The form of a reply as an instruction shows it: `{"question", "answer"}`, `{why: "", valid: true/false, score: 5}`.
+"""Parser of reply forms in a prompt's instructions: `{"question", "answer"}`, `{why: "", valid: true/false, score: 5}`.
 
-Forms are seldom JSON, so they are read by their commas and colons.
+Such forms are seldom valid JSON, so they are split at commas and colons.
 """
 
 from __future__ import annotations

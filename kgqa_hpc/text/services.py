@@ -1,7 +1,7 @@
-"""Answers of web services within a total time.
+"""HTTP requests with a limit on their total time.
 
-The timeout of `urllib` is that of each read: a server that sends a byte now and then, endless headers or endless
-`100 Continue` holds the caller for ever. Here the connection is cut when the time is over.
+The timeout of `urllib` applies to each read: a server that sends a byte now and then, endless headers or endless
+`100 Continue` blocks the caller forever. Here a timer closes the connection at the limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 @contextmanager
 def answer_within(request: urllib.request.Request, seconds: float) -> Iterator[Any]:
-    """The answer, whose body must be read in the block. Raises OSError or HTTPException, also when time is over."""
+    """The response; read its body inside the block. Raises HTTPException, or OSError, also at the time limit."""
     connections = _Connections()
     opener = urllib.request.build_opener(_Http(connections), _Https(connections))
     timer = threading.Timer(seconds, connections.cut)
@@ -27,7 +27,7 @@ def answer_within(request: urllib.request.Request, seconds: float) -> Iterator[A
     try:
         with opener.open(request, timeout=seconds) as answer:
             yield answer
-        if connections.over:  # what was read may be cut short
+        if connections.over:  # the body may be incomplete
             raise TimeoutError(f"no whole answer within {seconds:g} s")
     finally:
         timer.cancel()
@@ -35,7 +35,7 @@ def answer_within(request: urllib.request.Request, seconds: float) -> Iterator[A
 
 
 class _Connections:
-    """Second handles of the sockets of one request and its redirects."""
+    """Duplicated handles of the sockets of a request and its redirects, so that a timer can shut them down."""
 
     def __init__(self) -> None:
         self.over = False

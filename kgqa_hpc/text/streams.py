@@ -1,6 +1,6 @@
-"""Text files as users have them, as streams: plain, gzip, bzip2, xz or zip, with or without a byte order mark.
+"""Readers of users' text files: plain, gzip, bzip2, xz or zip, with or without a byte order mark.
 
-What is wrong with their bytes is reported here, with the line.
+Errors in compression and encoding are reported here, with file and line.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from kgqa_hpc.text.opener import open_bytes
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PIECE = 1 << 20
-# No line of a graph is longer; the limit bounds the memory that any file can take.
+# Bytes; longer than any line of a real graph file. The limit bounds the memory that a malformed file can use.
 LINE_LIMIT = 64 << 20
 
 
 class TextStream(io.RawIOBase):
-    """The bytes of one text file, decompressed (told by its content), without byte order mark.
+    """Byte stream of one text file, decompressed (the format is detected from the content), without byte order mark.
 
-    Raises `error` when the file cannot be read, is empty, torn or UTF-16. That it is UTF-8 throughout is left to the
-    parser, which sees every byte anyway; `refuse_other_encodings` finds the line. With `checked=False` the file may be
-    empty, and its encoding is left to the parser.
+    Raises `error` if the file cannot be read, is empty, truncated or UTF-16. The parser checks that all bytes are
+    UTF-8; `refuse_other_encodings` then finds the wrong line. With `checked=False` the file may be empty, and its
+    encoding is not checked at all.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class TextStream(io.RawIOBase):
             problem_text, cure = f"holds {len(names)} files", "unpack it and name the file"
         except zipfile.BadZipFile as problem:
             problem_text, cure = f"damaged zip file: {problem}", "copy it again"
-        except (RuntimeError, NotImplementedError) as problem:  # encrypted, or packed in another way
+        except (RuntimeError, NotImplementedError) as problem:  # encrypted, or an unknown compression method
             problem_text, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
         raise self._error(f"{self.path}: {problem_text}", cure)
 
     def _begin(self) -> None:
-        """Refuse what is empty or UTF-16, drop the byte order mark."""
+        """Refuse an empty or UTF-16 file, and skip the byte order mark."""
         while True:
             piece = self._inner_read(_PIECE)
             self._ahead += piece
@@ -132,7 +132,7 @@ class TextStream(io.RawIOBase):
 
 
 def byte_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[bytes]:
-    """The lines of a file with their ends (\\n only), one after the other.
+    """The lines of a file, each with its line end (only \\n ends a line).
 
     Raises `error` for a line beyond `LINE_LIMIT` bytes, otherwise as `TextStream`.
     """
@@ -149,7 +149,7 @@ def byte_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterat
 
 
 def text_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[tuple[int, str]]:
-    """Number from 1 and text of each line, without its end. Raises `error` also for bytes that are not UTF-8."""
+    """(line number from 1, text without line end) of each line. Raises `error`, also for bytes that are not UTF-8."""
     for number, line in enumerate(byte_lines(path, error), 1):
         try:
             yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
@@ -177,5 +177,5 @@ def refuse_byte(file: str, line: int, byte: int, error: type[InputError] = Graph
 
 
 def _line_ends(data: bytes) -> int:
-    """As an editor counts them: \\r\\n, \\r or \\n."""
+    """Number of line ends as an editor counts them: \\r\\n, \\r or \\n."""
     return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")

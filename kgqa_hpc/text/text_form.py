@@ -1,11 +1,11 @@
-r"""The form of a text: the part of JSON Schema's `pattern` that every engine here can write by.
+r"""Text forms: the subset of JSON Schema's `pattern` that every engine of this package can enforce during decoding.
 
-    ^(Which|What|How) [^?]*[?]$     begins with one of these, has a question mark at its end and nowhere else
-    ^.*[.!]$                        one line that ends so
-    ^(.|\n)*[.!?]$                  any text that ends so
+    ^(Which|What|How) [^?]*[?]$     begins with one of the three words; its only question mark is at the end
+    ^.*[.!]$                        one line that ends with a period or an exclamation mark
+    ^(.|\n)*[.!?]$                  one or more lines that end with one of three punctuation marks
 
-A beginning (plain text, or a choice of such in brackets), a middle of any length, one sign at the end. Matching never
-goes back, and a string's bounds on its length, less beginning and end, bound the middle.
+A form has a beginning (literal text, or alternatives in brackets), a middle of any length, and at most one final
+character. Matching needs no backtracking. A string's length limits, less beginning and end, limit the middle.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PATTERN = re.compile(
 
 
 class TextForm(NamedTuple):
-    """`begins`: one of these comes first; `forbidden`: characters that the middle lacks; `least` (0 or 1): its
-    least length; `ends`: one of these characters comes last (empty: any).
+    """A parsed form. `begins`: alternative beginnings; `forbidden`: characters not allowed in the middle;
+    `least`: minimum length of the middle (0 or 1); `ends`: allowed final characters (empty: any).
     """
 
     begins: tuple[str, ...]
@@ -38,7 +38,7 @@ class TextForm(NamedTuple):
 
     @property
     def room(self) -> int:
-        """Characters that a text needs to be able to begin in every way."""
+        """Smallest length limit under which every alternative beginning still fits, in characters."""
         return max(map(len, self.begins)) + self.least + bool(self.ends)
 
     def holds(self, text: str) -> bool:
@@ -56,7 +56,7 @@ class TextForm(NamedTuple):
 
 @lru_cache(maxsize=256)
 def read_form(pattern: str) -> TextForm:
-    """The form that `pattern` describes. Raises ValueError for any other pattern."""
+    """Parse `pattern`. Raises ValueError for a pattern outside the subset."""
     match = _PATTERN.fullmatch(pattern) if len(pattern) <= LONGEST else None
     if match is None:
         raise ValueError(f"pattern must have the form {USAGE}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,9 @@ def _through(
     chain = build_chain(config, name)
     ended: list[Task] = []
     with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
-        set_engine(chain, engine.start())
-        set_engine(chain, engine.preflight(schemas_of(chain)))
+        engine.described = partial(set_engine, chain)
+        engine.start()
+        engine.preflight(schemas_of(chain))
         listening = _Listening(engine)
         scheduler = Scheduler(
             chain,

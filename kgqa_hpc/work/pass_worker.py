@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from kgqa_hpc.cluster.stop import Interrupted
 from kgqa_hpc.engines.engine import LOAD
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
@@ -62,6 +64,12 @@ class PassWorker:
             session.config.engine_of(pass_name),
             session.log.path.with_suffix(".engine.log"),
             self._runtime.engine_stall,
+            session.run.batches,
+        )
+        self._engine.described = partial(set_engine, self._chain)
+        # A batch API answers after hours, and keeps its batches when we leave.
+        self._keeps_batches = getattr(
+            ENGINES.get(session.config.engine_of(pass_name).kind), "keeps_batches", False
         )
         self._scheduler: Scheduler | None = None
         self._window = 0
@@ -181,7 +189,6 @@ class PassWorker:
             info = self._engine.info
             provenance = info.provenance()
             session.run.pin(f"engine-{self._pass}", info.identity())
-            set_engine(self._chain, info)
             self._window = limits.window or info.window or 2 * info.max_batch
         self._scheduler = Scheduler(
             self._chain,
@@ -302,7 +309,7 @@ class PassWorker:
         if self._scheduler is None:
             return
         in_flight = self._scheduler.in_flight
-        self._scheduler.drain(lambda: self._blocked or self._stop.patience_is_over())
+        self._scheduler.drain(lambda: self._blocked or self._keeps_batches or self._stop.patience_is_over())
         while self._complete:
             self._commit(self._complete.pop())
         self._log(
@@ -322,5 +329,5 @@ class PassWorker:
         if self._scheduler is not None:
             activity.in_flight = self._scheduler.in_flight
             activity.waiting = self._scheduler.waiting
-        if not activity.in_flight:
+        if not activity.in_flight or self._keeps_batches:
             activity.answered_at = time.monotonic()

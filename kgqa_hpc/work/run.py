@@ -39,6 +39,7 @@ from kgqa_hpc.work.pace import LONGEST
 from kgqa_hpc.work.pass_worker import work
 from kgqa_hpc.work.reporter import Reporter
 from kgqa_hpc.work.session import Activity, Logbook, Session
+from kgqa_hpc.work.spending import Spending
 
 # s that a rank waits at the end for the others. Ranks finish within one poll interval of the queue.
 TOGETHER = 20.0
@@ -156,9 +157,14 @@ def _work_through(
     patience = min(LONGEST, config.runtime.lease / 2)
     reporter = Reporter(run, worker, lead, activity, facts, progress, log.write, patience)
 
+    budget = config.runtime.budget
+    spending = Spending(run, budget.money if budget else None)
+    spending.require_rest()
+
     def check() -> None:
         heartbeat.check()
         reporter.check()
+        spending.check(stop)
 
     heartbeat.start()
     if world.rank == 0:

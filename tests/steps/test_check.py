@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,10 @@ ANCHOR = Anchor(
 GOOD = ("Which gene underlies a tremor with copper in the cornea?", "A defect of ATP7B does.")
 
 
-def check(question: str, answer: str, **settings: Any) -> tuple[Any, dict[str, Any]]:
+def check(question: str, answer: str, anchor: Anchor = ANCHOR, **settings: Any) -> tuple[Any, dict[str, Any]]:
     steps = ["generate", {"use": "check", **settings}]
     config = parse_config({"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}, "t")
-    item = Item(ANCHOR, output={"question": question, "answer": answer})
+    item = Item(anchor, output={"question": question, "answer": answer})
     return build_chain(config, "main")[1].run(item), item.features
 
 
@@ -151,6 +152,23 @@ def test_aliases_count_as_the_name_and_broken_lines_are_named(tmp_path: Path) ->
     table.write_text("one\ttwo\nthree\n", encoding="utf-8")
     with pytest.raises(InputError, match="line 2"):
         check(*GOOD, aliases=str(table))
+
+
+def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path: Path) -> None:
+    table = tmp_path / "aliases.tsv"
+    table.write_text("ATP7B\tWND\n", encoding="utf-8")
+    synonyms = {"Wilson disease": ["Hepatolenticular degeneration", "The copper connection"]}
+    with_synonyms = replace(ANCHOR, data={**ANCHOR.data, "synonyms": synonyms})
+    question = "Which gene is altered in hepatolenticular degeneration, the copper connection?"
+    for anchor, settings, found in (
+        (ANCHOR, {}, ([], [], ["connection"])),
+        (with_synonyms, {}, ([1], [], [])),
+        (with_synonyms, {"aliases": str(table)}, ([1], [0], [])),
+    ):
+        _, features = check(question, "A defect of WND does.", anchor, **settings)
+        assert (features["question_nodes"], features["answer_nodes"], features["graph_words"]) == found
+    (leak, _) = check("Is it hepatolenticular degeneration?", "Wilson disease is it.", with_synonyms)
+    assert leak == Reject("check: answer leak")
 
 
 def test_a_pair_of_an_anchor_without_nodes_is_checked_by_its_words_alone() -> None:

@@ -21,7 +21,7 @@ def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item: Item
     assert request.schema == chain[0].prompt.schema
     assert request.max_tokens == 1000
     assert [message["role"] for message in request.messages] == ["system", "user"]
-    assert request.messages[1]["content"].endswith("Edges: (1, 0)")
+    assert request.messages[1]["content"].endswith("Edges:\n- ATP7B —causes→ Wilson disease")
 
 
 def test_the_same_request_is_the_same_everywhere(item: Item, chain: list[Step]) -> None:

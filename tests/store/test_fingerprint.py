@@ -35,7 +35,7 @@ def changed(config: Dict, change: Callable[[Dict], Any]) -> Dict:
         lambda c: c["graph"].update(min_degree=4),
         lambda c: c["graph"].update(nodes="/data/other.csv"),
         lambda c: c["anchors"].update(per_shape=7),
-        lambda c: c["prompts"].update(edge_types=True),
+        lambda c: c["prompts"].update(edge_types=False),
         lambda c: c["engine"].update(model="another"),
         lambda c: c["engine"]["faults"].update(garbage=0.5),
         lambda c: c["passes"][0].update(steps=[{"use": "generate", "as": "generate", "prompt": "p5"}]),

@@ -68,7 +68,7 @@ def test_more_anchors_later_passes_and_the_dataset_do_not_change_what_a_first_pa
         {"graph": {"source": "hpo", "min_degree": 4}},
         {"engine": {"kind": "scripted", "model": "cheap"}},
         {"prompts": {"generate": "p1_1"}},
-        {"prompts": {"edge_types": True}},
+        {"prompts": {"edge_types": False}},
     ],
 )
 def test_graph_seed_engine_and_prompts_change_it_and_every_pass_behind(changed: Any) -> None:

@@ -7,16 +7,14 @@ the authors' code numbers them. docs/dataset.md names the differences. `text` an
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
-import numpy as np
 import orjson
 
-from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.dataset.exports.items import ItemsById, items_of
+from kgqa_hpc.dataset.exports.source import CombinedFolder, ExportSource
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
@@ -37,6 +35,11 @@ class BioGraphletQA:
     needs_results = True
 
     def write(self, source: ExportSource, folder: Path) -> None:
+        if isinstance(source.run, CombinedFolder):
+            raise InputError(
+                "biographletqa: a combined dataset has no raw answers of the models",
+                "export each run by itself",
+            )
         for split in source.splits:
             with (folder / f"{split}.jsonl").open("wb") as file:
                 for line in _lines(source.run, source.records(split), folder):
@@ -52,7 +55,7 @@ def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
 
 def _lines(run: RunFolder, records: Iterator[dict[str, Any]], folder: Path) -> Iterator[bytes]:
     work = open_work(run)
-    item_of = _InStep(work) if work.config.dataset.order is None else _ById(work, folder)
+    item_of = _InStep(work) if work.config.dataset.order is None else ItemsById(work, folder, _texts)
     for record in records:
         if "graphlet_id" not in record:
             raise InputError(f"{record['id']} is no graphlet", "this format is for graphlets alone")
@@ -64,7 +67,7 @@ class _InStep:
     """Items of records that are in the order of the items, read as one stream."""
 
     def __init__(self, work: FinishedWork) -> None:
-        self._items = _items(work)
+        self._items = ((row, item) for row, _, item in items_of(work))
         self._row, self._item = 0, {"id": None}
 
     def find(self, pair_id: str) -> tuple[int, dict[str, Any]]:
@@ -80,39 +83,9 @@ class _InStep:
         return self._row, self._item
 
 
-class _ById:
-    """Items of records in any order: ids and raw answers lie in a file in `folder`, with 24 bytes of memory per
-    item.
-    """
-
-    def __init__(self, work: FinishedWork, folder: Path) -> None:
-        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - read as long as this lives
-        rows, keys, ends = array("q"), array("q"), array("q", [0])
-        for row, item in _items(work):
-            trace = [{"step": entry["step"], "text": entry["text"]} for entry in item["trace"]]
-            rows.append(row)
-            keys.append(hash(item["id"]))
-            ends.append(ends[-1] + self._file.write(orjson.dumps({"id": item["id"], "trace": trace})))
-        self._rows, self._ends = rows, ends
-        self._order = np.argsort(np.array(keys, np.int64), kind="stable")
-        self._keys = np.array(keys, np.int64)[self._order]
-
-    def find(self, pair_id: str) -> tuple[int, dict[str, Any]]:
-        """The item with this id and its row in anchors.h5."""
-        start, end = (np.searchsorted(self._keys, hash(pair_id), side) for side in ("left", "right"))
-        for position in self._order[start:end].tolist():  # more than one where hashes are equal
-            self._file.seek(self._ends[position])
-            item = orjson.loads(self._file.read(self._ends[position + 1] - self._ends[position]))
-            if item["id"] == pair_id:
-                return self._rows[position], item
-        raise InputError(f"{pair_id} is none of this run's items", "merge again")
-
-
-def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:
-    for entry in work.manifest.shards:
-        for row, (_, item) in enumerate(work.pairs(entry), work.manifest.start(entry.name)):
-            if item is not None:
-                yield row, item
+def _texts(anchor: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+    """The raw answers of an item by step."""
+    return {"trace": [{"step": entry["step"], "text": entry["text"]} for entry in item["trace"]]}
 
 
 def published_record(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -21,7 +21,11 @@ from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.choices import choices_of, right_letter, with_choices
 
+if TYPE_CHECKING:
+    from kgqa_hpc.dataset.exports.reasoning import Reasoning
+
 TRAIN = "train"
+THINKING = "thinking"  # member of a record with its reasoning; no column has this name
 Line = dict[str, Any]
 
 
@@ -45,11 +49,16 @@ def open_folder(path: Path) -> RunFolder:
 
 @dataclass(frozen=True, slots=True)
 class ExportSource:
-    """A merged run. `splits` are the names of its parts, train alone without a split; `where`: what is wanted of it."""
+    """A merged run or a combined dataset.
+
+    `splits` are the names of its parts, train alone without a split; `where`: the condition on its records;
+    `reasoning`: gives each record the member THINKING.
+    """
 
     run: RunFolder
     splits: tuple[str, ...]
     where: Where = EVERY
+    reasoning: Reasoning | None = None
 
     @property
     def digest(self) -> str:
@@ -71,11 +80,17 @@ class ExportSource:
             for line in file:
                 record = orjson.loads(line)
                 if (split is None or record.get("split", TRAIN) == split) and holds(record):
+                    if self.reasoning is not None:
+                        record[THINKING] = self.reasoning.of(record)
                     yield record
 
 
-def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list[Path]:
+def export(
+    run: RunFolder, format: str, out: Path, where: Where = EVERY, *, reasoning: bool = False
+) -> list[Path]:
     """Write the records of a run that match `where` into the folder `out`, which is replaced as a whole.
+
+    With `reasoning` the formats of training programs put it before the answer, between <think> and </think>.
 
     Returns the files. Raises ConfigError for an unknown format, InputError without a dataset or a wanted column,
     or when `out` holds something that is no export.
@@ -88,14 +103,25 @@ def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list
         )
     source = replace(open_source(run), where=where)
     where.selector(run.dataset, "accepted")  # raises for a wrong condition before anything is written
+    if reasoning and format not in WITH_REASONING:
+        raise InputError(
+            f"--with reasoning: {format} has no room for it", f"one of {', '.join(WITH_REASONING)}"
+        )
+    if reasoning and isinstance(run, CombinedFolder):
+        raise InputError(f"{run.path}: a combined dataset has no thoughts", "export each run by itself")
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
+        if reasoning:
+            from kgqa_hpc.dataset.exports.reasoning import Reasoning
+
+            source = replace(source, reasoning=Reasoning(run, folder))
         with EXPORTS.calling(format):
             writer.write(source, folder)
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name != MARK)
 
 
+WITH_REASONING = ("messages", "alpaca", "sharegpt")
 MARK = ".kgqa-export"  # a folder that holds it may be replaced by the next export
 
 

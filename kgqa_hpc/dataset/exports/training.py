@@ -1,7 +1,8 @@
 """The pairs in three formats of fine-tuning programs: chat messages, Alpaca, ShareGPT.
 
 A multiple-choice question carries its options, and its answer the letter. Records with a column `sequence` (literature
-runs with `map_protein`) carry it: a question about "the protein" has no answer without it.
+runs with `map_protein`) carry it: a question about "the protein" has no answer without it. With `--with reasoning` the
+writer's reasoning stands before the answer, between <think> and </think>.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.dataset.exports.source import ExportSource, write_lines
+from kgqa_hpc.dataset.exports.source import THINKING, ExportSource, write_lines
 from kgqa_hpc.text.choices import choices_of, right_letter, with_choices
 
 
@@ -56,8 +57,10 @@ def asked(record: dict[str, Any]) -> str:
 
 
 def answered(record: dict[str, Any]) -> str:
-    """The assistant's turn: the answer, after its letter where the question has options."""
-    return f"{right_letter(record)}. {record['answer']}" if choices_of(record) else record["answer"]
+    """The assistant's turn: the answer, after its letter where the question has options; before it the reasoning."""
+    answer = f"{right_letter(record)}. {record['answer']}" if choices_of(record) else record["answer"]
+    reasoning = record.get(THINKING)
+    return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer
 
 
 def _messages(record: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.engines.memory import SEQUENCE_TOKENS, UNSHARED_TOKENS
 from kgqa_hpc.engines.thinking import THINKING_TOKENS
 from kgqa_hpc.settings import Package
+
+# Of LMDeploy's settings, those that spread a model over more cards than a worker is given.
+_MORE_CARDS = {"dp", "ep", "cp", "nnodes", "outer_dp_size", "attn_dp_size", "mlp_dp_size"} | {
+    "attn_tp_size", "mlp_tp_size", "moe_tp_size", "attn_cp_size", "devices"
+}  # fmt: skip
 
 
 class LmdeploySettings(EngineSettings):
@@ -44,8 +50,11 @@ class LmdeploySettings(EngineSettings):
     max_batch_size: int | None = Field(
         None, ge=1, description="Sequences at once; default: what the KV cache holds."
     )
-    sequence_tokens: int = Field(
-        1700, ge=64, description="Tokens of a prompt with its answer, on average; decides the batch."
+    sequence_tokens: int | None = Field(
+        None,
+        ge=64,
+        description="Tokens that a running sequence has for itself; decides the batch. Default: 600, "
+        "1700 without prefix caching.",
     )
     cache_max_entry_count: float = Field(
         0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
@@ -66,7 +75,7 @@ class LmdeploySettings(EngineSettings):
     thinking_tokens: int = Field(
         THINKING_TOKENS, ge=1, description="Tokens of a thought, beside those of prompt and answer."
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the trace of each item.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts, in the column `thoughts` of the dataset.")
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="For the chat template, e.g. {enable_thinking: false}."
     )
@@ -79,6 +88,9 @@ class LmdeploySettings(EngineSettings):
     )
     tp: int = Field(1, ge=1, description="GPUs per worker.")
 
+    def with_batch(self, size: int) -> LmdeploySettings:
+        return self.model_copy(update={"max_batch_size": size})
+
     @property
     def gpus_per_worker(self) -> int:
         return self.tp
@@ -87,6 +99,12 @@ class LmdeploySettings(EngineSettings):
     def thought_room(self) -> int:
         """Tokens that a thought may take."""
         return self.thinking_tokens if self.thinking else 0
+
+    @property
+    def tokens_held(self) -> int:
+        """Of the KV cache by a running sequence for itself: its own part of the prompt and half an answer."""
+        tokens = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
+        return tokens + self.thought_room // 2
 
     @property
     def template_kwargs(self) -> dict[str, Any]:
@@ -127,8 +145,22 @@ class LmdeploySettings(EngineSettings):
                 f"model_format {self.model_format} is TurboMind's; leave it out: backend pytorch reads the "
                 "format from the model's config.json"
             )
+        extra = self.extra or {}
+        for name in sorted(_MORE_CARDS & extra.keys()):
+            if extra[name] not in (None, 1):
+                raise ValueError(
+                    f"extra.{name}: a worker takes the `tp` GPUs of one node; leave it out, or serve the model with "
+                    "kind: openai and `command`"
+                )
+        # Each worker would start a Ray of its own, with an object store of 30 % of the node's memory
+        # (lmdeploy/pytorch/ray.py); its other way, mp, is said to hang (pytorch/engine/executor/__init__.py).
+        if self.backend == "pytorch" and self.tp > 1 and "distributed_executor_backend" not in extra:
+            raise ValueError(
+                f"tp: {self.tp} on the PyTorch backend starts a Ray cluster for each worker: take backend turbomind or "
+                "kind: openai with `command`, or say so with extra: {distributed_executor_backend: mp} (or ray)"
+            )
         ours = {name for name in type(self).model_fields if name not in ("kind", "extra")}
-        if reserved := sorted(ours & (self.extra or {}).keys()):
+        if reserved := sorted(ours & extra.keys()):
             raise ValueError(f"extra.{reserved[0]} is a setting of its own, write it one level up")
         if reserved := sorted({"max_new_tokens", "temperature", "do_sample", "random_seed", "response_format"}
                            & (self.generation.values() if self.generation else {}).keys()):  # fmt: skip

@@ -28,7 +28,7 @@ VERSION_S = 5.0
 _OVERLOADED = {429, 503, 529}
 _AGAIN = {408, 409, 425, 429}
 # Codes of a refusal by the provider's filter, which is the answer to this prompt.
-_FILTERED = re.compile(
+FILTERED = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
     re.IGNORECASE,
 )
@@ -92,35 +92,36 @@ class ChatApi:
         aiohttp = self._aiohttp
         limit = self._settings.timeout_s
         while True:
-            sent = self._body(request, mode)
+            sent = self.body(request, mode)
             try:
                 async with asyncio.timeout(limit):  # also for a body that trickles for ever
                     status, headers, data = await self._post(_encoded(sent))
                 body = self._reply.read_json(data) if status == 200 else None
                 status = self._reply.error_status(body) if status == 200 else status
                 if status == 200:
-                    return self._answer(request, body, headers)
+                    return self.answer(request, body, headers)
             except (TimeoutError, aiohttp.ServerTimeoutError):
                 words = f"{self.url}: no answer within {limit:g} s"
                 raise Trouble(words, again=True, overloaded=True) from None
             except self._reply.BrokenReply as problem:
-                raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
+                raise Trouble(self.clean(f"{self.url}: broken answer: {problem}"), again=True) from None
             except (aiohttp.ClientError, OSError, ValueError) as problem:
                 name = type(problem).__name__
                 unseen = isinstance(problem, aiohttp.ClientConnectorError)
                 raise Trouble(
-                    self._clean(f"{self.url}: {problem or name}"), again=True, unseen=unseen
+                    self.clean(f"{self.url}: {problem or name}"), again=True, unseen=unseen
                 ) from None
-            error = _error(data)
-            words = self._clean(error_words(error)[:2000])
+            error = error_in(data)
+            words = self.clean(error_words(error)[:2000])
             if status in (400, 422) and self.dialect.learns(sent, error, words):
                 print(f"openai: {self.url} {words}; sent from now on: {self.dialect.learned}", flush=True)
                 continue
-            if status in (400, 403, 451) and _FILTERED.search(f"{error_code(error)} {words}"):
+            if status in (400, 403, 451) and FILTERED.search(f"{error_code(error)} {words}"):
                 return Response(request.id, words, "refusal", error=f"refused: {words}")
-            raise self._trouble(status, words, error_code(error), headers)
+            raise self.trouble(status, words, error_code(error), headers)
 
-    def _answer(self, request: Request, body: Any, headers: Any) -> Response:
+    def answer(self, request: Request, body: Any, headers: Any) -> Response:
+        """What a reply of status 200 says. Raises BrokenReply."""
         response, clamped = self._reply.read_answer(request, body)
         if response.thought and not self._settings.keep_thoughts:
             response = response._replace(thought="")
@@ -129,6 +130,12 @@ class ChatApi:
             self.fingerprint = one_line(mark, 80)
         self.rest_s = exhausted(headers) or 0.0
         return response
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """Headers that say who asks, and those of the configuration."""
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        return {**key, **self._headers}
 
     async def version(self) -> str:
         """What the server says of its own version: vLLM's and SGLang's paths, llama.cpp's; empty where it does not."""
@@ -143,7 +150,7 @@ class ChatApi:
             except (TimeoutError, self._aiohttp.ClientError, OSError, ValueError):
                 continue
             if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:
-                return self._clean(value)[:80]
+                return self.clean(value)[:80]
         return ""
 
     async def close(self) -> None:
@@ -152,7 +159,9 @@ class ChatApi:
             await self._session.close()
 
     async def _post(self, body: bytes) -> tuple[int, Any, bytes]:
-        async with self._open().post(_endpoint(self.url), data=body, allow_redirects=False) as reply:
+        async with self._open().post(
+            endpoint(self.url, "chat/completions"), data=body, allow_redirects=False
+        ) as reply:
             return reply.status, reply.headers, await self._reply.read_body(reply)
 
     def _open(self) -> Any:
@@ -162,10 +171,7 @@ class ChatApi:
 
     def _new_session(self) -> Any:
         aiohttp = self._aiohttp
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        headers |= self._headers
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **self.credentials}
         loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._settings.concurrency, keepalive_timeout=30.0),
@@ -176,7 +182,8 @@ class ChatApi:
             trust_env=not loopback,
         )
 
-    def _body(self, request: Request, mode: Mode) -> dict[str, Any]:
+    def body(self, request: Request, mode: Mode) -> dict[str, Any]:
+        """What is posted for `request`."""
         body: dict[str, Any] = {
             "model": self._settings.model,
             "messages": with_the_word_json(request.messages) if mode == "json_object" else request.messages,
@@ -187,7 +194,8 @@ class ChatApi:
         }
         return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
-    def _trouble(self, status: int, message: str, code: str, headers: Any) -> Trouble:
+    def trouble(self, status: int, message: str, code: str, headers: Any) -> Trouble:
+        """What a reply of another status means."""
         words = f"{self.url}: HTTP {status}: {message}"
         name = self._settings.api_key_env
         if status in (401, 403):
@@ -205,17 +213,17 @@ class ChatApi:
             retry_after=retry_after(headers),
         )
 
-    def _clean(self, words: str) -> str:
+    def clean(self, words: str) -> str:
         """One line without keys."""
         for secret in filter(None, self._secrets):
             words = words.replace(secret, "***")
         return one_line(words)
 
 
-def _endpoint(url: str) -> str:
-    """Of the chat API below `url`; a query (Azure's api-version) stays at the end."""
+def endpoint(url: str, path: str) -> str:
+    """The address of `path` below `url`; a query (Azure's api-version) stays at the end."""
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
 
 
 def _encoded(body: dict[str, Any]) -> bytes:
@@ -226,7 +234,8 @@ def _encoded(body: dict[str, Any]) -> bytes:
         raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
 
 
-def _error(data: bytes) -> Any:
+def error_in(data: bytes) -> Any:
+    """The body of an error: JSON, else its text."""
     try:
         return bounded_json.loads(data)
     except ValueError:

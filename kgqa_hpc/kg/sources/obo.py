@@ -1,12 +1,14 @@
 """OBO, the flat format of biomedical ontologies: terms as nodes, `is_a` and `relationship` as edges.
 
 Edges point from child to parent. A node's type is its namespace, else the file's default-namespace. Obsolete
-terms, typedefs and instances are no nodes; xref, intersection_of, disjoint_from and the like are no edges. A
-term that the file lacks, as in every excerpt, is an unknown node, reported with its line.
+terms, typedefs and instances are no nodes; xref, intersection_of, disjoint_from and the like are no edges. Exact
+synonyms are the node property `synonyms`, joined by bars. A term that the file lacks, as in every excerpt, is an
+unknown node, reported with its line.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +19,14 @@ from pydantic import Field
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.properties import SYNONYMS
 from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.text.streams import text_lines
 
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
+_EXACT = re.compile(r'"((?:[^"\\]|\\.)*)"\s+EXACT\b')
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class OboSettings(SourceSettings):
@@ -36,6 +41,7 @@ class Obo:
     """Ontologies in OBO format."""
 
     name = "obo"
+    specific_relations = True
     licence = ""
     description = "An ontology in OBO format: terms, is_a and relationships."
     Settings = OboSettings
@@ -77,6 +83,12 @@ class Stanza:
         """The first value of a tag, its comment and modifiers cut; "" without one."""
         return next((plain(value) for tag, value, _ in self.tags if tag == tag_name), "")
 
+    def exact_synonyms(self) -> list[str]:
+        """Synonyms of scope EXACT: broad, narrow and related ones are names of other things."""
+        matches = (_EXACT.match(value) for tag, value, _ in self.tags if tag == "synonym")
+        texts = (_ESCAPED.sub(r"\1", match[1]) for match in matches if match)
+        return list(dict.fromkeys(text for text in texts if text and "|" not in text))
+
 
 def _add_term(buffer: Buffer, stanza: Stanza, namespace: str, file: str) -> None:
     term = stanza.first("id")
@@ -84,7 +96,9 @@ def _add_term(buffer: Buffer, stanza: Stanza, namespace: str, file: str) -> None
         raise GraphFormatError(
             f"{file} line {stanza.line:,}: the term has no id", "add it or delete the term"
         )
-    buffer.node(stanza.line, term, stanza.first("name"), stanza.first("namespace") or namespace)
+    synonyms = stanza.exact_synonyms()
+    properties = {SYNONYMS: synonyms} if synonyms else {}
+    buffer.node(stanza.line, term, stanza.first("name"), stanza.first("namespace") or namespace, properties)
     for tag, value, line in stanza.tags:
         if tag == "is_a":
             buffer.edge(line, term, plain(value), "is_a")

@@ -1,7 +1,7 @@
 """Graph scripts: a script of the language of docs/gasl.md, filled in with a node, and what its execution gave.
 
 The question carries its script; its answer is the variable `answer` after the script ran on the whole named
-graph.
+graph. A number is a property of a release of the graph, so the question names source and version.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class ScriptAnchors(AnchorKind):
         whole_graph, shared = from_run(whole, ""), shared_names(whole.names)
         unnamed = source.answer_graph().unnamed
         shares = [
-            _questions(graph, whole_graph, shared, unnamed, template, settings, seed)
+            _questions(
+                graph, whole_graph, shared, unnamed, template, settings, seed, _release(whole.attributes)
+            )
             for template in settings.scripts
         ]
         anchors = list(in_turn(shares, settings.number))
@@ -110,6 +112,11 @@ class ScriptAnchors(AnchorKind):
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
         return answer_fields(anchor.data["answers"])
+
+    def worded(self, anchor: Anchor, question: str) -> str:
+        """The wording; of a number after the source and its version, where the graph says them."""
+        release = anchor.data.get("release")
+        return f"According to {release}: {question}" if release else question
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """The answer must be what execution gave, and the wording must keep to its rules."""
@@ -160,6 +167,7 @@ def _questions(
     template: ScriptTemplate,
     settings: ScriptSettings,
     seed: int,
+    release: str,
 ) -> Iterator[Anchor]:
     """Instantiate the template with each node of its type in `graph`, in seeded order.
 
@@ -186,7 +194,15 @@ def _questions(
                 "degree": 0,
                 "unnamed": unnamed,
             }
+            if release and isinstance(result.variables[ANSWER], int | float):
+                data["release"] = release
             yield Anchor(content_id("script", node.id, text), "script", template.name, (node,), data=data)
+
+
+def _release(attributes: Mapping[str, str | int]) -> str:
+    """Source and version of a graph as a question names them; empty for a graph without a version."""
+    title, version = attributes.get("title") or attributes.get("source"), attributes.get("version")
+    return f"{title}, version {version}" if title and version else ""
 
 
 def answers_of(value: Any) -> list[str]:

@@ -17,6 +17,7 @@ ENTRIES = {
         "judged_question_type": "steps.question_type:JudgedQuestionType",
         "judge_support": "steps.judge_support:JudgeSupport",
         "judge_options": "steps.rephrase:JudgeOptions",
+        "judge_decision": "steps.rephrase:JudgeDecision",
     },
     "engines": {"index": "engine:IndexEngine"},
     "exports": {"linkbert-medqa": "linkbert:LinkbertMedqa", "linkbert-pubmedqa": "linkbert:LinkbertPubmedqa"},

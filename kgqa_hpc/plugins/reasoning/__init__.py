@@ -3,5 +3,5 @@
 SECTION = "Reasoning"
 ENTRIES = {
     "anchors": {"context": "context:ContextAnchors", "puzzle": "puzzle:PuzzleAnchors"},
-    "steps": {"options": "options:Options"},
+    "steps": {"options": "options:Options", "graph_options": "options:GraphOptions"},
 }

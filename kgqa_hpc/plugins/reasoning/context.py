@@ -11,18 +11,22 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place
+from kgqa_hpc.anchors.distractors import Distractors
+from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place, shared_names
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.settings import KindSettings
+
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.reduce import AnswerGraph
 
 LETTERS = "ABCDEFGH"
 # The facts a question of each type puts together.
@@ -45,6 +49,11 @@ class ContextSettings(KindSettings):
     )
     memory: int = Field(20, ge=0, description="Topics of so many contexts before are left out; 0: none.")
     refresh: int = Field(20, ge=1, description="The topics left out are renewed every so many contexts.")
+    distractors: Literal["model", "graph"] = Field(
+        "model",
+        exclude_if=lambda value: value == "model",
+        description="Who gives the options: the model (step options) or the graph (step graph_options).",
+    )
 
 
 class ContextAnchors(AnchorKind):
@@ -53,6 +62,7 @@ class ContextAnchors(AnchorKind):
     name = "context"
     Settings = ContextSettings
     group_word = "type"
+    whole_graph = True
     columns = (
         Column("choices", dict.fromkeys(LETTERS, "string"), "The eight options."),
         Column("answer_letter", "string", "Letter of the right option."),
@@ -74,6 +84,7 @@ class ContextAnchors(AnchorKind):
             "avoided": ["other"],
             "pieces": [[0, 1]],
             "degree": 1,
+            "options": {"subject": 0, "answer": 1, "wrong": [["c", "Third node", "disease"]]},
         },
     )
 
@@ -81,18 +92,26 @@ class ContextAnchors(AnchorKind):
         """Raises EmptyGraphError when no node has enough neighbours."""
         graph = source.graph
         assert graph is not None
+        distractors = None
+        if settings.distractors == "graph":
+            distractors = _GraphOptions(source.answer_graph())
         nodes = np.flatnonzero(graph.degrees() >= settings.min_degree).tolist()
         if not nodes:
             raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
         nodes.sort(key=lambda node: place(seed, str(graph.node_ids[node])))
-        drawn = _Drawing(graph, settings, seed).contexts(nodes)
+        drawn = _Drawing(graph, settings, seed, distractors).contexts(nodes)
         return Drawn(drawn, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Nodes and relations (`links`, always shown), the type of reasoning, and the topics left out (`avoided`)."""
+        """Nodes and relations (`links`, always shown), the type of reasoning, and the topics left out (`avoided`).
+
+        Where the graph gives the options: the names of `subject`, `right` and `wrong`, else empty.
+        """
         values, data = graph_variables(anchor), anchor.data
         avoided = data.get("avoided", [])  # runs of earlier versions have none
-        return {**values, "links": values["relations"], "type": data["type"], "avoided": avoided}
+        options = data.get("options")
+        names = {"subject": "", "right": "", "wrong": []} if options is None else option_names(anchor)
+        return {**values, "links": values["relations"], "type": data["type"], "avoided": avoided, **names}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """Eight different options, one question about the context, no word about a source."""
@@ -122,6 +141,44 @@ class ContextAnchors(AnchorKind):
         }
 
 
+def option_names(anchor: Anchor) -> dict[str, Any]:
+    """Names of the subject, the right option and the wrong ones that the graph gives. Raises KeyError without any."""
+    options = anchor.data["options"]
+    names = {"subject": anchor.nodes[options["subject"]].name, "right": anchor.nodes[options["answer"]].name}
+    return {**names, "wrong": [name for _, name, _ in options["wrong"]]}
+
+
+class _GraphOptions:
+    """Draws the options of a context: the subject and the right answer are nodes of it that are joined."""
+
+    def __init__(self, answers: AnswerGraph) -> None:
+        self._answers = answers
+        self._shared = shared_names(answers.graph.names.tolist())
+        self._distractors = Distractors(answers.graph, self._shared)
+
+    def of(
+        self, near: list[int], position_of: dict[int, int], chance: random.Random
+    ) -> dict[str, Any] | None:
+        """Subject and answer as positions in the context (`position_of`: by node), and the wrong options as nodes.
+
+        The subject is the first of the nodes `near` that has a neighbour in the context and enough wrong options in
+        the graph; None without any.
+        """
+        graph, positions = self._answers.graph, self._answers.positions
+        for subject in near:
+            starts, neighbours = graph.csr()
+            at = int(positions[subject])
+            joined = set(neighbours[starts[at] : starts[at + 1]].tolist())
+            candidates = [node for node in position_of if int(positions[node]) in joined]
+            for answer in chance.sample(candidates, len(candidates)):
+                names = {str(graph.names[positions[node]]) for node in (subject, answer)}
+                wrong = self._distractors.draw(at, int(positions[answer]), len(LETTERS) - 1, chance)
+                if len(wrong) == len(LETTERS) - 1 and not names & self._shared:
+                    ends = {"subject": position_of[subject], "answer": position_of[answer]}
+                    return {**ends, "wrong": [list(graph.node(node)) for node in wrong]}
+        return None
+
+
 def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
     """`number` values in blocks, each block all values in an order of its own."""
     chance = random.Random(seed)
@@ -134,8 +191,10 @@ def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
 class _Drawing:
     """One draw: which contexts, and which topics each leaves out."""
 
-    def __init__(self, graph: KnowledgeGraph, settings: ContextSettings, seed: int) -> None:
-        self.graph, self.settings, self.seed = graph, settings, seed
+    def __init__(
+        self, graph: KnowledgeGraph, settings: ContextSettings, seed: int, options: _GraphOptions | None
+    ) -> None:
+        self.graph, self.settings, self.seed, self.options = graph, settings, seed, options
         frequent = known_topics(graph.names.tolist())
         self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(graph.names[node])) & frequent)
 
@@ -189,6 +248,8 @@ class _Drawing:
         # Only what this context could be asked about: a model need not read the rest.
         data |= {"avoided": sorted(avoided & self._topics_of(positions))}
         data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
+        if self.options is not None and (options := self.options.of(near, positions, chance)) is not None:
+            data |= {"options": options}
         nodes = tuple(graph.node(node) for node in positions)
         ids = [node.id for node in nodes]
         relations = graph.relations_between(list(positions))

@@ -1,16 +1,19 @@
-"""Write a question with one right and seven wrong options; where the right one stands is not the model's choice."""
+"""Write a question with one right and seven wrong options; the position of the right option is not the model's choice.
+
+The options are the model's (`options`) or the graph's (`graph_options`).
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from kgqa_hpc.anchors.names import plain
+from kgqa_hpc.plugins.reasoning.context import LETTERS, option_names
 from kgqa_hpc.steps.generate import DECLINED, declines
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Outcome, Retry, Step
-
-LETTERS = "ABCDEFGH"
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
 
 class Options(Step):
@@ -34,15 +37,47 @@ class Options(Step):
             return Retry("not_allowed:distractors", lost_as="invalid")
         if len(set(map(plain, [answer["answer"], *wrong]))) < len(LETTERS):
             return Retry("options are alike", lost_as="invalid")
-        letter = item.anchor.data.get("letter")
-        if letter is None:
-            letter = random.Random(f"{self.context.run_seed}/{item.id}").choice(LETTERS)
-        wrong.insert(LETTERS.index(letter), answer["answer"])
         item.output = {
             **item.output,
             "question": answer["question"],
-            "answer": answer["answer"],
-            "choices": dict(zip(LETTERS, wrong, strict=True)),
-            "answer_letter": letter,
+            **lettered(item, answer["answer"], wrong, self.context.run_seed),
         }
         return Done()
+
+
+class GraphOptions(Step):
+    """Fills a question whose options the graph gave (`anchors.distractors: graph`): the model writes no option."""
+
+    name = "graph_options"
+    default_prompt = "graph_options"
+    answer = {"question": "string"}
+    adds = "output"
+    gives = ("question", "answer", "choices", "answer_letter")
+
+    def asks_about(self, item: Item) -> bool:
+        return "options" in item.anchor.data
+
+    def compute(self, item: Item) -> Outcome:
+        """Of a context for which the graph has no options."""
+        return Reject(f"{self.label}: no options in the graph")
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
+        names = option_names(item.anchor)
+        item.output = {
+            **item.output,
+            "question": answer["question"],
+            **lettered(item, names["right"], names["wrong"], self.context.run_seed),
+        }
+        return Done()
+
+
+def lettered(item: Item, right: str, wrong: Sequence[str], run_seed: int) -> dict[str, Any]:
+    """The fields answer, choices and answer_letter; the letter is the anchor's, or follows from run seed and item."""
+    letter = item.anchor.data.get("letter")
+    if letter is None:
+        letter = random.Random(f"{run_seed}/{item.id}").choice(LETTERS)
+    options = list(wrong)
+    options.insert(LETTERS.index(letter), right)
+    return {"answer": right, "choices": dict(zip(LETTERS, options, strict=True)), "answer_letter": letter}

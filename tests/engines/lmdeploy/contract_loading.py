@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import lmdeploy
-import published_models as published
 import pytest
 from contract_start import Start, ask, echo, request
 from lmdeploy_fake import native_engine
 
 from kgqa_hpc.engines.lmdeploy import engine as module
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
-from kgqa_hpc.engines.lmdeploy.memory import read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.memory import read_size
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines import published_models as published
 
 SCHEMA = {
     "type": "object",
@@ -66,6 +66,21 @@ def test_a_model_that_cannot_be_loaded_is_bad_input(tmp_path: Path) -> None:
         LmdeployEngine(LmdeploySettings(model=str(tmp_path)))
 
 
+def test_a_check_of_lmdeploy_that_exits_is_bad_input_at_once(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lmdeploy.pytorch.check_env.base import BaseChecker
+
+    class Driver(BaseChecker):
+        def check(self) -> None:
+            self.log_and_exit(message="the driver is too old")
+
+    monkeypatch.setattr("lmdeploy.pipeline", lambda *args, **kwargs: Driver().handle())
+    with pytest.raises(EngineConfigError, match=r"cannot load .*SystemExit: 1") as caught:
+        LmdeployEngine(LmdeploySettings(model=str(model), backend="pytorch"))
+    assert caught.value.exit_code == 2
+
+
 def test_settings_reach_the_engine(start: Start) -> None:
     _, native = start(
         quant_policy=4, model_format="awq", cache_max_entry_count=0.7, max_prefill_token_num=2048
@@ -78,12 +93,12 @@ def test_settings_reach_the_engine(start: Start) -> None:
 
 def test_the_batch_follows_the_memory_of_the_card(start: Start, model: Path, monkeypatch: Any) -> None:
     from kgqa_hpc.engines.lmdeploy import loading
-    from kgqa_hpc.engines.lmdeploy.memory import OVERHEAD_BYTES
+    from kgqa_hpc.engines.memory import OVERHEAD_BYTES, SHARED_TOKENS
 
     (model / "model.safetensors").write_bytes(bytes(1000))
     try:
         # 2 layers x 4 heads x 16 numbers x keys and values x 2 bytes = 512 bytes a token
-        room = 100 * 200 * 512 / 0.5 + OVERHEAD_BYTES + 1000 + 1
+        room = (SHARED_TOKENS + 100 * 200) * 512 / 0.5 + OVERHEAD_BYTES + 1000 + 1
         monkeypatch.setattr(loading, "card_bytes", lambda: int(room))
         engine, native = start(max_batch_size=None, cache_max_entry_count=0.5, sequence_tokens=200)
         assert native.engine_config.max_batch_size == 100
@@ -180,7 +195,7 @@ def test_info_is_provenance_without_paths(start: Start) -> None:
 
 def test_the_tiny_model_of_doctor_is_a_model_for_lmdeploy(tmp_path: Path) -> None:
     from kgqa_hpc.doctor.gpu import tiny_model
-    from kgqa_hpc.engines.lmdeploy.memory import read_size
+    from kgqa_hpc.engines.memory import read_size
 
     folder = tiny_model(tmp_path / "tiny")
     size = read_size(folder)

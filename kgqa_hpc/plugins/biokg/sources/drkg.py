@@ -32,6 +32,7 @@ class Drkg:
     """The Drug Repurposing Knowledge Graph."""
 
     name = "drkg"
+    specific_relations = True
     licence = (
         "mixed, by source: GNBR, DrugBank, STRING and the bibliographic rows non-commercial; code Apache-2.0"
     )

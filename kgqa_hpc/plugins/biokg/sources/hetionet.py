@@ -51,6 +51,7 @@ class Hetionet:
     """Hetionet and other hetnets."""
 
     name = "hetionet"
+    specific_relations = True
     licence = "CC0 1.0 for the compilation; its sources' terms are mixed, see each node's and edge's licence"
     description = "Hetionet v1.0 and other hetnets, as JSON or as TSV and SIF."
     Settings = HetionetSettings

@@ -44,6 +44,7 @@ class PrimeKg:
     """Precision Medicine Knowledge Graph."""
 
     name = "primekg"
+    specific_relations = True
     licence = "terms of the data set on Harvard Dataverse and of its 20 sources; code MIT"
     description = "PrimeKG, the Precision Medicine Knowledge Graph, kg.csv."
     Settings = PrimeKgSettings

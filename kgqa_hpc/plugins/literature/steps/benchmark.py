@@ -1,8 +1,9 @@
 """Questions of a benchmark that the user has, as examples in a prompt: those most like the pair, by BM25.
 
 MedQA: JSON Lines with `question`, `options` {"A": …} and `answer_idx`. PubMedQA: its own JSON object of items by
-PMID (`ori_pqal.json`) with `QUESTION`, `LONG_ANSWER` and `final_decision`. Plain or gzip. Give the training
-part: what stands in a prompt must not stand in the test.
+PMID (`ori_pqal.json`) with `QUESTION`, `LONG_ANSWER` and `final_decision`, and `CONTEXTS` where it has them. Plain or
+gzip. Give the training part: what stands in a prompt must not stand in the test. As published, examples of MedQA do
+not show which option is right.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _medqa(item: Any) -> str | None:
     if not isinstance(item.get("question"), str) or right not in options:
         return None
     listed = " ".join(f"({letter}) {text}" for letter, text in options.items())
-    return f"{item['question']} {listed} Right: ({right})"
+    return f"{item['question']} {listed}"
 
 
 def _pubmedqa(item: Any) -> str | None:
@@ -76,4 +77,6 @@ def _pubmedqa(item: Any) -> str | None:
     )
     if not fields or not all(isinstance(field, str) for field in fields):
         return None
-    return f"Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"
+    contexts = item.get("CONTEXTS") or []
+    context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
+    return f"{context}Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"

@@ -3,13 +3,14 @@
 The pair stays beside the new question (`source_question`, `source_answer`), so that the new one can be held
 against it. Examples are the benchmark's questions most like the pair (BioGraphletQA, 3.4, stage 6).
 
-MedQA: a case with five options, one of them right, and the reasoning. The model writes the right option and
+MedQA: a case with five options, one of them right, and a reason for each. The model writes the right option and
 four wrong ones in fields of their own, and the place of the right one is drawn afterwards. So the label
 follows from the draw, not from a letter that a model wrote: the published converter set it for one of five
-letters only.
+letters only. The reasons are put into the drawn order, so that `reasoning` is a rationale by letter.
 
-PubMedQA: answered by yes, no or maybe, with a long answer and a context, which is what the step `ground` has
-verified in the pair's documents; without any, the source answer.
+PubMedQA: answered by yes, no or maybe, with a long answer and a context: the quotes that the step `ground` has
+verified in the pair's documents. Without quotes the context is empty (the source answer would hold the long answer),
+and `judge_decision` rejects the question.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -102,19 +104,22 @@ class RephraseMedqa(Rephrase):
 
     name = "rephrase_medqa"
     default_prompt = "rephrase_medqa"
-    answer = {"question": "string", "correct": "string", "wrong": "array", "reasoning": "string"}
+    answer = {"question": "string", "correct": "string", "wrong": "array", "reasoning": "string|array"}
     gives = ("question", "answer", "options", "correct_option", "reasoning")
     example = {"options": ["One.", "Two.", "Three.", "Four.", "Five."], "correct_option": 0}
     columns = (
         *SOURCE,
         Column("options", ["string"], "The five options in their order."),
         Column("correct_option", "int64", "Place of the right option, from 0."),
-        Column("reasoning", "string", "Why it is right and the others are not."),
+        Column("reasoning", "string", "Why each option is right or wrong, in their order."),
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        right, wrong = answer["correct"], answer["wrong"]
-        if trouble := options_trouble(right, wrong):
+        right, wrong, reasons = answer["correct"], answer["wrong"], answer["reasoning"]
+        trouble = options_trouble(right, wrong)
+        if isinstance(reasons, list) and len(reasons) != WRONG + 1:
+            trouble = trouble or "number of reasons"
+        if trouble:
             return Retry(trouble, lost_as="invalid")
         options = in_drawn_order([right, *wrong], f"{self.context.run_seed}/{item.id}/{self.label}")
         item.output = replaced(
@@ -123,9 +128,20 @@ class RephraseMedqa(Rephrase):
             right,
             options=options,
             correct_option=options.index(right),
-            reasoning=answer["reasoning"],
+            reasoning=rationale(options, [right, *wrong], reasons),
         )
         return Done()
+
+
+def rationale(options: Sequence[str], written: Sequence[str], reasons: str | Sequence[str]) -> str:
+    """The reasons in the order of `options`, a line each; `reasons` are in the order of `written`, or one text."""
+    if isinstance(reasons, str):
+        return reasons
+    by_option = dict(zip(written, reasons, strict=True))
+    return "\n".join(
+        f"{letter}. {option}: {by_option[option]}"
+        for letter, option in zip(ascii_uppercase, options, strict=False)
+    )
 
 
 class JudgeOptions(Step):
@@ -203,12 +219,11 @@ class RephrasePubmedqa(Rephrase):
     default_prompt = "rephrase_pubmedqa"
     answer = {"question": "string", "long_answer": "string", "final_decision": "string"}
     gives = ("question", "answer", "final_decision", "context")
+    example = {"final_decision": "yes", "context": "A sentence of an article."}
     columns = (
         *SOURCE,
         Column("final_decision", "string", "yes, no or maybe."),
-        Column(
-            "context", "string", "What the question is answered from: verified quotes, or the source answer."
-        ),
+        Column("context", "string", "Verified quotes that the question is answered from; empty without any."),
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
@@ -217,8 +232,35 @@ class RephrasePubmedqa(Rephrase):
             return Retry("decision", lost_as="invalid")
         if _OPEN.match(answer["question"]) or not answer["question"].endswith("?"):
             return Retry("no yes-or-no question", lost_as="invalid")
-        context = " ".join(quotes_of(item.output)) or item.output["answer"]
+        context = " ".join(quotes_of(item.output))
         item.output = replaced(
             item, answer["question"], answer["long_answer"], final_decision=decision, context=context
         )
         return Done()
+
+
+class JudgeDecision(Step):
+    """A verdict on a decision of yes, no or maybe: it and the long answer follow from the context."""
+
+    name = "judge_decision"
+    default_prompt = "judge_decision"
+    adds = "verdict"
+    answer = {"decision_follows": "boolean", "long_answer_follows": "boolean"}
+    needs = (*PAIR, "final_decision", "context")
+
+    def asks_about(self, item: Item) -> bool:
+        return bool(item.output["context"])
+
+    def compute(self, item: Item) -> Outcome:
+        """Of a question without context."""
+        return Reject(f"{self.label}: no context")
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        names = (*PAIR, "final_decision", "context")
+        return {name: clean_text(item.output[name], TEXT_LENGTH) for name in names}
+
+    @classmethod
+    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
+        if not verdict["decision_follows"]:
+            return "decision does not follow"
+        return first_false(verdict) if verdict["long_answer_follows"] else "long answer does not follow"

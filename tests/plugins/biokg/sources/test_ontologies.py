@@ -120,3 +120,16 @@ def test_rdf_read_twice_gives_the_same_although_blank_nodes_have_no_names(load, 
     one, two = (load("rdf", path=path, reading="plain") for _ in range(2))
     assert (nodes_of(one), edges_of(one)) == (nodes_of(two), edges_of(two))
     assert "_:b0" in one.node_ids
+
+
+def test_exact_synonyms_of_an_ontology_are_a_property_of_its_terms(load, write):
+    text = OBO.replace(
+        "namespace: own\r\n",
+        'namespace: own\r\nsynonym: "deux \\"2\\"" EXACT layperson []\r\nsynonym: "zwei" EXACT [A:1]\r\n'
+        'synonym: "number" BROAD []\r\nsynonym: "a|b" EXACT []\r\nsynonym: "zwei" EXACT []\r\n',
+    )
+    graph = load("obo", path=write("made.obo", text), unknown_nodes="drop")
+    assert dict(zip(graph.node_ids, graph.node_properties["synonyms"].to_pylist(), strict=True)) == {
+        "A:1": None,
+        "A:2": 'deux "2"|zwei',
+    }

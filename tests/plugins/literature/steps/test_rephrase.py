@@ -22,12 +22,13 @@ from kgqa_hpc.plugins.literature.steps.benchmark import Examples
 from kgqa_hpc.plugins.literature.steps.rephrase import options_trouble
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Retry, Step
+from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder
 
 StopAnswer = Callable[[str], Response]
 FORMATS = Path(__file__).parents[5] / "shared" / "data" / "formats"
 WRONG = ["Ferritin", "Albumin", "Transferrin", "Hepcidin"]
+REASONS = ["It carries copper.", "It stores iron.", "It binds much.", "It carries iron.", "It stops iron."]
 
 
 def chain_of(use: str, seed: int = 42, **settings: Any) -> list[Step]:
@@ -48,8 +49,9 @@ def pair(name: str = "r1") -> Item:
 
 
 def medqa(correct: str = "ATP7B", wrong: list[str] | None = None) -> str:
-    fields = {"reasoning": "So.", "question": "A man of forty has brown rings. What is impaired?"}
-    return json.dumps({**fields, "correct": correct, "wrong": WRONG if wrong is None else wrong})
+    fields = {"analysis": "So.", "question": "A man of forty has brown rings. What is impaired?"}
+    options = {"correct": correct, "wrong": WRONG if wrong is None else wrong}
+    return json.dumps({**fields, **options, "reasoning": REASONS})
 
 
 def test_the_place_of_the_right_option_is_drawn_evenly_and_by_the_seed(stop: StopAnswer) -> None:
@@ -77,7 +79,29 @@ def test_the_source_pair_stays_beside_the_new_question(stop: StopAnswer) -> None
         "What carries copper?",
         "ATP7B does.",
     )
-    assert (item.output["answer"], item.output["reasoning"]) == ("ATP7B", "So.")
+    assert item.output["answer"] == "ATP7B"
+
+
+def test_the_reasoning_takes_each_option_in_its_final_order(stop: StopAnswer) -> None:
+    (step,) = chain_of("rephrase_medqa")
+    reason_of = dict(zip(["ATP7B", *WRONG], REASONS, strict=True))
+    for number in range(20):
+        item = pair(f"r{number}")
+        step.take(item, stop(medqa()), 0)
+        options = item.output["options"]
+        lines = [
+            f"{letter}. {option}: {reason_of[option]}"
+            for letter, option in zip("ABCDE", options, strict=True)
+        ]
+        assert item.output["reasoning"].split("\n") == lines
+
+
+def test_a_prompt_may_still_ask_for_the_reasoning_in_a_single_text(stop: StopAnswer) -> None:
+    (step,) = chain_of("rephrase_medqa", prompt="demo_rephrase_medqa")
+    item = pair()
+    answer = {"question": "A man of forty has brown rings. What is impaired?", "reasoning": "So."}
+    step.take(item, stop(json.dumps({**answer, "correct": "ATP7B", "wrong": WRONG})), 0)
+    assert item.output["reasoning"] == "So."
 
 
 @pytest.mark.parametrize(
@@ -103,7 +127,7 @@ def test_options_that_are_none_are_asked_for_again(stop: StopAnswer, wrong: list
     [
         ({"correct": "x" * 300}, "correct"),
         ({"wrong": [*WRONG[:3], "x" * 300]}, "wrong"),
-        ({"reasoning": "x" * 1500}, "reasoning"),
+        ({"reasoning": [*REASONS[:4], "x" * 500]}, "reasoning"),
     ],
 )
 def test_an_option_that_was_cut_off_is_asked_for_again(
@@ -160,9 +184,49 @@ def test_a_decision_and_its_context_come_from_the_answer_and_the_verified_quotes
         {"id": "2", "snippets": None},
         {"id": "3", "snippets": [{"text": "Copper leaves."}, {"text": "It carries copper."}]},
     ]
-    for item, context in ((with_quotes, "It carries copper. Copper leaves."), (without, "ATP7B does.")):
+    for item, context in ((with_quotes, "It carries copper. Copper leaves."), (without, "")):
         assert isinstance(step.take(item, stop(json.dumps(fields)), 0), Done)
         assert (item.output["final_decision"], item.output["context"]) == ("yes", context)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "objection"),
+    [
+        ({"decision_follows": True, "long_answer_follows": True}, None),
+        ({"decision_follows": False, "long_answer_follows": True}, "decision does not follow"),
+        ({"decision_follows": True, "long_answer_follows": False}, "long answer does not follow"),
+    ],
+)
+def test_the_judge_of_a_decision_sees_the_context_and_not_the_source_pair(
+    verdict: dict[str, bool], objection: str | None
+) -> None:
+    data = {
+        "anchors": {"kind": "records", "from": "pairs.jsonl"},
+        "engine": {"kind": "scripted"},
+        "passes": [{"name": "main", "steps": ["rephrase_pubmedqa", "judge_decision"]}],
+    }
+    config = parse_config(data, "the test")
+    _, step = build_chain(config, "main", EngineInfo("scripted", "1", "scripted-1"))
+    item = pair()
+    item.output |= {"final_decision": "maybe", "context": "Copper leaves.", "source_answer": "Kept aside."}
+    message = step.request(item, 0, 1).messages[1]["content"]
+    assert "Context: Copper leaves." in message
+    assert "Decision: maybe" in message
+    assert "Kept aside" not in message
+    assert type(step).objection(verdict) == objection
+    item.output["context"] = ""
+    assert not step.asks_about(item)
+    assert step.compute(item) == Reject("judge_decision: no context")
+
+
+def test_examples_of_pubmedqa_show_their_contexts(tmp_path: Path) -> None:
+    item = {"QUESTION": "Does iron rise?", "CONTEXTS": ["Iron was measured.", "It rose."]}
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps({"1": {**item, "LONG_ANSWER": "It does.", "final_decision": "yes"}}))
+    (example,) = Examples(path).like("iron", 1)
+    assert example == (
+        "Context: Iron was measured. It rose. Question: Does iron rise? Long answer: It does. Decision: yes"
+    )
 
 
 def test_examples_are_the_benchmarks_questions_most_like_the_pair(tmp_path: Path) -> None:
@@ -174,7 +238,7 @@ def test_examples_are_the_benchmarks_questions_most_like_the_pair(tmp_path: Path
     path.write_text("".join(json.dumps(item) + "\n" for item in items))
     (step,) = chain_of("rephrase_medqa", benchmark=str(path), examples=2)
     message = step.request(pair(), 0, 1).messages[1]["content"]
-    assert "Example 1: What about copper? (A) x (B) y Right: (B)" in message
+    assert "Example 1: What about copper? (A) x (B) y\n" in message
     assert "Example 2: What about copper in the liver?" in message
     assert "Example 3" not in message
 
@@ -216,9 +280,13 @@ def test_the_real_benchmark_files_are_read(name: str) -> None:
     ],
 )
 def test_a_run_ends_in_linkberts_own_form(tmp_path: Path, use: str, format: str, reference: str) -> None:
-    pairs = [{"id": f"r{n}", "question": f"What is {n}?", "answer": f"It is {n}."} for n in range(60)]
+    documents = [{"id": "d1", "snippets": [{"text": "It was measured."}]}]
+    pairs = [
+        {"id": f"r{n}", "question": f"What is {n}?", "answer": f"It is {n}.", "documents": documents}
+        for n in range(60)
+    ]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in pairs))
-    judges = ["judge_options"] if use == "rephrase_medqa" else []
+    judges = ["judge_options"] if use == "rephrase_medqa" else ["judge_decision"]
     config = {
         "anchors": {"kind": "records", "from": "pairs.jsonl"},
         "engine": {"kind": "scripted", "accept": 0.7},

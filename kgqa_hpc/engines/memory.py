@@ -21,6 +21,13 @@ GIB = 1 << 30
 OVERHEAD_BYTES = GIB
 # LMDeploy's own default of tokens read at once (lmdeploy.messages.TurbomindEngineConfig).
 PREFILL_TOKENS = 8192
+# A prompt with its answer where nothing is shared: p5 and filter with at most 1,000 tokens of answer.
+SEQUENCE_TOKENS = 1700
+# What a running sequence has for itself where prefixes are cached: p5's user message takes 105 tokens, half of
+# the longest answer 500. Documents in the prompts take more.
+UNSHARED_TOKENS = 600
+# What all sequences share then: the instructions of a run's prompts (p5: 1,331).
+SHARED_TOKENS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +128,27 @@ def budget(
     *,
     quant_policy: int = 0,
     share: float = 0.8,
-    sequence_tokens: int = 1700,
+    sequence_tokens: int = UNSHARED_TOKENS,
+    shared_tokens: int = SHARED_TOKENS,
     prefill_tokens: int | None = None,
     tp: int = 1,
 ) -> Budget:
     """The KV cache of a card with `card_bytes` of memory, and the batch that follows from it.
 
     As TurboMind does it: `share` of what is free once the weights are loaded goes to the cache, before any
-    activations; these must fit into the rest. Raises EngineConfigError when no sequence fits.
+    activations; these must fit into the rest. The cache holds `shared_tokens` once and `sequence_tokens` for
+    each running sequence. Raises EngineConfigError when no sequence fits.
     """
     free = card_bytes - OVERHEAD_BYTES - size.weights / tp
     cache = max(free, 0.0) * share
     tokens = int(cache / size.kv_bytes(quant_policy, tp))
-    if tokens < sequence_tokens:
+    batch = (tokens - shared_tokens) // sequence_tokens
+    if batch < 1:
         raise EngineConfigError(
             f"{size.weights / tp / 1e9:,.1f} GB of weights leave a card of {card_bytes / 1e9:,.1f} GB "
-            f"room for {tokens:,} tokens of KV cache, less than one sequence of {sequence_tokens:,}",
+            f"room for {tokens:,} tokens of KV cache, less than one sequence of "
+            f"{shared_tokens + sequence_tokens:,}",
             "take a smaller or more quantised model, quant_policy 8 or 4, or a larger tp",
         )
-    batch = tokens // sequence_tokens
     needed = size.activation_bytes(prefill_tokens or PREFILL_TOKENS, tp)
     return Budget(tokens, batch, needed <= free - cache)

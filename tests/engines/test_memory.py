@@ -10,12 +10,12 @@ import pytest
 
 from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.lmdeploy import loading
-from kgqa_hpc.engines.lmdeploy.memory import OVERHEAD_BYTES, ModelSize, budget, read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.memory import OVERHEAD_BYTES, SHARED_TOKENS, ModelSize, budget, read_size
 from kgqa_hpc.errors import EngineConfigError
-from tests.engines.lmdeploy import published_models as published
+from tests.engines import published_models as published
 
-CONFIGS = Path(__file__).parents[3] / "configs"
+CONFIGS = Path(__file__).parents[2] / "configs"
 MEMORY = re.compile(
     r"# memory: card ([\d.]+) GB, weights ([\d.]+) GB, (\d+) layers x (\d+) heads x (\d+), "
     r"width (\d+)/(\d+), kv (\d+), share ([\d.]+), tp (\d), prefill (\d+) -> "
@@ -113,8 +113,25 @@ def test_reading_8192_tokens_at_once_does_not_fit_a_48_gb_card_and_2048_do() -> 
     assert budget(size, 48.3e9, quant_policy=4, prefill_tokens=2048).activations_fit
 
 
+def test_with_cached_prefixes_a_sequence_counts_its_own_part_of_the_prompt_and_half_an_answer(
+    tmp_path: Path,
+) -> None:
+    folder = folder_of(tmp_path, published.LLAMA_70B)
+    card = 100_000 * 327_680 / 0.8 + OVERHEAD_BYTES + 1000 + 1  # room for 100,000 tokens
+
+    def batch(**settings: object) -> int:
+        room = loading.fitting(LmdeploySettings(model=str(folder), **settings), folder, int(card))
+        assert room is not None
+        return room.batch
+
+    assert batch() == (100_000 - SHARED_TOKENS) // 600
+    assert batch(enable_prefix_caching=False) == 100_000 // 1700
+    assert batch(thinking=True, thinking_tokens=4000) == (100_000 - SHARED_TOKENS) // 2600
+    assert batch(sequence_tokens=1000, enable_prefix_caching=False) == 100
+
+
 @pytest.mark.parametrize("name", ["local_a6000", "lmdeploy_recommended", "lmdeploy_8xh100"])
-def test_the_arithmetic_in_a_configurations_comments_holds_and_its_batch_follows(name: str) -> None:
+def test_the_arithmetic_in_a_configurations_comments_holds_and_no_batch_is_pinned(name: str) -> None:
     found = MEMORY.findall((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
     assert len(found) == {"lmdeploy_8xh100": 3}.get(name, 1)
     for (
@@ -149,6 +166,6 @@ def test_the_arithmetic_in_a_configurations_comments_holds_and_its_batch_follows
         assert (f"{room.cache_tokens:,}", str(room.batch)) == (tokens, batch)
         assert room.activations_fit
     engine = load_config(CONFIGS / f"{name}.yaml").engine
-    assert str(engine.max_batch_size) == found[0][-1]
+    assert engine.max_batch_size is None
     assert (engine.quant_policy or 16, engine.cache_max_entry_count) == (int(found[0][7]), float(found[0][8]))
     assert (engine.max_prefill_token_num or 8192, engine.tp) == (int(found[0][10]), int(found[0][9]))

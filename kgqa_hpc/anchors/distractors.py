@@ -1,0 +1,69 @@
+"""Wrong options from the graph: nodes of the answer's type, of similar degree, that share no edge with the subject.
+
+So no relation of the subject leads to any of them in the graph. Neighbours of the answer are left out too: a more
+general or more special term of a right answer is often right as well.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from kgqa_hpc.anchors.names import plain
+from kgqa_hpc.kg.graph import KnowledgeGraph
+
+NEAR = 4  # options are drawn from so many times their number of candidates nearest in degree
+
+
+class Distractors:
+    """Draws distractors on the graph that answers are computed on."""
+
+    def __init__(self, graph: KnowledgeGraph, shared_names: Collection[str]) -> None:
+        self._graph, self._shared = graph, shared_names
+        self._degrees = graph.degrees()
+        self._of_type = lru_cache(maxsize=None)(self._sorted_by_degree)
+
+    def draw(self, subject: int, answer: int, number: int, chance: random.Random) -> list[int]:
+        """`number` nodes that are no answer for the subject; fewer where the graph does not have so many."""
+        excluded = {subject, answer, *self._around(subject), *self._around(answer)}
+        used = {plain(str(self._graph.names[node])) for node in (subject, answer)}
+        near: list[int] = []
+        for node in self._by_degree(answer):
+            name = str(self._graph.names[node])
+            if node in excluded or name in self._shared or plain(name) in used:
+                continue
+            used.add(plain(name))
+            near.append(node)
+            if len(near) == NEAR * number:
+                break
+        return chance.sample(near, min(number, len(near)))
+
+    def _by_degree(self, answer: int) -> Iterator[int]:
+        """All nodes of the answer's type, the nearest in degree first; of two as near, the one of lower degree."""
+        nodes, degrees = self._of_type(int(self._graph.node_type[answer]))
+        degree = self._degrees[answer]
+        high = int(np.searchsorted(degrees, degree))
+        low = high - 1
+        while low >= 0 or high < len(nodes):
+            below = degree - degrees[low] if low >= 0 else np.inf
+            above = degrees[high] - degree if high < len(nodes) else np.inf
+            if below <= above:
+                yield int(nodes[low])
+                low -= 1
+            else:
+                yield int(nodes[high])
+                high += 1
+
+    def _sorted_by_degree(self, kind: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        nodes = np.flatnonzero(self._graph.node_type == kind)
+        order = np.argsort(self._degrees[nodes], kind="stable")
+        return nodes[order], self._degrees[nodes][order]
+
+    def _around(self, node: int) -> list[int]:
+        starts, neighbours = self._graph.csr()
+        around: list[int] = neighbours[starts[node] : starts[node + 1]].tolist()
+        return around

@@ -1,0 +1,298 @@
+"""Batch APIs as an engine: requests are gathered into files, answers come back within a day, by `custom_id`.
+
+A batch that was sent is never sent again: the run's ledger of batches (ledger.py) outlives every process, and
+whoever asks the same request later waits for the same batch. What an expired batch has answered is kept, the rest
+goes out again. `cancel` leaves batches at the server: they are paid for, and the next process takes their answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import orjson
+
+from kgqa_hpc import __version__
+from kgqa_hpc.engines.clean import one_line
+from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai.agreement import Agreement, first_answers
+from kgqa_hpc.engines.openai.chat_api import FILTERED, ChatApi, Trouble
+from kgqa_hpc.engines.openai.dialect import error_code, error_words
+from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Mode
+from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAISettings
+from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger
+from kgqa_hpc.engines.openai_batch.program import BatchProgram
+from kgqa_hpc.engines.openai_batch.server import Batches, BatchServer, Look
+from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
+from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text import bounded_json
+
+PATIENCE_S = 30.0  # for the first answer of a server
+SENDINGS = 5  # batches that may end without an answer to one request
+_LARGEST = 150 << 20  # bytes of a file; OpenAI takes 200 MB
+_LEFT_OPEN = {"batch_expired", "batch_cancelled"}
+_PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+
+
+class OpenAIBatchEngine:
+    """Implements `Engine`. `folder` is the run's folder of batches."""
+
+    name = "openai_batch"
+    Settings = OpenAIBatchSettings
+    keeps_batches = True
+
+    def __init__(
+        self, config: OpenAIBatchSettings, memory: Path | None = None, folder: Path | None = None
+    ) -> None:
+        folder = folder or (memory.parent / "batches" if memory else Path("batches"))
+        self._config = config
+        shared = config.model_dump(include=set(ChatSettings.model_fields) - {"kind"})
+        self._live = OpenAISettings(base_url=config.base_url, **shared)
+        self._api = ChatApi(config.base_url, self._live)
+        self._mode: Mode = TRIED[config.structured][0]
+        self._seen = ""
+        self._agree([PROBE_SCHEMA])
+        self._ledger = Ledger(folder, f"{config.model} {self._described().settings}")
+        self._batches: Batches = (
+            BatchProgram(config.command, folder) if config.command else BatchServer(self._api)
+        )
+        self._waiting: dict[str, Request] = {}  # to be sent
+        self._asked: dict[str, Request] = {}  # in a batch
+        self._answered_at = time.monotonic()
+        self._hold_until = 0.0
+        self.progress = 0
+        self.info = self._described()
+
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        self._agree(schemas)
+        self.info = self._described()
+
+    @classmethod
+    def ask_once(cls, settings: OpenAIBatchSettings) -> None:
+        """Ask the server for one token, before other work begins. Raises EngineConfigError."""
+        if settings.command is None and settings.structured == "auto":
+            shared = settings.model_dump(include=set(ChatSettings.model_fields) - {"kind"})
+            live = OpenAISettings(base_url=settings.base_url, **shared)
+            asyncio.run(first_answers(live, PATIENCE_S))
+
+    @classmethod
+    def probe(cls) -> Readiness:
+        """The client's package; whether a server answers only a run can tell."""
+        return installed("aiohttp", "openai")
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        looked = changed = time.monotonic()
+        while self._waiting or self._asked or not mailbox.ended:
+            now = time.monotonic()
+            due = [looked + self._config.poll_s] if self._asked else []
+            due += [max(changed + self._config.gather_s, self._hold_until)] if self._waiting else []
+            timeout = max(min(due) - now, 0.01) if due else None
+            requests, _ = mailbox.wait(0 if mailbox.ended and self._waiting else timeout)
+            waiting = mailbox.take_cancel()
+            if waiting is not None:
+                yield from self._abort([*requests, *waiting])
+                return
+            now = time.monotonic()
+            if requests:
+                changed = now
+                if self._place(requests):
+                    looked = 0.0
+            quiet = mailbox.ended or now - changed >= self._config.gather_s
+            while now >= self._hold_until and (
+                len(self._waiting) >= self._config.requests_per_batch or (quiet and self._waiting)
+            ):
+                self._send()
+            if self._asked and now - looked >= self._config.poll_s:
+                yield from self._look_at_all()
+                looked = time.monotonic()
+
+    def close(self) -> None:
+        self._batches.close()
+        self._ledger.close()
+
+    def _agree(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """Find out by small questions, outside of any batch, how the server keeps to schemas."""
+        if self._config.structured != "auto" or self._config.command:
+            return
+
+        async def ask() -> None:
+            self._api = ChatApi(self._config.base_url, self._live)
+            try:
+                agreement = Agreement([self._api], self._config.structured, PATIENCE_S)
+                for schema in (PROBE_SCHEMA, *schemas):
+                    await agreement.on(schema)
+                self._mode, self._seen = agreement.mode, agreement.words
+            finally:
+                await self._api.close()
+
+        asyncio.run(ask())
+        if isinstance(getattr(self, "_batches", None), BatchServer):
+            self._batches = BatchServer(self._api)
+
+    def _described(self) -> EngineInfo:
+        config = self._config
+        most = config.requests_per_batch * config.batches
+        return EngineInfo(
+            name=self.name,
+            version=__version__,  # of this client
+            model=config.model,
+            settings=config.recorded(sampling=config.sampling_record),
+            structured=self._seen or f"{self._mode}, not verified",
+            omitted=self._api.dialect.learned,
+            max_batch=most,
+            window=most,
+        )
+
+    def _abort(self, untaken: list[Request]) -> Iterator[Response]:
+        for request in [*untaken, *self._waiting.values(), *self._asked.values()]:
+            yield Response(request.id, "", "abort")
+        self._waiting.clear()
+        self._asked.clear()
+
+    def _place(self, requests: Sequence[Request]) -> bool:
+        """Let requests wait for the batch that has them, or for the next; whether a batch has one."""
+        self._ledger.read()
+        before = len(self._asked)
+        for request in requests:
+            key = self._ledger.key(request)
+            (self._waiting if self._ledger.batch_of(key) is None else self._asked)[key] = request
+        return len(self._asked) > before
+
+    def _send(self) -> None:
+        """Send a batch of what waits. A server out of reach leaves it waiting."""
+        lines: list[bytes] = []
+        keys: list[str] = []
+        size = 0
+        for key, request in self._waiting.items():
+            line = self._line(key, request)
+            size += len(line)
+            if lines and (len(lines) >= self._config.requests_per_batch or size > _LARGEST):
+                break
+            lines.append(line)
+            keys.append(key)
+        try:
+            file = self._batches.upload(b"".join(lines))
+        except Trouble as trouble:
+            self._tolerate(trouble)
+            self._hold_until = time.monotonic() + self._config.poll_s
+            return
+        batch = self._ledger.begin(secrets.token_hex(12), keys)
+        for key in keys:
+            self._asked[key] = self._waiting.pop(key)
+        try:
+            server_id = self._batches.create(file, batch.name)
+        except Trouble as trouble:
+            if not trouble.again:
+                self._ledger.lost(batch)
+            self._tolerate(trouble)  # it may have arrived for all we know: `_settle` finds out
+            return
+        self._ledger.sent(batch, server_id)
+        self._answered_at = time.monotonic()
+        print(f"openai_batch: batch {server_id} with {len(keys):,} requests", flush=True)
+
+    def _line(self, key: str, request: Request) -> bytes:
+        body = self._api.body(request, self._mode)
+        line = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
+        return orjson.dumps(line) + b"\n"
+
+    def _look_at_all(self) -> Iterator[Response]:
+        names = dict.fromkeys(b.name for key in self._asked if (b := self._ledger.batch_of(key)))
+        for name in names:
+            try:
+                batch = self._ledger.batch(name)
+                if batch.state == "sending":
+                    batch = self._settle(batch)
+                if batch.server_id:
+                    look = self._batches.look(batch.server_id)
+                    self._answered_at = time.monotonic()
+                    self.progress += 1
+                    if look.ended:
+                        yield from self._take(batch, look)
+            except Trouble as trouble:
+                self._tolerate(trouble)
+        self._ledger.read()
+        for key in [key for key in self._asked if self._ledger.batch_of(key) is None]:
+            self._waiting[key] = self._asked.pop(key)
+
+    def _settle(self, batch: Batch) -> Batch:
+        """Find a batch whose sending was not seen to end; when the server does not have it, it is lost."""
+        server_id = self._batches.find(batch.name, batch.began)
+        if server_id is not None:
+            return self._ledger.sent(batch, server_id)
+        if time.time() - batch.began < 2 * self._config.poll_s or self._ledger.is_being_sent(batch):
+            return batch  # a list may lag behind
+        return self._ledger.lost(batch)
+
+    def _take(self, batch: Batch, look: Look) -> Iterator[Response]:
+        """The answers of a batch that has ended; what it left open is to be sent again."""
+        if look.refused:
+            if batch.state != "ended":
+                self._ledger.ended(batch, batch.keys)
+            if not look.crowded:
+                raise EngineConfigError(f"the server refused a batch: {look.refused}", "see its words")
+            self._hold_until = time.monotonic() + 10 * self._config.poll_s
+            return
+        keys, answered = set(batch.keys), set()
+        for file in look.files:
+            for line in self._batches.lines(file):
+                key, reply, error = _read(line)
+                if key not in keys or self._left_open(key, reply, error):
+                    continue
+                answered.add(key)
+                if request := self._asked.pop(key, None):
+                    yield self._response(request, reply, error)
+        missing = [key for key in batch.keys if key not in answered]
+        for key in [key for key in missing if self._ledger.sendings(key) >= SENDINGS]:
+            if request := self._asked.pop(key, None):
+                words = f"{SENDINGS} batches ended without an answer to it"
+                yield Response(request.id, "", "error", error=words)
+        if batch.state != "ended":
+            self._ledger.ended(batch, missing)
+
+    def _left_open(self, key: str, reply: Mapping[str, Any], error: Any) -> bool:
+        """Whether the batch has not answered it, so that another one may."""
+        passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
+        return passing and self._ledger.sendings(key) < SENDINGS
+
+    def _response(self, request: Request, reply: Mapping[str, Any], error: Any) -> Response:
+        body = reply.get("body")
+        if reply.get("status_code") == 200 and not error:
+            try:
+                return self._api.answer(request, body, {})
+            except ValueError as problem:
+                return Response(request.id, "", "error", error=f"broken answer: {one_line(str(problem))}")
+        refusal = error or body
+        words = self._api.clean(error_words(refusal)[:2000])
+        if FILTERED.search(f"{error_code(refusal)} {words}"):
+            return Response(request.id, words, "refusal", error=f"refused: {words}")
+        return Response(request.id, "", "error", error=words)
+
+    def _tolerate(self, trouble: Trouble) -> None:
+        """Say what went wrong, and raise when it will not pass."""
+        if trouble.fatal or not trouble.again:
+            _refuse(trouble)
+        print(f"openai_batch: {trouble}", flush=True)
+        if time.monotonic() - self._answered_at > self._config.away_s:
+            raise ConnectionError(f"no answer for {self._config.away_s:.0f} s: {trouble}")
+        self.progress += 1
+
+
+def _refuse(trouble: Trouble) -> NoReturn:
+    raise EngineConfigError(str(trouble), trouble.cure)
+
+
+def _read(line: bytes) -> tuple[str, Mapping[str, Any], Any]:
+    """`custom_id`, reply and error of a line of OpenAI's or vLLM's output; "" for any other line."""
+    try:
+        entry = bounded_json.loads(line)
+    except ValueError:
+        return "", {}, None
+    if not isinstance(entry, dict) or not isinstance(key := entry.get("custom_id"), str):
+        return "", {}, None
+    reply = entry.get("response")
+    return key, reply if isinstance(reply, dict) else {}, entry.get("error")

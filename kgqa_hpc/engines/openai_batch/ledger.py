@@ -1,0 +1,145 @@
+"""The ledger of a run's batches: which request went out in which batch, so that none is ever paid for twice.
+
+A batch is written down before it is sent, with a name that the server keeps, and again when the server has given
+it an id. Whoever comes after a kill finds the batch by id or by name. Each engine process appends to a journal
+of its own (docs/format.md, section 7) and holds a lock on it while it lives; it reads the journals of all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store.journal import Journal, journals_of, open_next, read_on
+
+JOURNALS = "batches"
+_HEADER = {"of": "batches"}
+# sending: the server may or may not have it; lost: it has not; sent: it has; ended: it has answered what it will
+State = Literal["sending", "lost", "sent", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch. `keys` are its requests, in order; `unanswered` those that its end left open."""
+
+    name: str
+    keys: tuple[str, ...]
+    state: State
+    began: float  # seconds since 1970
+    server_id: str = ""
+    unanswered: tuple[str, ...] = ()
+
+
+class Ledger:
+    """The batches of a run. `model` is what, beside the request itself, an answer depends on."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        make_folder(folder)
+        self._folder = folder
+        self._model = model.encode()
+        self._journal: Journal | None = None
+        self._lock = -1
+        self._batches: dict[str, Batch] = {}
+        self._writer: dict[str, Path] = {}  # by name of a batch: the journal of whoever sends it
+        self._of_key: dict[str, str] = {}
+        self._read_to: dict[Path, int] = {}
+        self.read()
+
+    def key(self, request: Request) -> str:
+        """Names a request in all processes and for ever; what is asked again has another."""
+        digest = hashlib.sha256(self._model)
+        digest.update(canonical.dumps(list(request)))
+        return digest.hexdigest()[:32]
+
+    def read(self) -> None:
+        """Take in what other processes have written."""
+        for path in journals_of(self._folder, JOURNALS):
+            if self._journal is None or path != self._journal.path:
+                records, self._read_to[path] = read_on(path, self._read_to.get(path, 0), _HEADER)
+                for record in records:
+                    self._take(_batch(record), path)
+
+    def batch_of(self, key: str) -> Batch | None:
+        """The batch that has answered this request, or will; None where it is to be sent."""
+        batch = self._batches.get(self._of_key.get(key, ""))
+        if batch is None or batch.state == "lost" or key in batch.unanswered:
+            return None
+        return batch
+
+    def batch(self, name: str) -> Batch:
+        return self._batches[name]
+
+    def sendings(self, key: str) -> int:
+        """In how many batches a request was sent."""
+        return sum(key in batch.keys for batch in self._batches.values() if batch.state != "lost")
+
+    def begin(self, name: str, keys: Iterable[str]) -> Batch:
+        """Write down that a batch is about to be sent. Raises DiskFull, StoreError."""
+        return self._write(Batch(name, tuple(keys), "sending", time.time()))
+
+    def sent(self, batch: Batch, server_id: str) -> Batch:
+        return self._write(replace(batch, state="sent", server_id=server_id))
+
+    def lost(self, batch: Batch) -> Batch:
+        return self._write(replace(batch, state="lost"))
+
+    def ended(self, batch: Batch, unanswered: Iterable[str]) -> Batch:
+        return self._write(replace(batch, state="ended", unanswered=tuple(unanswered)))
+
+    def is_being_sent(self, batch: Batch) -> bool:
+        """Whether the process that began to send it is alive, as far as its file system can say."""
+        path = self._writer[batch.name]
+        if self._journal is not None and path == self._journal.path:
+            return False
+        with open(path, "rb") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the journal. Idempotent."""
+        if self._journal is not None:
+            self._journal.close()
+            os.close(self._lock)
+            self._journal = None
+
+    def _write(self, batch: Batch) -> Batch:
+        if self._journal is None:
+            self._journal, _ = open_next(self._folder, JOURNALS, _HEADER)
+            self._lock = os.open(self._journal.path, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        record = asdict(batch)
+        self._journal.append({"id": record.pop("name"), **record})
+        self._journal.sync()
+        self._take(batch, self._journal.path)
+        return batch
+
+    def _take(self, batch: Batch, path: Path) -> None:
+        earlier = self._batches.get(batch.name)
+        if earlier is not None and _ORDER[earlier.state] > _ORDER[batch.state]:
+            return
+        self._batches[batch.name] = batch
+        self._writer.setdefault(batch.name, path)
+        for key in batch.keys:
+            current = self._batches.get(self._of_key.get(key, ""))
+            if current is None or current.began <= batch.began:
+                self._of_key[key] = batch.name
+
+
+_ORDER: dict[State, int] = {"sending": 0, "lost": 1, "sent": 2, "ended": 3}
+
+
+def _batch(record: dict[str, Any]) -> Batch:
+    data = {**record, "name": record["id"]}
+    del data["id"]
+    return Batch(**{**data, "keys": tuple(data["keys"]), "unanswered": tuple(data["unanswered"])})

@@ -1,0 +1,165 @@
+"""OpenAI's Batch API: a file goes up, a batch is made of it, files of answers come down."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any, Protocol
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from kgqa_hpc.engines.http import OPENER
+from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble, endpoint, error_in
+from kgqa_hpc.engines.openai.dialect import error_code, error_words
+
+TIMEOUT_S = 300.0
+LARGEST_REPLY = 16 << 20
+LARGEST_LINE = 16 << 20
+MARK = "kgqa"  # the key of a batch's metadata that holds our name of it
+_ENDED = {"completed", "failed", "expired", "cancelled"}
+_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A batch at the server: whether it has ended, its files of answers, and why it was refused, if it was."""
+
+    ended: bool
+    files: list[str] = field(default_factory=list)
+    refused: str = ""
+    crowded: bool = False  # refused because too much is queued for this account
+
+
+class Batches(Protocol):
+    """Where batches are answered. Each method raises Trouble."""
+
+    def upload(self, data: bytes) -> str:
+        """Bring the requests; costs nothing. Returns the file's id."""
+
+    def create(self, file: str, name: str) -> str:
+        """Make a batch of a file. Returns its id."""
+
+    def find(self, name: str, began: float) -> str | None:
+        """The id of the batch that was made with this name since `began`; None where there is none."""
+
+    def look(self, server_id: str) -> Look:
+        """How far it is."""
+
+    def lines(self, file: str) -> Iterator[bytes]:
+        """The lines of a file of answers."""
+
+    def close(self) -> None:
+        """Idempotent."""
+
+
+class BatchServer:
+    """Implements `Batches` over HTTP."""
+
+    def __init__(self, api: ChatApi) -> None:
+        self._api = api
+
+    def upload(self, data: bytes) -> str:
+        mark = secrets.token_hex(16)
+        parts = [
+            f'--{mark}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'.encode(),
+            f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="kgqa.jsonl"\r\n'
+            "Content-Type: application/jsonl\r\n\r\n".encode(),
+            data,
+            f"\r\n--{mark}--\r\n".encode(),
+        ]
+        reply = self._json("files", b"".join(parts), f"multipart/form-data; boundary={mark}")
+        return self._id(reply, "file")
+
+    def create(self, file: str, name: str) -> str:
+        body = {
+            "input_file_id": file,
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "metadata": {MARK: name},
+        }
+        return self._id(self._json("batches", json.dumps(body).encode(), "application/json"), "batch")
+
+    def find(self, name: str, began: float) -> str | None:
+        after: dict[str, str] = {}
+        while True:
+            reply = self._json("batches", query={"limit": str(_LISTED), **after})
+            listed = reply.get("data") if isinstance(reply, dict) else None
+            batches = [entry for entry in listed or [] if isinstance(entry, dict)]
+            for entry in batches:
+                if (entry.get("metadata") or {}).get(MARK) == name:
+                    return self._id(entry, "batch")
+            # They come newest first; an hour is more than clocks differ.
+            times = [entry["created_at"] for entry in batches if isinstance(entry.get("created_at"), int)]
+            if not batches or not reply.get("has_more") or min(times, default=began) < began - 3600:
+                return None
+            after = {"after": self._id(batches[-1], "batch")}
+
+    def look(self, server_id: str) -> Look:
+        try:
+            reply = self._json(f"batches/{server_id}")
+        except Trouble as trouble:
+            if trouble.status != 404:
+                raise
+            return Look(True)  # the server has forgotten it
+        status = reply.get("status") if isinstance(reply, dict) else None
+        if status not in _ENDED:
+            return Look(False)
+        files = [reply.get(key) for key in ("output_file_id", "error_file_id")]
+        errors = (reply.get("errors") or {}).get("data") or [] if status == "failed" else []
+        words = "; ".join(self._api.clean(error_words(entry)) for entry in errors[:3])
+        return Look(
+            True,
+            [name for name in files if isinstance(name, str) and name],
+            (words or "it says no more") if status == "failed" else "",
+            any("limit" in error_code(entry) for entry in errors),
+        )
+
+    def lines(self, file: str) -> Iterator[bytes]:
+        with self._open(f"files/{file}/content") as reply:
+            try:
+                while line := reply.readline(LARGEST_LINE):
+                    yield line
+            except (OSError, HTTPException) as problem:
+                raise Trouble(self._api.clean(f"{self._api.url}: {problem}"), again=True) from None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _id(self, reply: Any, kind: str) -> str:
+        value = reply.get("id") if isinstance(reply, dict) else None
+        if not isinstance(value, str) or not value:
+            raise Trouble(f"{self._api.url}: a {kind} without an id", again=True)
+        return value
+
+    def _json(
+        self, path: str, data: bytes | None = None, kind: str = "", query: dict[str, str] | None = None
+    ) -> Any:
+        with self._open(path, data, kind, query) as reply:
+            try:
+                return json.loads(reply.read(LARGEST_REPLY))
+            except (OSError, HTTPException, ValueError, RecursionError) as problem:
+                raise Trouble(f"{self._api.url}: broken answer: {problem}", again=True) from None
+
+    def _open(
+        self, path: str, data: bytes | None = None, kind: str = "", query: dict[str, str] | None = None
+    ) -> Any:
+        url = endpoint(self._api.url, path)
+        if query:
+            parts = urlsplit(url)
+            url = urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, urlencode(query))))))
+        headers = {**self._api.credentials, **({"Content-Type": kind} if kind else {})}
+        try:
+            return OPENER.open(urllib.request.Request(url, data, headers), timeout=TIMEOUT_S)
+        except urllib.error.HTTPError as problem:
+            with problem:
+                error = error_in(problem.read(LARGEST_REPLY))
+            words = self._api.clean(error_words(error)[:2000])
+            trouble = self._api.trouble(problem.code, words, error_code(error), problem.headers)
+            trouble.status = problem.code
+            raise trouble from None
+        except (OSError, HTTPException) as problem:
+            raise Trouble(self._api.clean(f"{self._api.url}: {problem}"), again=True) from None

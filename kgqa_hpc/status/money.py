@@ -1,0 +1,51 @@
+"""Money spent by a run: the tokens of its results and journals, at the prices of its engines.
+
+An answer counts when it is in a journal. What an engine was asked and has not answered is not counted yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from kgqa_hpc.engines.engine import Price
+from kgqa_hpc.status.pass_totals import PassTotals
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.yaml_file import load_yaml
+from kgqa_hpc.text.numbers import about
+
+
+def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None:
+    """{"spent", "budget", "passes": {pass: spent}}; None where no engine of the run has a price."""
+    config = load_yaml(run.config_file)
+    prices = _prices(config)
+    if not prices:
+        return None
+    spent = {
+        pass_totals.pass_name: round(prices[pass_totals.pass_name].of(pass_totals.all_tokens), 6)
+        for pass_totals in totals
+        if pass_totals.pass_name in prices
+    }
+    budget = ((config.get("runtime") or {}).get("budget") or {}).get("money")
+    return {"spent": round(sum(spent.values()), 6), "budget": budget, "passes": spent}
+
+
+def render_money(figures: dict[str, Any]) -> str:
+    """A line: the sum, and the budget."""
+    budget = f" of {figures['budget']:g}" if figures["budget"] is not None else ""
+    return f"money     {about(figures['spent'])}{budget} spent"
+
+
+def _prices(config: dict[str, Any]) -> dict[str, Price]:
+    """The price of each pass, from the run's config.yaml as it is: this must be quick."""
+    prices = {}
+    for entry in config.get("passes") or ():
+        engine = entry.get("engine") or config.get("engine") or {}
+        if (price := engine.get("price")) is not None:
+            try:
+                prices[str(entry["name"])] = Price.model_validate(price)
+            except (ValidationError, KeyError):
+                continue  # edited by hand: `kgqa run` says so
+    return prices

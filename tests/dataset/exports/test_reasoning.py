@@ -1,0 +1,112 @@
+"""`--with reasoning`: the writer's thought and the fields in which it thought stand before the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from kgqa_hpc import stages
+from kgqa_hpc.cli import app
+from kgqa_hpc.dataset.exports.source import export
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.golden.cases import config, write_graph
+from tests.runs import SyntheticRun, synthetic
+
+FIELDS = ("analysis", "draft_question", "draft_answer", "reflection")
+
+
+class ThinkingRun(SyntheticRun):
+    """A run whose writer's trace has thoughts, as with `keep_thoughts: true`."""
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        records = super().records(name)
+        for record in records:
+            for entry in record["trace"]:
+                entry["thought"] = f"{entry['step']} thinks of {record['id']}"
+        return records
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A merged run of the prompt p5, whose answers have fields to think in; in an order of its own."""
+    folder = tmp_path_factory.mktemp("reasoning")
+    steps = [{"use": "generate", "prompt": "p5"}, {"use": "judge", "prompt": "filter"}]
+    file = config(
+        folder,
+        graph=write_graph(folder),
+        anchors={"per_shape": 2, "shapes": [1, 2, 5]},
+        passes=[{"name": "main", "steps": steps}],
+        dataset={
+            "z_score": None,
+            "order": "question",
+            "split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}},
+        },
+    )
+    stages.all_stages(file, folder / "run")
+    return RunFolder.open(folder / "run")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def written(run: RunFolder, item: str) -> Mapping[str, Any]:
+    """The fields that the writer of an item gave, by `kgqa explain`."""
+    story = json.loads(CliRunner().invoke(app, ["explain", str(run.path), item, "--json"]).stdout)
+    texts = [entry["text"] for entry in story["requests"] if entry["step"] == "generate"]
+    return dict(json.loads(texts[-1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer_of"),
+    [
+        ("messages", lambda line: line["messages"][1]["content"]),
+        ("alpaca", lambda line: line["output"]),
+        ("sharegpt", lambda line: line["conversations"][1]["value"]),
+    ],
+)
+def test_the_fields_of_thinking_stand_before_the_answer_that_they_led_to(
+    run: RunFolder, tmp_path: Path, name: str, answer_of: Any
+) -> None:
+    command = ["export", str(run.path), "--to", name, "--out", str(tmp_path / "out"), "--with", "reasoning"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    exported = [line for part in ("train", "test") for line in lines(tmp_path / "out" / f"{part}.jsonl")]
+    records = {record["id"]: record for record in lines(run.dataset / "accepted.jsonl")}
+    assert records.keys() == {line["id"] for line in exported}
+    for line in exported:
+        fields = written(run, line["id"])
+        thoughts = "\n\n".join(fields[field].strip() for field in FIELDS if fields.get(field))
+        assert thoughts
+        assert answer_of(line) == f"<think>\n{thoughts}\n</think>\n\n{records[line['id']]['answer']}"
+
+
+def test_without_the_option_no_reasoning_is_exported(run: RunFolder, tmp_path: Path) -> None:
+    export(run, "messages", tmp_path / "out")
+    assert "<think>" not in (tmp_path / "out" / "train.jsonl").read_text(encoding="utf-8")
+
+
+def test_the_thought_of_the_writer_is_exported_and_not_that_of_a_judge(tmp_path: Path) -> None:
+    made = synthetic(tmp_path, name="plain")
+    thinking = ThinkingRun(tmp_path / "run", 24, 8, made.config.model_dump(mode="json"))
+    thinking.finish()
+    merge(thinking.folder)
+    export(thinking.folder, "alpaca", tmp_path / "out", reasoning=True)
+    exported = lines(tmp_path / "out" / "train.jsonl")
+    assert exported
+    for line in exported:
+        thought = line["output"].removeprefix("<think>\n").partition("\n</think>\n\n")[0]
+        assert thought == f"generate thinks of {line['id']}"
+
+
+def test_a_form_without_room_for_reasoning_says_which_have_it(run: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="csv has no room") as caught:
+        export(run, "csv", tmp_path / "out", reasoning=True)
+    assert caught.value.cure == "one of messages, alpaca, sharegpt"
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,161 @@
+"""A stand-in of OpenAI's Batch API that counts what is paid for."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.servers import QuietHandler, serving
+
+KEY = "sk-batch-0123456789"
+Body = dict[str, Any]
+
+
+class BatchService:
+    """The account: files, batches, and how often each custom_id was answered.
+
+    A batch ends when it is looked at, `after` looks after it was made. `answer` makes the text of a body's answer.
+    """
+
+    def __init__(self, answer: Callable[[Body], str] = lambda body: '{"ok": true}') -> None:
+        self.answer = answer
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, Body] = {}
+        self.paid: Counter[str] = Counter()
+        self.live: list[Body] = []  # bodies that came to the chat endpoint
+        self.after = 0
+        self.expires_at: list[int] = []  # of the next batches: answers after which each expires
+        self.refuses: list[str] = []  # codes with which the next batches are refused
+        self.drops: list[str] = []  # "before" or "after": where the next `create` loses its connection
+        self.bad_lines: Callable[[Body], Body | None] = lambda body: None
+        self.held = threading.Event()  # while it is not set, no batch ends
+        self.held.set()
+        self.url = ""
+        self._lock = threading.Lock()
+
+    def add_file(self, data: bytes) -> str:
+        with self._lock:
+            name = f"file-{len(self.files)}"
+            self.files[name] = data
+            return name
+
+    def make(self, body: Body) -> Body:
+        with self._lock:
+            name = f"batch_{len(self.batches)}"
+            batch = {"id": name, "object": "batch", "status": "in_progress", "looks": 0, **body}
+            batch["created_at"] = int(time.time())
+            self.batches[name] = batch
+        if self.refuses:
+            error = {"code": self.refuses.pop(0), "message": "refused for this reason"}
+            batch |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
+        return batch
+
+    def look(self, name: str) -> Body:
+        with self._lock:
+            batch = self.batches[name]
+            batch["looks"] += 1
+            ready = self.held.is_set() and batch["looks"] > self.after
+        if batch["status"] == "in_progress" and ready:
+            self._work(batch)
+        return batch
+
+    def _work(self, batch: Body) -> None:
+        lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
+        enough = self.expires_at.pop(0) if self.expires_at else len(lines)
+        good, bad = [], []
+        for number, line in enumerate(lines):
+            entry = {"id": f"r{number}", "custom_id": line["custom_id"], "response": None, "error": None}
+            if number >= enough:
+                bad.append({**entry, "error": {"code": "batch_expired", "message": "not in time"}})
+                continue
+            if refusal := self.bad_lines(line["body"]):
+                bad.append({**entry, "response": refusal})
+                continue
+            self.paid[line["custom_id"]] += 1
+            good.append(
+                {**entry, "response": {"status_code": 200, "body": completion(self.answer, line["body"])}}
+            )
+        good.reverse()  # the order of answers is not that of requests
+        batch["status"] = "expired" if enough < len(lines) else "completed"
+        for key, entries in (("output_file_id", good), ("error_file_id", bad)):
+            if entries:
+                batch[key] = self.add_file(b"".join(json.dumps(e).encode() + b"\n" for e in entries))
+
+
+def completion(answer: Callable[[Body], str], body: Body) -> Body:
+    """A reply of the chat API."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": answer(body)}, "finish_reason": "stop"}
+    return {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
+
+
+class _Handler(QuietHandler):
+    service: BatchService
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if self._denied():
+            return
+        if self.path == "/v1/files":
+            mark = self.headers["Content-Type"].partition("boundary=")[2].encode()
+            parts = [part.split(b"\r\n\r\n", 1)[1] for part in data.split(b"--" + mark)[1:-1]]
+            assert parts[0] == b"batch\r\n"
+            self._json({"id": self.service.add_file(parts[1].removesuffix(b"\r\n"))})
+        elif self.path == "/v1/batches":
+            self._create(json.loads(data))
+        else:
+            self.service.live.append(json.loads(data))
+            self._json(completion(self.service.answer, json.loads(data)))
+
+    def _create(self, body: Body) -> None:
+        drop = self.service.drops.pop(0) if self.service.drops else ""
+        if drop != "before":
+            batch = self.service.make(body)
+        if drop:
+            self.close_connection = True
+        else:
+            self._json(batch)
+
+    def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        if self._denied():
+            return
+        parts = path.split("/")[2:]
+        if path == "/v1/batches":
+            self._json(self._page(query))
+        elif parts[0] == "files":
+            self.reply(200, self.service.files[parts[1]])
+        elif parts[1] in self.service.batches:
+            self._json(self.service.look(parts[1]))
+        else:
+            self.reply(404, b'{"error": {"message": "no such batch"}}')
+
+    def _page(self, query: str) -> Body:
+        newest = list(reversed(self.service.batches.values()))
+        if after := re.search("after=([^&]+)", query):
+            names = [batch["id"] for batch in newest]
+            newest = newest[names.index(after[1]) + 1 :]
+        return {"object": "list", "data": newest[:2], "has_more": len(newest) > 2}
+
+    def _denied(self) -> bool:
+        if self.headers["Authorization"] == f"Bearer {KEY}":
+            return False
+        self.reply(401, b'{"error": {"message": "bad key"}}')
+        return True
+
+    def _json(self, body: Any) -> None:
+        self.reply(200, json.dumps(body).encode())
+
+
+@contextmanager
+def batch_service(**settings: Any) -> Iterator[BatchService]:
+    """A running stand-in; its `url` is set."""
+    service = BatchService(**settings)
+    with serving(type("Handler", (_Handler,), {"service": service})) as url:
+        service.url = f"{url}/v1"
+        yield service

@@ -1,0 +1,73 @@
+"""A budget of money: the sum in status, a clean stop with exit code 75, and going on with a larger one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import Price
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import kgqa
+from tests.runs import make_run
+
+PRICE = {"input": 2.0, "cached": 0.5, "output": 8.0}
+SLOW = {"kind": "scripted", "latency": {"batch": 4, "decode_tokens_per_s": 4000}, "price": PRICE}
+
+
+def status(run: Path) -> dict[str, Any]:
+    return dict(json.loads(kgqa("status", run, "--json").stdout))
+
+
+def with_budget(run: RunFolder, money: float) -> None:
+    config = yaml.safe_load(run.config_file.read_text())
+    config["runtime"]["budget"] = {"money": money}
+    run.config_file.write_text(yaml.safe_dump(config, sort_keys=False))
+
+
+def test_cached_tokens_have_a_price_of_their_own() -> None:
+    tokens = {"prompt": 3_000_000, "cached": 1_000_000, "completion": 500_000}
+    assert Price(**PRICE).of(tokens) == 2 * 2.0 + 0.5 + 0.5 * 8.0
+    assert Price(input=2, output=8).of(tokens) == 3 * 2.0 + 0.5 * 8.0
+
+
+def test_a_run_stops_with_75_when_its_budget_is_spent_and_goes_on_with_a_larger_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 400, engine=SLOW, runtime={"shard_size": 400, "window": 4})
+    with_budget(run, 0.02)
+    assert "of the budget of 0.02 are spent" in kgqa("run", run.path, code=75).stderr
+    stopped = status(run.path)
+    assert not stopped["complete"]
+    assert 0.02 <= stopped["money"]["spent"] < 1.0
+    assert stopped["money"]["budget"] == 0.02
+    assert "raise it" in kgqa("run", run.path, code=2).stderr
+    assert status(run.path)["money"]["spent"] == stopped["money"]["spent"]
+    with_budget(run, 1000.0)
+    kgqa("run", run.path)
+    done = status(run.path)
+    assert done["complete"]
+    assert done["money"]["spent"] > stopped["money"]["spent"]
+    (only,) = done["passes"]
+    assert done["money"]["spent"] == pytest.approx(Price(**PRICE).of(only["tokens"]), rel=1e-6)
+    assert "money     " in kgqa("status", run.path).stdout
+
+
+def test_a_run_without_a_price_has_no_money_in_its_status(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 4)
+    kgqa("run", run.path)
+    assert "money" not in status(run.path)
+
+
+def test_a_budget_without_a_price_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no engine has a price"):
+        parse_config({"engine": {"kind": "scripted"}, "runtime": {"budget": {"money": 5}}}, "the test")
+
+
+def test_a_price_changes_no_fingerprint(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 4)
+    recorded = run.manifest().digest
+    assert make_run(tmp_path / "other", 4, engine={"price": PRICE}).manifest().digest == recorded
