@@ -9,6 +9,7 @@
 #   KGQA_COMMAND      how to call kgqa without an image, default: kgqa
 #   KGQA_MPIEXEC      default: mpiexec
 #   KGQA_MPI_OPTIONS  default: --with-ft ulfm --bind-to none (Open MPI 5: survivors of a dead rank go on; no rank is tied to one core)
+#   KGQA_BROADCAST_ABOVE  nodes above which models of `stage_to` travel from node to node (sbcast), default: 16
 #   KGQA_SITE         another site file than site/local.sh
 
 # shellcheck source=site/example.sh
@@ -43,6 +44,40 @@ use_image() { # IMAGE-OR-EMPTY RUN
   [ ! -e /dev/nvidiactl ] || options=(--nv)
   [ -z "${KGQA_APPTAINER:-}" ] || read -ra options <<<"$KGQA_APPTAINER"
   KGQA=(apptainer exec "${options[@]}" --bind "$binds" "$1" kgqa)
+}
+
+# Copies the models of `stage_to` to the disks of all nodes by the tree of sbcast, so that the shared file system is read
+# once. Only in large jobs; a node where it fails makes its own copy when the workers start.
+# shellcheck disable=SC2016  # the commands of on_each_node expand there
+broadcast_models() { # RUN
+  local files source copy name folder done=''
+  [ "${SLURM_JOB_NUM_NODES:-1}" -gt "${KGQA_BROADCAST_ABOVE:-16}" ] || return 0
+  command -v sbcast >/dev/null || return 0
+  files=$("${KGQA[@]}" broadcast "$1") || return 0 # kgqa run says why
+  while IFS=$'\t' read -r source copy name; do
+    [ -n "$source" ] || continue
+    folder=$(dirname "$(partial_copy "$copy")/$name")
+    if [ "$folder" != "$done" ]; then # remains of a killed job go, too
+      on_each_node bash -c 'find "$1" -maxdepth 1 -name "$2" -mmin +120 -exec rm -rf {} +; mkdir -p "$3"' \
+        . "${copy%/*}" ".${copy##*/}.*.broadcast" "$folder" || return 0
+      done=$folder
+    fi
+    echo "sbcast $source"
+    sbcast --force "$source" "$(partial_copy "$copy")/$name" </dev/null || break
+  done <<<"$files"
+  # Where another job made the copy meanwhile, ours goes. A copy that is not whole is made again by the workers.
+  cut -f2 <<<"$files" | sort -u | while read -r copy; do
+    [ -n "$copy" ] || continue
+    on_each_node bash -c 'mv -T "$1" "$2" 2>/dev/null || rm -rf "$1"' . "$(partial_copy "$copy")" "$copy" || return 0
+  done
+}
+
+partial_copy() { # COPY
+  echo "${1%/*}/.${1##*/}.$SLURM_JOB_ID.broadcast"
+}
+
+on_each_node() { # COMMAND...
+  srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 "$@" </dev/null
 }
 
 # Runs a command in the background, hands Slurm's early warning (USR1) and TERM on to it, and returns its exit code.

@@ -154,6 +154,15 @@ def requeue(
 
 
 @app.command()
+def broadcast(run: Run) -> None:
+    """For batch scripts: print the files of the models that `stage_to` copies: source, folder of the copy, name."""
+    from kgqa_hpc.runs import broadcast as room
+
+    for row in room.copies(run):
+        say("\t".join(row))
+
+
+@app.command()
 def merge(
     run: Run,
     partial: Annotated[

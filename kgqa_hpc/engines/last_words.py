@@ -1,8 +1,9 @@
-"""How a child process ended, and the last thing it said."""
+"""How a child process ended, the last thing it said, and whether that blames the card."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -10,6 +11,13 @@ from pathlib import Path
 from kgqa_hpc.engines.clean import one_line
 
 LOOKS, PAUSE_S = 500, 0.01
+# What a driver says of a card that needs a reset or an exchange, and what programs see of it.
+_BROKEN_CARD = re.compile(
+    r"\bxid\b|uncorrectable|\becc\b|fallen off the bus|unspecified launch failure|illegal memory access|"
+    r"illegal instruction|misaligned address|hardware stack error|device not ready|devices? unavailable|"
+    r"no cuda-capable device|unknown error|nvlink",
+    re.IGNORECASE,
+)
 
 
 def exit_words(pid: int) -> str:
@@ -33,3 +41,15 @@ def last_line(log: Path, start: int) -> str:
         file.seek(max(file.seek(0, os.SEEK_END) - 2000, start))
         lines = file.read().decode("utf-8", "replace").split("\n")
     return next((one_line(line, 200) for line in reversed(lines) if line.strip()), "")
+
+
+def without_node(words: str) -> str:
+    """More for a cure, in a job of Slurm and where `words` are of a broken card: how to do without its node."""
+    node = os.environ.get("SLURMD_NODENAME")
+    if not node or not _BROKEN_CARD.search(words):
+        return ""
+    job = os.environ.get("SLURM_JOB_ID", "JOB")
+    return (
+        f"; a GPU of {node} may be broken: sbatch --exclude={node} ..., or, for this job when it is requeued, "
+        f"scontrol update JobId={job} ExcNodeList={node}"
+    )

@@ -1,4 +1,4 @@
-"""Where a model's files lie: found before anything is loaded, and copied to the node once if that is asked.
+"""Where a model's files lie, and which of them loading needs: found before anything is loaded.
 
 Images run without a network (HF_HUB_OFFLINE=1), so a hub id is looked up in the cache; what is not there is
 said in words of our own, before a GPU is touched.
@@ -6,26 +6,16 @@ said in words of our own, before a GPU is touched.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
-import secrets
-import shutil
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.opener import read_bytes
 
-# Models loaded at the same time on a node: the first fills the page cache for the others, and more would only
-# compete for the disk.
-LOADS_AT_ONCE = 2
-LOOK_EVERY_S = 0.2
+_WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")
 
 
@@ -82,35 +72,23 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def stage(folder: Path, target: str) -> Path:
-    """A copy of the model on the node's own disk, made by the first process that needs it; the others wait.
+def model_parts(folder: Path) -> dict[str, int]:
+    """Bytes of each file that loading needs, by its path in the folder.
 
-    `target` may name variables ($TMPDIR). Raises EngineConfigError when it is no place for the model.
+    Of weights, those which the index names; without an index `model*.safetensors`, any other safetensors, or *.bin.
+    Repositories keep the same weights in other formats beside them (original/*.pth, metal/model.bin).
     """
-    base = Path(os.path.expandvars(target)).expanduser()
-    if "$" in str(base) or not base.is_dir():
-        raise EngineConfigError(f"engine.stage_to: {target} is no folder on this node", "name a local disk")
-    copy = base / f"kgqa-model-{folder_digest(folder)[:16]}-{public_name(str(folder)).replace('/', '--')}"
-    with _one_of([base / f".{copy.name}.lock"]):
-        for dead in base.glob(f".{copy.name}.*.partial"):  # whoever made it was killed, for we hold the lock
-            shutil.rmtree(dead, ignore_errors=True)
-        if copy.is_dir() and _sizes(copy) != _sizes(folder):  # files were deleted, as cleaners of /tmp do
-            shutil.rmtree(copy, ignore_errors=True)
-        if not copy.is_dir():
-            _copy(folder, copy)
-    return copy
-
-
-@contextmanager
-def turn_to_load() -> Iterator[None]:
-    """Held while a model is loaded: at most LOADS_AT_ONCE at a time on a node, for each user."""
-    home = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    if home.is_symlink() or home.stat().st_uid != os.getuid():
-        yield  # the folder of another user: a copy is not worth the risk
-        return
-    with _one_of([home / f"load-{number}.lock" for number in range(LOADS_AT_ONCE)]):
-        yield
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    names = [path.relative_to(folder).as_posix() for path in files]
+    weights = _named_weights(folder)
+    for pattern in (r"model[^/]*\.safetensors", r"[^/]*\.safetensors", r"[^/]*\.bin"):
+        weights = weights or {name for name in names if re.fullmatch(pattern, name)}
+    return {
+        name: path.stat().st_size
+        for name, path in zip(names, files, strict=True)
+        if name in weights
+        or not (name.endswith(_WEIGHTS) or any(part.startswith(".") for part in Path(name).parts))
+    }
 
 
 def _whole(folder: Path) -> Path:
@@ -119,14 +97,8 @@ def _whole(folder: Path) -> Path:
             f"engine.model: {folder} has no config.json",
             "give the folder of a Hugging Face model, completely downloaded",
         )
-    index = folder / "model.safetensors.index.json"
-    try:
-        named = set(json.loads(read_bytes(index))["weight_map"].values())
-    except FileNotFoundError:
-        return folder
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        raise EngineConfigError(f"engine.model: {index} cannot be read: {problem}") from None
-    if missing := sorted(str(name) for name in named if not (folder / str(name)).is_file()):
+    named = _named_weights(folder)
+    if missing := sorted(name for name in named if not (folder / name).is_file()):
         raise EngineConfigError(
             f"engine.model: {folder} lacks {len(missing)} of {len(named)} files of weights ({missing[0]})",
             "finish the download on a machine with a network: hf download goes on where it stopped",
@@ -134,50 +106,17 @@ def _whole(folder: Path) -> Path:
     return folder
 
 
+def _named_weights(folder: Path) -> set[str]:
+    """Files of weights that the index names; empty without an index. Raises EngineConfigError."""
+    index = folder / "model.safetensors.index.json"
+    try:
+        return {str(name) for name in json.loads(read_bytes(index))["weight_map"].values()}
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        raise EngineConfigError(f"engine.model: {index} cannot be read: {problem}") from None
+
+
 def _cache() -> str:
     home = os.environ.get("HF_HOME")
     return os.environ.get("HF_HUB_CACHE") or (f"{home}/hub" if home else "~/.cache/huggingface/hub")
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
-
-
-def _copy(folder: Path, copy: Path) -> None:
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    free = shutil.disk_usage(copy.parent).free
-    if size > 0.95 * free:
-        raise EngineConfigError(
-            f"engine.stage_to: the model takes {size / 1e9:,.1f} GB, {copy.parent} has {free / 1e9:,.1f} GB",
-            "leave stage_to out, or name a larger disk",
-        )
-    partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
-    try:
-        shutil.copytree(folder, partial)  # follows the links of a hub cache
-        partial.rename(copy)
-    except OSError as problem:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise EngineConfigError(
-            f"engine.stage_to: {problem}", "leave stage_to out, or mend the disk"
-        ) from None
-
-
-@contextmanager
-def _one_of(paths: list[Path]) -> Iterator[None]:
-    """Hold the first lock that is free. A lock goes with its holder, however that ends."""
-    files = [os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600) for path in paths]
-    try:
-        while not any(_try_lock(file) for file in files):
-            time.sleep(LOOK_EVERY_S)
-        yield
-    finally:
-        for file in files:
-            os.close(file)
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

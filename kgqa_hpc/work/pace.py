@@ -16,6 +16,7 @@ import errno
 import time
 from collections.abc import Callable
 
+from kgqa_hpc.engines.last_words import without_node
 from kgqa_hpc.errors import (
     CorruptFile,
     EngineDied,
@@ -121,9 +122,10 @@ def bring_up(
     """
     while not stopped():
         if deaths > restarts:
+            words = last.message if last else ""
+            cure = "its log in the run's logs/ tells more; everything finished is saved"
             raise EngineError(
-                f"the engine died {deaths} times without an answer: {last.message if last else ''}",
-                "its log in the run's logs/ tells more; everything finished is saved",
+                f"the engine died {deaths} times without an answer: {words}", cure + without_node(words)
             ) from last
         until = time.monotonic() + min(PAUSE * 2.0 ** max(deaths - 2, 0), LONGEST_PAUSE)
         while deaths > 1 and time.monotonic() < until and not stopped():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kgqa_hpc.engines.last_words import exit_words
+from kgqa_hpc.engines.last_words import exit_words, without_node
 
 
 def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,3 +22,14 @@ def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pyt
     with subprocess.Popen(["sleep", "600"]) as child:
         monkeypatch.setattr(time, "sleep", suspended)
         assert exit_words(child.pid) == "killed by SIGKILL"
+
+
+def test_a_broken_card_names_the_line_that_excludes_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "CUDA error: uncorrectable ECC error encountered"
+    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
+    assert without_node(words) == ""
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu07")
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    assert "sbatch --exclude=gpu07" in without_node(words)
+    assert "scontrol update JobId=4711 ExcNodeList=gpu07" in without_node(words)
+    assert without_node("CUDA out of memory") == ""

@@ -1,21 +1,15 @@
-"""Where a model's files lie: found first, said plainly where they are not, staged once per node."""
+"""Where a model's files lie: found first, said plainly where they are not; which of them loading needs."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from kgqa_hpc.engines import model_files
-from kgqa_hpc.engines.model_files import find_model, folder_digest, public_name, stage, turn_to_load
+from kgqa_hpc.engines.model_files import find_model, model_parts, public_name
 from kgqa_hpc.errors import EngineConfigError
 
-PATIENCE_S = 120.0
 COMMIT = "a" * 40
 
 
@@ -61,64 +55,6 @@ def test_names_of_models_are_public() -> None:
     assert public_name("/scratch/somebody/models/mine") == "mine"
 
 
-def _stage(model: str, target: str, ready: object, results: multiprocessing.SimpleQueue[str]) -> None:
-    ready.wait(PATIENCE_S)  # type: ignore[attr-defined]
-    results.put(str(stage(Path(model), target)))
-
-
-def test_several_ranks_of_a_node_stage_one_copy(model: Path, tmp_path: Path) -> None:
-    local = tmp_path / "local"
-    local.mkdir()
-    context = multiprocessing.get_context("spawn")
-    ready, results = context.Barrier(4), context.SimpleQueue()
-    arguments = (str(model), str(local), ready, results)
-    ranks = [context.Process(target=_stage, args=arguments, daemon=True) for _ in range(4)]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join(PATIENCE_S)
-    assert [rank.exitcode for rank in ranks] == [0] * 4
-    places = {results.get() for _ in ranks}
-    assert len(places) == 1
-    copy = Path(places.pop())
-    assert folder_digest(copy) == folder_digest(model)
-    assert [p.name for p in local.iterdir() if not p.name.startswith(".")] == [copy.name]
-
-
-def _die_in_mid_copy(model: str, target: str, begun: object) -> None:
-    def half(source: Path, partial: Path) -> None:
-        partial.mkdir()
-        (partial / "model.safetensors").write_bytes(bytes(10))
-        begun.set()  # type: ignore[attr-defined]
-        threading.Event().wait()
-
-    model_files.shutil.copytree = half  # type: ignore[assignment]
-    stage(Path(model), target)
-
-
-def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path, tmp_path: Path) -> None:
-    local = tmp_path / "local"
-    local.mkdir()
-    context = multiprocessing.get_context("spawn")
-    begun = context.Event()
-    rank = context.Process(target=_die_in_mid_copy, args=(str(model), str(local), begun), daemon=True)
-    rank.start()
-    assert begun.wait(PATIENCE_S)
-    assert list(local.glob(".*.partial"))
-    rank.kill()
-    rank.join(PATIENCE_S)
-    copy = stage(model, str(local))
-    assert (copy / "model.safetensors").stat().st_size == 100_000
-    assert [p.name for p in local.iterdir() if not p.name.endswith(".lock")] == [copy.name]
-
-
-def test_a_copy_that_lost_a_file_is_made_again(model: Path, tmp_path: Path) -> None:
-    copy = stage(model, str(tmp_path))
-    (copy / "model.safetensors").unlink()
-    assert stage(model, str(tmp_path)) == copy
-    assert folder_digest(copy) == folder_digest(model)
-
-
 def test_a_download_that_is_not_complete_is_said_before_anything_is_loaded(model: Path) -> None:
     index = model / "model.safetensors.index.json"
     names = {f"layer{n}": f"model-{n}.safetensors" for n in range(3)}
@@ -134,49 +70,21 @@ def test_a_download_that_is_not_complete_is_said_before_anything_is_loaded(model
             find_model(str(model))
 
 
-def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
-    with pytest.raises(EngineConfigError, match="no folder on this node"):
-        stage(model, "$NO_SUCH_VARIABLE")
-    local = tmp_path / "local"
-    local.mkdir()
-    monkeypatch.setenv("LOCAL_DISK", str(local))
-    monkeypatch.setattr(model_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
-    with pytest.raises(EngineConfigError, match="the model takes"):
-        stage(model, "$LOCAL_DISK")
-    assert [p for p in local.iterdir() if not p.name.endswith(".lock")] == []
-
-
-def test_loads_of_a_node_are_staggered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_files.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(model_files, "LOOK_EVERY_S", 0.005)
-    running = most = 0
-    lock, first_two = threading.Lock(), threading.Barrier(2)
-
-    def load() -> None:
-        nonlocal running, most
-        with turn_to_load():
-            with lock:
-                running += 1
-                most = max(most, running)
-            first_two.wait(PATIENCE_S)  # two are let in together, so the others wait
-            with lock:
-                running -= 1
-
-    threads = [threading.Thread(target=load) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    assert most == model_files.LOADS_AT_ONCE
-
-
-def test_a_foreign_lock_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_files.tempfile, "gettempdir", lambda: str(tmp_path))
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (tmp_path / f"kgqa-{os.getuid()}").symlink_to(elsewhere)
-    with turn_to_load():
-        assert list(elsewhere.iterdir()) == []
+def test_loading_needs_the_weights_that_the_index_names_and_all_that_is_no_weights(model: Path) -> None:
+    others = ("original/consolidated.00.pth", "metal/model.bin", "pytorch_model.bin", "consolidated.safetensors",
+              ".cache/huggingface/download.lock")  # fmt: skip
+    small = ("tokenizer.json", "original/params.json", "chat_template.jinja")
+    for name in (*others, *small):
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        (model / name).write_bytes(bytes(3))
+    assert model_parts(model) == {
+        "config.json": 2,
+        "model.safetensors": 100_000,
+        **dict.fromkeys(small, 3),
+    }
+    (model / "weights-of-mine.safetensors").write_bytes(bytes(7))
+    index = {"weight_map": {"layer": "weights-of-mine.safetensors"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert {name for name in model_parts(model) if name.endswith(".safetensors")} == {
+        "weights-of-mine.safetensors"
+    }

@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.cluster.slurm import record_job
 from kgqa_hpc.engines.cpu.gguf import read_header
-from kgqa_hpc.engines.lmdeploy.memory import read_size
+from kgqa_hpc.engines.memory import read_size
 from kgqa_hpc.engines.model_files import find_model
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugin_files import load_plugin_file

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.engines.last_words import without_node
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.memory import SHARED_TOKENS, Budget, budget, read_size
-from kgqa_hpc.engines.model_files import find_model, public_name, stage, turn_to_load
+from kgqa_hpc.engines.model_files import find_model, public_name
+from kgqa_hpc.engines.staging import read_once, stage
 from kgqa_hpc.errors import EngineConfigError
 
 # Requests in flight for each sequence of the batch: the next is tokenised when a place becomes free.
@@ -43,12 +45,14 @@ def load(settings: LmdeploySettings) -> Loaded:
     try:
         backend = backend_config(settings, room.batch if room else None)
         logging.getLogger("lmdeploy").addFilter(_worth_a_line)
-        with turn_to_load(), plain_tokenizer():
+        read_once(near)
+        with plain_tokenizer():
             pipe = lmdeploy.pipeline(str(near), backend_config=backend, log_level="WARNING")
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:  # checks of its PyTorch backend end with exit(1)
+        words = f"{type(problem).__name__}: {problem}"
+        cure = "the engine's log has the whole story; is the model complete, and does it fit the GPU?"
         raise EngineConfigError(
-            f"LMDeploy cannot load {public_name(settings.model)}: {type(problem).__name__}: {problem}",
-            "the engine's log has the whole story; is the model complete, and does it fit the GPU?",
+            f"LMDeploy cannot load {public_name(settings.model)}: {words}", cure + without_node(words)
         ) from problem
     if type(pipe.backend_config).__name__ != type(backend).__name__:
         pipe.close()
@@ -99,6 +103,15 @@ def card_bytes() -> int | None:
     import torch
 
     return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
+
+
+def card_uuid() -> str:
+    """The first GPU of this process, by the name that the driver has for it; empty without a GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return ""
+    return str(getattr(torch.cuda.get_device_properties(0), "uuid", ""))  # torch 2.4 and later
 
 
 def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:

@@ -13,6 +13,11 @@ from kgqa_hpc.engines.memory import SEQUENCE_TOKENS, UNSHARED_TOKENS
 from kgqa_hpc.engines.thinking import THINKING_TOKENS
 from kgqa_hpc.settings import Package
 
+# Of LMDeploy's settings, those that spread a model over more cards than a worker is given.
+_MORE_CARDS = {"dp", "ep", "cp", "nnodes", "outer_dp_size", "attn_dp_size", "mlp_dp_size"} | {
+    "attn_tp_size", "mlp_tp_size", "moe_tp_size", "attn_cp_size", "devices"
+}  # fmt: skip
+
 
 class LmdeploySettings(EngineSettings):
     """LMDeploy in the process, one GPU (or `tp` of them) per worker."""
@@ -83,6 +88,9 @@ class LmdeploySettings(EngineSettings):
     )
     tp: int = Field(1, ge=1, description="GPUs per worker.")
 
+    def with_batch(self, size: int) -> LmdeploySettings:
+        return self.model_copy(update={"max_batch_size": size})
+
     @property
     def gpus_per_worker(self) -> int:
         return self.tp
@@ -95,8 +103,8 @@ class LmdeploySettings(EngineSettings):
     @property
     def tokens_held(self) -> int:
         """Of the KV cache by a running sequence for itself: its own part of the prompt and half an answer."""
-        own = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
-        return own + self.thought_room // 2
+        tokens = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
+        return tokens + self.thought_room // 2
 
     @property
     def template_kwargs(self) -> dict[str, Any]:
@@ -137,8 +145,22 @@ class LmdeploySettings(EngineSettings):
                 f"model_format {self.model_format} is TurboMind's; leave it out: backend pytorch reads the "
                 "format from the model's config.json"
             )
+        extra = self.extra or {}
+        for name in sorted(_MORE_CARDS & extra.keys()):
+            if extra[name] not in (None, 1):
+                raise ValueError(
+                    f"extra.{name}: a worker takes the `tp` GPUs of one node; leave it out, or serve the model with "
+                    "kind: openai and `command`"
+                )
+        # Each worker would start a Ray of its own, with an object store of 30 % of the node's memory
+        # (lmdeploy/pytorch/ray.py); its other way, mp, is said to hang (pytorch/engine/executor/__init__.py).
+        if self.backend == "pytorch" and self.tp > 1 and "distributed_executor_backend" not in extra:
+            raise ValueError(
+                f"tp: {self.tp} on the PyTorch backend starts a Ray cluster for each worker: take backend turbomind or "
+                "kind: openai with `command`, or say so with extra: {distributed_executor_backend: mp} (or ray)"
+            )
         ours = {name for name in type(self).model_fields if name not in ("kind", "extra")}
-        if reserved := sorted(ours & (self.extra or {}).keys()):
+        if reserved := sorted(ours & extra.keys()):
             raise ValueError(f"extra.{reserved[0]} is a setting of its own, write it one level up")
         if reserved := sorted({"max_new_tokens", "temperature", "do_sample", "random_seed", "response_format"}
                            & (self.generation.values() if self.generation else {}).keys()):  # fmt: skip

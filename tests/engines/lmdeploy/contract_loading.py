@@ -66,6 +66,21 @@ def test_a_model_that_cannot_be_loaded_is_bad_input(tmp_path: Path) -> None:
         LmdeployEngine(LmdeploySettings(model=str(tmp_path)))
 
 
+def test_a_check_of_lmdeploy_that_exits_is_bad_input_at_once(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lmdeploy.pytorch.check_env.base import BaseChecker
+
+    class Driver(BaseChecker):
+        def check(self) -> None:
+            self.log_and_exit(message="the driver is too old")
+
+    monkeypatch.setattr("lmdeploy.pipeline", lambda *args, **kwargs: Driver().handle())
+    with pytest.raises(EngineConfigError, match=r"cannot load .*SystemExit: 1") as caught:
+        LmdeployEngine(LmdeploySettings(model=str(model), backend="pytorch"))
+    assert caught.value.exit_code == 2
+
+
 def test_settings_reach_the_engine(start: Start) -> None:
     _, native = start(
         quant_policy=4, model_format="awq", cache_max_entry_count=0.7, max_prefill_token_num=2048

@@ -86,3 +86,14 @@ def test_a_local_models_digest_follows_its_content(tmp_path: Path) -> None:
     snapshot = tmp_path / "snapshots" / ("b" * 40)
     snapshot.mkdir(parents=True)
     assert folder_digest(snapshot) == "b" * 40
+
+
+def test_a_worker_takes_no_more_cards_than_its_settings_say(tmp_path: Path) -> None:
+    for extra in ({"dp": 8, "ep": 8}, {"nnodes": 2}, {"devices": [0, 1]}):
+        with pytest.raises(ValueError, match=f"extra.{min(extra)}: a worker takes the `tp` GPUs"):
+            LmdeploySettings(model="m", extra=extra)
+    with pytest.raises(ValueError, match="starts a Ray cluster for each worker"):
+        LmdeploySettings(model="m", backend="pytorch", tp=2)
+    named = {"distributed_executor_backend": "mp"}
+    assert LmdeploySettings(model="m", backend="pytorch", tp=2, extra=named).gpus_per_worker == 2
+    assert LmdeploySettings(model="m", tp=2, extra={"dp": 1}).gpus_per_worker == 2

@@ -1,0 +1,173 @@
+"""A model on the node that loads it: copied to the node's own disk (`stage_to`), and read once into its memory.
+
+Workers of a node take turns for the first reading alone; from then on the page cache serves them all at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from kgqa_hpc.engines.model_files import folder_digest, model_parts, public_name
+from kgqa_hpc.errors import EngineConfigError
+
+STREAMS = 8  # one stream takes 0.5-1 GB/s from a parallel file system
+_PIECE = 256 << 20  # bytes that one stream takes of a file
+_BLOCK = 8 << 20
+# Of the job's memory, what a model in a tmpfs may take; the rest is for the workers that load it. Chosen.
+MEMORY_SHARE = 0.75
+_IN_MEMORY = {"tmpfs", "ramfs"}
+
+
+def staged_path(folder: Path, target: str) -> Path:
+    """Where `stage` puts the copy. `target` may name variables ($TMPDIR). Raises EngineConfigError."""
+    base = Path(os.path.expandvars(target)).expanduser()
+    if "$" in str(base) or not base.is_dir():
+        raise EngineConfigError(f"engine.stage_to: {target} is no folder on this node", "name a local disk")
+    return base / f"kgqa-model-{folder_digest(folder)[:16]}-{public_name(str(folder)).replace('/', '--')}"
+
+
+def stage(folder: Path, target: str) -> Path:
+    """A copy of the model on the node's own disk, made by the first process that needs it; the others wait.
+
+    Raises EngineConfigError when it is no place for the model.
+    """
+    copy, parts = staged_path(folder, target), model_parts(folder)
+    with _lock(copy.with_name(f".{copy.name}.lock")):
+        for dead in copy.parent.glob(f".{copy.name}.*.partial"):  # its maker was killed, for we hold the lock
+            shutil.rmtree(dead, ignore_errors=True)
+        if copy.is_dir() and not is_whole(copy, parts):  # files were deleted, as cleaners of /tmp do
+            shutil.rmtree(copy, ignore_errors=True)
+        if not copy.is_dir():
+            require_room(copy.parent, sum(parts.values()))
+            _copy(folder, parts, copy)
+    return copy
+
+
+def is_whole(copy: Path, parts: dict[str, int]) -> bool:
+    """Whether the copy has all parts in their full size."""
+    return all((copy / name).is_file() and (copy / name).stat().st_size == parts[name] for name in parts)
+
+
+def require_room(base: Path, size: int) -> None:
+    """Raises EngineConfigError where `base` lacks the disk, or is in a memory that the job may not fill so far."""
+    free = shutil.disk_usage(base).free
+    if size > 0.95 * free:
+        raise EngineConfigError(
+            f"engine.stage_to: the model takes {size / 1e9:,.1f} GB, {base} has {free / 1e9:,.1f} GB",
+            "leave stage_to out, or name a larger disk",
+        )
+    limit = memory_limit()
+    if size > MEMORY_SHARE * limit and _file_system(base) in _IN_MEMORY:
+        raise EngineConfigError(
+            f"engine.stage_to: {base} is in memory (tmpfs); the model takes {size / 1e9:,.1f} GB "
+            f"of the {limit / 1e9:,.1f} GB of this job, which would be killed",
+            f"sbatch --mem={int(size / MEMORY_SHARE / 1e9) + 1}G, name a local disk, or leave stage_to out",
+        )
+
+
+def read_once(folder: Path) -> None:
+    """Read the model's files into the node's page cache, by the first process that loads it; the others wait.
+
+    A model that is larger than the memory is left to each process: it would push itself out.
+    """
+    parts = model_parts(folder)
+    home = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    if home.is_symlink() or home.stat().st_uid != os.getuid():  # of another user: not worth the risk
+        return
+    if sum(parts.values()) > MEMORY_SHARE * memory_limit():
+        return
+    # Read again by a later process, the files come from memory at its speed.
+    with _lock(home / f"read-{folder_digest(folder)[:16]}.lock"):
+        _in_streams(parts, lambda name, start, end: _read(folder / name, start, end))
+
+
+def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes of memory that this process may use: the least limit of its cgroups, else the machine's memory."""
+    limit = int(psutil.virtual_memory().total)
+    lines = proc.read_text().splitlines() if proc.exists() else []
+    for kinds, path in (line.split(":", 2)[1:] for line in lines if line.count(":") >= 2):
+        if kinds not in ("", "memory"):
+            continue
+        top, name = (root, "memory.max") if not kinds else (root / kinds, "memory.limit_in_bytes")
+        group = top / path.lstrip("/")
+        for folder in (group, *group.parents):
+            file = folder / name
+            if file.is_file() and (number := file.read_text().strip()).isdigit():
+                limit = min(limit, int(number))
+            if folder == top:
+                break
+    return limit
+
+
+def _file_system(path: Path) -> str:
+    """The kind of file system that holds `path`; empty where the system does not say."""
+    real = path.resolve()
+    holders = [p for p in psutil.disk_partitions(all=True) if real.is_relative_to(p.mountpoint)]
+    return max(holders, key=lambda p: len(p.mountpoint)).fstype if holders else ""
+
+
+def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
+    partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
+    try:
+        for name, size in parts.items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            with (partial / name).open("wb") as file:
+                file.truncate(size)
+        _in_streams(parts, lambda name, start, end: _copy_piece(folder / name, partial / name, start, end))
+        partial.rename(copy)
+    except OSError as problem:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise EngineConfigError(
+            f"engine.stage_to: {problem}", "leave stage_to out, or mend the disk"
+        ) from None
+
+
+def _in_streams(parts: dict[str, int], work: Callable[[str, int, int], None]) -> None:
+    pieces = [(n, at, min(at + _PIECE, size)) for n, size in parts.items() for at in range(0, size, _PIECE)]
+    with ThreadPoolExecutor(STREAMS) as pool:
+        for done in [pool.submit(work, *piece) for piece in pieces]:
+            done.result()
+
+
+def _blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb", buffering=0) as file:
+        while start < end:
+            block = os.pread(file.fileno(), min(_BLOCK, end - start), start)
+            if not block:
+                raise OSError(f"{path} became shorter while it was read")
+            yield start, block
+            start += len(block)
+
+
+def _read(path: Path, start: int, end: int) -> None:
+    for _ in _blocks(path, start, end):
+        pass
+
+
+def _copy_piece(source: Path, target: Path, start: int, end: int) -> None:
+    with target.open("r+b") as file:
+        for position, block in _blocks(source, start, end):
+            file.seek(position)
+            file.write(block)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock of this node. It goes with its holder, however that ends."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
