@@ -1,8 +1,8 @@
 """Operations on a run: create, open, check, build its steps, sample its anchors, extend it."""
 
+from kgqa_hpc.runs.growth import added_judges
 from kgqa_hpc.runs.open import (
     add_pass,
-    added_judges,
     change_dataset,
     create_run,
     fingerprint,
