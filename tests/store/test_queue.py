@@ -105,17 +105,6 @@ def test_a_shard_that_another_worker_holds_is_passed_over(cut_run: RunFolder) ->
     assert not second.complete
 
 
-def test_free_shards_run_out_when_others_hold_an_eighth_and_never_for_a_worker_alone(many: RunFolder) -> None:
-    first, second = queue_of(many, "w1"), queue_of(many, "w2")
-    assert not second.supply.low
-    for _ in range(30):
-        assert first.claim()
-    assert not first.supply.low
-    for _ in range(8):
-        assert second.claim()
-    assert second.supply.low
-
-
 def test_a_dead_workers_shard_comes_back_when_its_lease_expires(
     cut_run: RunFolder, clock: Callable[[float], None]
 ) -> None:
