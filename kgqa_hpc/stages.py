@@ -158,11 +158,12 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
 
 
 def report(folder: Path, threads: int | None = None) -> Path:
-    """Write `report/index.html`; returns its path."""
+    """Write `report/index.html` of a run or a combined dataset; returns its path."""
+    from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder
     from kgqa_hpc.report.page import write_report
 
-    run, _ = open_run(folder)
-    return Path(write_report(run))
+    run = open_folder(folder)
+    return Path(write_report(run if isinstance(run, CombinedFolder) else open_run(folder)[0]))
 
 
 STAGES = (
