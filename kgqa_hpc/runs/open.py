@@ -121,9 +121,8 @@ def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
 
     Raises FingerprintMismatch, which names the changed configuration keys, prompts or graph files.
     """
-    run, config = _open_same(folder)
-    if files := edited(run, config.graph):
-        raise _edited(run, files)
+    run, config = open_run(folder)
+    _require_unchanged_files(run, _require_same(run, config))
     return run, config
 
 
@@ -133,7 +132,8 @@ def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
     If the graph files were edited and the run has no answers yet, the imported graph and sample move to quarantine.
     Raises FingerprintMismatch if the run has answers.
     """
-    run, config = _open_same(folder)
+    run, config = open_run(folder)
+    _require_same(run, config)
     if files := edited(run, config.graph):
         if not run.untouched():
             raise _edited(run, files)
@@ -143,15 +143,20 @@ def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
     return run, config
 
 
-def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
-    run, config = open_run(folder)
+def _require_unchanged_files(run: RunFolder, config: RunConfig) -> None:
+    if files := edited(run, config.graph):
+        raise _edited(run, files)
+
+
+def _require_same(run: RunFolder, config: RunConfig) -> RunConfig:
+    """The configuration, whose fingerprint is the manifest's. Raises FingerprintMismatch."""
     copies = kept_prompts(run)
     prompts = run_prompts(config, copies)
     run.check(_sections(config, prompts))
     require_unchanged_plugins(run, config)
     for prompt in prompts.values() if copies else ():
         _require_unchanged(run, config, prompt)
-    return run, config
+    return config
 
 
 def run_config(run: RunFolder) -> RunConfig:
@@ -177,11 +182,14 @@ def add_pass(
     nothing. Raises InputError for a different pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
     with alone(RunFolder.open(folder)):
-        run, config = open_for_work(folder)
+        run, config = open_run(folder)
+        passes = config.plain()["passes"]
+        before = [pass_data for pass_data in passes if pass_data["name"] != settings["name"]]
+        if settings["name"] not in run.manifest().sections["passes"]["values"]:
+            # A process may have been killed after it wrote config.yaml, before the manifest
+            config = config.changed(str(run.config_file), passes=before)
+        _require_unchanged_files(run, _require_same(run, config))
         require_agreed(run, config.plain(), trust=trust)
-        before = [
-            pass_data for pass_data in config.plain()["passes"] if pass_data["name"] != settings["name"]
-        ]
         grown = config.changed("the new pass", passes=[*before, dict(settings)])
         same = [pass_data for pass_data in config.plain()["passes"] if pass_data["name"] == settings["name"]]
         if same and same[0] != grown.plain()["passes"][-1]:
