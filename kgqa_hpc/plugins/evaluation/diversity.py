@@ -94,7 +94,7 @@ def vendi_score(vectors: Floats) -> float | None:
 
 
 def drawn(texts: int, number: int, seed: int) -> np.ndarray:
-    """Places of `number` of so many texts, ascending, drawn by the seed; of all where there are fewer."""
+    """Positions of `number` of the texts, drawn by the seed, ascending; all positions if there are fewer texts."""
     if texts <= number:
         return np.arange(texts)
     return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
@@ -123,7 +123,7 @@ def _clipped(i: int, grams: _Grams, tops: dict[tuple[str, ...], tuple[int, int, 
 
 
 def _nearest_other(lengths: np.ndarray, size: int) -> int:
-    """The length nearest to `size` among the others; of two the shorter. Its own is once among `lengths`."""
+    """The length nearest to `size` among the other texts; of two the shorter. `lengths` includes the text itself."""
     begin, right = np.searchsorted(lengths, size, side="left"), np.searchsorted(lengths, size, side="right")
     if right - begin > 1:
         return size

@@ -1,7 +1,7 @@
-"""Several judges as a panel: rules of decision, confusion between judges, and who decides alone.
+"""A panel of several judges: decision rules, confusion between judges, and lone dissenters.
 
 A verdict is 1 (holds), 0 (does not) or -1 (missing). A rule decides only items that every judge of the panel
-has voted on; what lacks a verdict stays -1 and is counted, never guessed.
+has voted on; an item with a missing verdict stays -1 and is counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 
 Codes = NDArray[np.int64]
 
-# The weight of a judge that is no better than a coin: a run takes positive weights only.
+# The weight of a judge that is no better than chance: a run's weights must be positive.
 LEAST = 0.01
 
 
