@@ -54,7 +54,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
 
 
 def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
-    """Scores of all rated rows, and of the accepted and rejected ones if known; a column per criterion, NaN for none."""
+    """Scores of all rated rows, and of the accepted and rejected ones if known; one column per criterion."""
     rows = ratings.rated
     scores = pd.DataFrame([row.scores for row in rows], columns=list(ratings.criteria), dtype=float)
     if all(row.accepted is None for row in ratings.rows):
