@@ -202,7 +202,9 @@ else
   step environment 120 environment || true
   ROOT=$WORK/trial/kgqa:$WORK/site
   TOOLS=$WORK/trial/kgqa/tools
-  export LD_LIBRARY_PATH="$WORK/trial/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" # what TurboMind is linked against
+  # What TurboMind is linked against; NCCL as torch has it, where it brings one: both ask for the same file.
+  nccl=$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("nvidia.nccl").submodule_search_locations[0])' 2>/dev/null)
+  export LD_LIBRARY_PATH="${nccl:+$nccl/lib:}$WORK/trial/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$WORK/gpu.txt" 2>&1 || true
 fi
 export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TQDM_DISABLE=1
