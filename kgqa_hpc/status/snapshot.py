@@ -49,8 +49,13 @@ def pass_names(run: RunFolder) -> list[str]:
 
 
 def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
-    """The sums the coordinator saved last, or empty ones. What is damaged or another run's does not count."""
+    """The sums the coordinator saved last, or empty ones. What is damaged or another run's does not count.
+
+    `names` are all shards in order; without them the saved sums cannot be continued, and empty ones are returned.
+    """
     passes = pass_names(run)
+    if not names:
+        return [_empty(name, passes) for name in passes]
     saved: dict[str, Any] = {}
     try:
         document = canonical.loads(read_if_there(run.status_file) or b"{}")
