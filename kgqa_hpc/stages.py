@@ -167,13 +167,14 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
         return share(run, published=published, progress=progress)
 
 
-def report(folder: Path, threads: int | None = None) -> Path:
-    """Write `report/index.html` of a run or a combined dataset; returns its path."""
+def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:
+    """Write `report/index.html` of a run or a combined dataset, with sampled or all records; returns its path."""
     from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder
     from kgqa_hpc.report.page import write_report
 
     run = open_folder(folder)
-    return Path(write_report(run if isinstance(run, CombinedFolder) else open_run(folder)[0]))
+    source = run if isinstance(run, CombinedFolder) else open_run(folder)[0]
+    return Path(write_report(source, all_records=all_records))
 
 
 STAGES = (
