@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, run_config
+from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run, run_config
 from kgqa_hpc.runs.checks import load_ready, notes, require_packages, require_servers
 from kgqa_hpc.runs.entries import require_same_code
+from kgqa_hpc.runs.refused import accept_recorded, noting_refusal, require_no_refusal
 from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store import canonical
@@ -62,7 +63,11 @@ def init(config_file: str | Path, folder: str | Path, *, accept_code: bool = Fal
 
     Raises ConfigError, PromptError, or FingerprintMismatch if the folder belongs to another configuration.
     """
-    return create(load_ready(Path(config_file)), Path(folder), accept_code=accept_code)
+    with noting_refusal(Path(folder), str(config_file)):
+        config = load_ready(Path(config_file), added_judges(Path(folder)))
+        run = create(config, Path(folder), accept_code=accept_code)
+    accept_recorded(run)
+    return run
 
 
 def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> RunFolder:
@@ -127,10 +132,14 @@ def merge(
     published: bool = False,
     dask: str | None = None,
 ) -> Accounting:
-    """Assemble `dataset/` and return its accounting. `dask`: scheduler address of a cluster to use, or "slurm"."""
+    """Assemble `dataset/` and return its accounting. `dask`: scheduler address of a cluster to use, or "slurm".
+
+    Raises InputError if the run refused the last configuration given for it (runs/refused.py).
+    """
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, config = open_run(folder)
+    require_no_refusal(run)
     require_same_code(run, config)
     with stage_progress() as progress, _staging(dask) as stage:
         return merge_results(run, partial=partial, published=published, progress=progress, stage=stage)
@@ -152,18 +161,20 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
     from kgqa_hpc.dataset.shared_merge import merge_shared as share
 
     run, config = open_run(folder)
+    require_no_refusal(run)
     require_same_code(run, config)
     with stage_progress() as progress:
         return share(run, published=published, progress=progress)
 
 
-def report(folder: Path, threads: int | None = None) -> Path:
-    """Write `report/index.html` of a run or a combined dataset; returns its path."""
+def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:
+    """Write `report/index.html` of a run or a combined dataset, with sampled or all records; returns its path."""
     from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder
     from kgqa_hpc.report.page import write_report
 
     run = open_folder(folder)
-    return Path(write_report(run if isinstance(run, CombinedFolder) else open_run(folder)[0]))
+    source = run if isinstance(run, CombinedFolder) else open_run(folder)[0]
+    return Path(write_report(source, all_records=all_records))
 
 
 STAGES = (
@@ -181,7 +192,7 @@ def standing(folder: Path) -> dict[str, Any]:
     is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
-    from kgqa_hpc.status.snapshot import survey
+    from kgqa_hpc.status.snapshot import accepted_at_merge, survey
 
     status = survey(folder, queue_state(RunFolder.open(folder).logs))
     exists = [(folder / stage.makes).exists() for stage in STAGES]
@@ -190,7 +201,7 @@ def standing(folder: Path) -> dict[str, Any]:
     # make grows until they are done.
     exists[:workers] = [any(exists[position:workers]) for position in range(workers)]
     exists[workers] = status["complete"]
-    if exists[workers + 1] and (accepted := _accepted_at_merge(RunFolder.open(folder))) is not None:
+    if exists[workers + 1] and (accepted := accepted_at_merge(RunFolder.open(folder))) is not None:
         status["merged"] = {"accepted": accepted}
     if older := _dataset_is_older(RunFolder.open(folder), status):
         exists[workers + 1 :] = [False] * len(exists[workers + 1 :])
@@ -199,15 +210,6 @@ def standing(folder: Path) -> dict[str, Any]:
         **({"dataset_is_older": True} if older else {}),
         "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, exists, strict=True)],
     }
-
-
-def _accepted_at_merge(run: RunFolder) -> int | None:
-    """Accepted records of the dataset, after merge's filters; None where accounting.json does not say it."""
-    try:
-        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
-        return int(counts.get("records", counts)["accepted"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:

@@ -6,11 +6,12 @@ all errors are reported at once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
@@ -31,9 +32,37 @@ Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_sc
 
 
 class RunBudget(Settings):
-    """What a run may cost at most."""
+    """What a run may spend at most, over all its workers and repeated starts; then workers stop with exit code 75."""
 
-    money: float = Field(gt=0, description="At the engines' prices; workers stop (exit 75) when it is spent.")
+    money: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="At the engines' prices, for all attempts.",
+    )
+    tokens: int | None = Field(
+        None,
+        ge=1,
+        exclude_if=lambda value: value is None,
+        description="Tokens of prompts plus answers of all attempts.",
+    )
+    items: int | None = Field(
+        None,
+        ge=1,
+        exclude_if=lambda value: value is None,
+        description="Items that a pass processes.",
+    )
+    hours: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="Wall-clock hours in which workers run.",
+    )
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are set, by name."""
+        return {name: limit for name, limit in self.model_dump().items() if limit is not None}
 
 
 class RuntimeConfig(Settings):
@@ -68,7 +97,7 @@ class RuntimeConfig(Settings):
         3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
     )
     budget: RunBudget | None = Field(
-        None, exclude_if=lambda value: value is None, description="What the run may cost at most."
+        None, exclude_if=lambda value: value is None, description="What the run may spend at most."
     )
 
 
@@ -101,6 +130,8 @@ class RunConfig(Settings):
         None,
         description="Variants of a study: one key with the values to compare, or names with their changed keys.",
     )
+
+    _added_judges: frozenset[str] = PrivateAttr(frozenset())  # of passes that the run has and this does not
 
     @model_validator(mode="after")
     def _edge_types(self) -> RunConfig:
@@ -171,14 +202,23 @@ def decision_of(config: RunConfig) -> Decision:
         for settings in config.steps
         if settings.use in STEPS and (step := STEPS.get(settings.use)).adds == "verdict"
     }
-    return decision(config.dataset.decide, judges)
+    return decision(
+        config.dataset.decide, judges | dict.fromkeys(sorted(config._added_judges - judges.keys()), _abstain)
+    )
 
 
-def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> RunConfig:
+def _abstain(verdict: Any) -> None:
+    """Verdict of a judge whose step is not in this configuration, which decides nothing."""
+
+
+def parse_config(
+    data: dict[str, Any], where: str, base: Path | None = None, added_judges: Collection[str] = ()
+) -> RunConfig:
     """Check plain data completely and return the configuration.
 
     `where` names the origin of the data in messages. Relative paths start in `base`, and the files of `plugins:` are
-    loaded; without `base`, paths are absolute and the caller has loaded the files. Raises ConfigError.
+    loaded; without `base`, paths are absolute and the caller has loaded the files. `added_judges` are labels that
+    `dataset.decide` may name besides those of the passes. Raises ConfigError.
     """
     if base is not None:
         _load_plugins(data.get("plugins"), base)
@@ -199,6 +239,7 @@ def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> 
     except ValidationError as problem:
         problems.add_all((), RunConfig, problem)
     else:
+        config._added_judges = frozenset(added_judges)
         _check_chain(config, problems, kind_known=anchors is not None)
         if not problems.lines:
             _check_variants(config, problems)
@@ -277,11 +318,17 @@ def _check_target(config: RunConfig, problems: Problems) -> None:
 
 
 def _check_budget(config: RunConfig, problems: Problems) -> None:
-    """A budget of money needs prices."""
+    """Check that a budget has a limit, and that a budget of money has prices."""
+    limits = config.runtime.budget.limits if config.runtime.budget else None
+    if limits == {}:
+        problems.add(("runtime", "budget"), "has no limit: money, tokens, items or hours")
     asked = config.target.budget.money if config.target else None
-    key = ("runtime", "budget") if config.runtime.budget else ("target", "budget", "money") if asked else None
+    key = ("runtime",) if limits and "money" in limits else ("target",) if asked else None
     if key and not any(config.engine_of(entry.name).price for entry in config.passes):
-        problems.add(key, "no engine has a price: engine.price: {input: …, output: …} of a million tokens")
+        problems.add(
+            (*key, "budget", "money"),
+            "no engine has a price: engine.price: {input: …, output: …} of a million tokens",
+        )
 
 
 def _check_step(settings: StepSettings, available: set[str], key: Key, problems: Problems) -> None:

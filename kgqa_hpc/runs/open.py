@@ -29,6 +29,7 @@ from kgqa_hpc.runs.entries import (
     require_entries,
     require_unchanged_plugins,
 )
+from kgqa_hpc.runs.growth import as_grown
 from kgqa_hpc.runs.trust import effects, require_agreed
 from kgqa_hpc.store import fingerprint as sections
 from kgqa_hpc.store.atomic import exists, make_folder, write_file
@@ -61,7 +62,7 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
 def _created(folder: Path, config: RunConfig, *, accept_code: bool) -> RunFolder:
     written = {pass_config.name for pass_config in config.passes}
     agreed = effects(config.plain())
-    config = _as_grown(folder, config)
+    config = as_grown(folder, config)
     trusted = _agreed_growth(folder, config, agreed)
     prompts = _prompts(folder, config, written)
     sections = _sections(config, prompts)
@@ -239,40 +240,6 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
         changed = config.changed("dataset", dataset=dataset)
         RunFolder.create(folder, changed.plain(), run.manifest().sections)
         return changed
-
-
-def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
-    """The configuration plus the passes and the larger sample that `kgqa judge`, `kgqa extend` or a target added.
-
-    With these additions, the user's unchanged file stays valid for the run in `folder`.
-    """
-    run = RunFolder(folder)
-    if not run.manifest_file.exists() or not run.config_file.exists() or run.untouched():
-        return config
-    data, recorded = config.plain(), run.config()
-    added = _added_passes(data["passes"], recorded.get("passes") or [])
-    sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
-    if not added and not sizes:
-        return config
-    return config.changed(
-        str(run.config_file), passes=[*data["passes"], *added], anchors={**data["anchors"], **sizes}
-    )
-
-
-def _added_passes(written: list[Any], recorded: list[Any]) -> list[Any]:
-    """The recorded passes after those of the configuration; empty if the first passes differ."""
-    names = [pass_data["name"] for pass_data in written]
-    same = [pass_data.get("name") for pass_data in recorded[: len(written)]] == names
-    return recorded[len(written) :] if same else []
-
-
-def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded sample size and its history, if larger than the configuration's size; else empty."""
-    key = type(config.anchors).size
-    present = getattr(config.anchors, key, None)
-    if sampling.get("kind") != config.anchors.kind or present is None or (sampling.get(key) or 0) <= present:
-        return {}
-    return {name: sampling[name] for name in (key, "grown") if name in sampling}
 
 
 def _keep(run: RunFolder, prompt: Prompt) -> None:

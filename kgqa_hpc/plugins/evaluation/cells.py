@@ -26,14 +26,14 @@ def guard(text: str) -> str:
 
 
 def unguard(cell: str) -> str:
-    """What `guard` was given."""
+    """The text that `guard` received."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in _FORMULA else cell
 
 
 def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
     """A UTF-8 CSV file (RFC 4180), every cell guarded."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")  # so that both characters are quoted inside a cell
+    writer = csv.writer(out, lineterminator="\r\n")  # quotes both characters inside a cell
     writer.writerow(header)
     for row in rows:
         writer.writerow(["" if cell is None else guard(str(cell)) for cell in row])
