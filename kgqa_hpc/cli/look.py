@@ -67,7 +67,7 @@ def plan(
 @app.command()
 def explain(
     run: Run,
-    items: Annotated[list[str], typer.Argument(metavar="ITEM...", help="Ids of records or anchors.")],
+    items: Annotated[list[str], typer.Argument(metavar="ITEM", help="Ids of records or anchors.")],
     as_json: AsJson = False,
 ) -> None:
     """Show the full history of items: anchor, prompts, raw outputs, verdicts, versions."""
