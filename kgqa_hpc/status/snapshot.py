@@ -42,6 +42,15 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
     return compose(run, shards, totals, list(read_states(run.logs)), queue)
 
 
+def accepted_at_merge(run: RunFolder) -> int | None:
+    """Accepted records of the dataset, after merge's filters; None where accounting.json does not say it."""
+    try:
+        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
+        return int(counts.get("records", counts)["accepted"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def pass_names(run: RunFolder) -> list[str]:
     """The passes of a run in their order, from its manifest."""
     passes = run.manifest().sections["passes"]["values"]
