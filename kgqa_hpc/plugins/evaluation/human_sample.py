@@ -21,6 +21,7 @@ from kgqa_hpc.plugins.evaluation.power import Aim, Plan, plan
 from kgqa_hpc.plugins.evaluation.records import group_of, records
 from kgqa_hpc.plugins.evaluation.scales import CRITERIA
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.text.opener import read_bytes
 
 Stratum = tuple[bool, str]  # accepted, value of the column
 
@@ -94,7 +95,7 @@ def draw_sample(
 def _write_new(files: dict[Path, bytes]) -> None:
     """Write the files, unless one of them exists with other content: it may hold ratings."""
     for path, data in files.items():
-        if path.exists() and path.read_bytes() != data:
+        if path.exists() and read_bytes(path) != data:
             cure = "it may hold ratings: choose another name"
             raise InputError(f"{path}: is there already and is another one", cure)
     for path, data in files.items():
