@@ -31,9 +31,9 @@ COMMANDS = _commands(typer.main.get_command(app))
 
 
 def _section(name: str) -> str:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     found = re.search(rf"^## kgqa {name}$(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
-    assert found, f"docs/cli.md has no section for kgqa {name}"
+    assert found, f"docs/reference/commands.md has no section for kgqa {name}"
     return found[1]
 
 
@@ -53,14 +53,14 @@ def test_no_option_is_documented_that_does_not_exist(name: str) -> None:
 
 
 def test_the_options_before_the_verb_are_documented() -> None:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").split("\n## ")[0]
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").split("\n## ")[0]
     for parameter in typer.main.get_command(app).params:
         for option in (o for o in parameter.opts if o != "--help"):
             assert f"`{option}`" in text, option
 
 
 def test_no_section_describes_a_command_that_does_not_exist() -> None:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^## kgqa (.+)$", text, flags=re.MULTILINE)) == set(COMMANDS)
 
 
@@ -77,17 +77,17 @@ def test_links_and_paths_in_the_pages_exist(page: Path) -> None:
 
 
 def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/python.md is one notebook from top to bottom."""
+    """docs/guide/python.md is one notebook from top to bottom."""
     pytest.importorskip("igraph", reason="IGRAPH IS NOT INSTALLED (extra: bench)")
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guide" / "python.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert len(examples) >= 5
     namespace: dict[str, object] = {}
     for example in examples:
-        exec(compile(example, "docs/python.md", "exec"), namespace)
+        exec(compile(example, "docs/guide/python.md", "exec"), namespace)
 
 
 def test_images_in_the_docs_have_this_version() -> None:
-    names = re.findall(r"\b\w+_(\d+\.\d+\.\d+)\.sif", (ROOT / "docs" / "containers.md").read_text())
+    names = re.findall(r"\b\w+_(\d+\.\d+\.\d+)\.sif", (ROOT / "docs" / "guide" / "containers.md").read_text())
     assert set(names) == {__version__}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/config.md from the settings themselves: python tools/config_doc.py > docs/config.md
+"""Write docs/reference/config.md from the settings themselves: python tools/config_doc.py > docs/reference/config.md
 
 Every key is a pydantic field with its type, default and one sentence; sections that name an entry (a source, a kind, a
 step, an engine) have one table for each entry that is shipped. tests/test_config_doc.py compares.
@@ -44,12 +44,12 @@ def _lines() -> Iterator[str]:
     yield HEAD
     yield from _section("The file", RunConfig, "Its sections, each below.")
     yield from _section(
-        "graph", GraphConfig, "Common keys of all sources; what they mean: [sources.md](sources.md)."
+        "graph", GraphConfig, "Common keys of all sources; what they mean: [sources](../guide/sources.md)."
     )
     yield from _entries("graph", "source", SOURCES, GraphConfig)
     yield "## anchors\n\nWhat a question is grounded in; `kind` says how it is drawn.\n"
     yield from _entries("anchors", "kind", KINDS, None)
-    yield from _section("prompts", PromptConfig, "See [prompts.md](prompts.md).")
+    yield from _section("prompts", PromptConfig, "See [prompts](../guide/prompts.md).")
     yield from _section(
         "passes", PassConfig, "A list; default: one pass `main` with the steps `generate` and `judge`."
     )
@@ -57,13 +57,15 @@ def _lines() -> Iterator[str]:
         "passes[].steps", StepSettings, "A list of entries, or of bare names of steps. Common keys:"
     )
     yield from _entries("step", "use", STEPS, StepSettings)
-    yield "## engine\n\nSee [engines.md](engines.md).\n"
+    yield "## engine\n\nSee [engines](../guide/engines.md).\n"
     yield from _entries("engine", "kind", ENGINES, None)
     yield from _section("runtime", RuntimeConfig, "Nothing here changes what the dataset holds.")
     yield from _section(
         "dataset", DatasetConfig, "May be changed later: `kgqa init` and `kgqa merge` apply it."
     )
-    yield from _section("target", Target, "What it does: [dataset.md](dataset.md#so-many-accepted-records).")
+    yield from _section(
+        "target", Target, "What it does: [dataset](../guide/dataset.md#so-many-accepted-records)."
+    )
 
 
 def _section(title: str, model: type[BaseModel], text: str) -> Iterator[str]:

@@ -115,7 +115,7 @@ def measure(
     log: Path,
     batches: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """The whole measurement as plain data (docs/engines.md, "kgqa bench").
+    """The whole measurement as plain data (docs/guide/engines.md, "kgqa bench").
 
     `requests` are sent once for each batch size and mode; `batches` defaults to 1, half and all of what the
     engine works on at once. Raises EngineConfigError, EngineDied.

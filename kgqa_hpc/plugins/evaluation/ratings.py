@@ -2,7 +2,7 @@
 
 Wide: a row an item, a column a criterion, numbers 1 to 5. Long: a row a score, with `Evaluation Category` and
 `Score` as "5. words". Both may have `annotator`, `not_qualified`, `comment`, `accepted` and any other column.
-A row without scores is not rated. docs/evaluation.md, "Ratings".
+A row without scores is not rated. docs/guide/evaluation.md, "Ratings".
 """
 
 from __future__ import annotations
