@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the project's Apptainer images from this checkout.
-#   containers/build.sh ci                 one of ci, graph, llm; "all" is graph and llm
+#   containers/build.sh ci                 one of ci, graph, llm, vllm; "all" is graph and llm
 #   containers/build.sh --out DIR all      where the files go (default: here)
 # For each image: NAME_VERSION.sif, its .sha256, and its .lock, the list of every package inside.
 #   --lock FILE      build exactly the packages of an older .lock, or fail and show the difference
@@ -40,12 +40,12 @@ while [ $# -gt 0 ]; do
       esac
       shift ;;
     all) NAMES+=(graph llm) ;;
-    ci | graph | llm) NAMES+=("$1") ;;
-    *) die "'$1' is neither an option nor an image; images are ci, graph, llm and all" "containers/build.sh --help" ;;
+    ci | graph | llm | vllm) NAMES+=("$1") ;;
+    *) die "'$1' is neither an option nor an image; images are ci, graph, llm, vllm and all" "containers/build.sh --help" ;;
   esac
   shift
 done
-[ ${#NAMES[@]} -gt 0 ] || die "which image? ci, graph, llm or all" "containers/build.sh ci"
+[ ${#NAMES[@]} -gt 0 ] || die "which image? ci, graph, llm, vllm or all" "containers/build.sh ci"
 
 # --- rights and tools, before anything takes time
 PATH=$PATH:/usr/sbin:/sbin
@@ -118,8 +118,11 @@ build() { # NAME
   local name=$1 target=$OUT/$1_$VERSION partial args
   args=(--build-arg "WHEEL=$(echo "$WORK"/wheel/*.whl)" --build-arg "VERSION=$VERSION" --build-arg "REVISION=$REVISION"
     --build-arg "SOURCE=${SOURCE:-unknown}" --build-arg "MPI=$MPI")
-  [ "$name" = llm ] || args+=(--build-arg "BOOTSTRAP=$BASE")
-  [ "$name" = llm ] || [ -z "$MIRROR" ] || args+=(--build-arg "MIRROR=$MIRROR")
+  case $name in
+    ci | graph)
+      args+=(--build-arg "BOOTSTRAP=$BASE")
+      [ -z "$MIRROR" ] || args+=(--build-arg "MIRROR=$MIRROR") ;;
+  esac
   if [ -n "$SANDBOX" ]; then
     partial=$target args+=(--sandbox)
   else

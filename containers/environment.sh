@@ -21,6 +21,9 @@ export MPLCONFIGDIR="$XDG_CACHE_HOME/matplotlib"
 # Models come from folders, never from a hub in the middle of a job.
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
+# gpt-oss's encoding, which LMDeploy's and vLLM's servers would download when they start (post/encodings.sh).
+[ ! -d /opt/kgqa/encodings ] || export TIKTOKEN_RS_CACHE_DIR=/opt/kgqa/encodings
+
 # The host's mpiexec tells its ranks where the host's MPI lies; in here that place is another.
 export PMIX_PREFIX=/opt/kgqa/venv PRTE_PREFIX=/opt/kgqa/venv OPAL_PREFIX=/opt/kgqa/venv
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from string import ascii_uppercase
 from typing import Annotated, Any, Literal
 
@@ -227,15 +228,16 @@ class _Questions:
 
     def __init__(self, routes: Routes, settings: PathSettings, length: int, group: str) -> None:
         self.routes, self.settings, self.length, self.group = routes, settings, length, group
+        self._positions: list[int] = routes.answers.positions.tolist()
+        self._plain_name = cache(lambda node: plain(str(routes.whole.names[node])))
         self._asked: set[Question] = set()
         self._answers: dict[Question, list[str]] = {}  # empty: not to be asked
 
     def anchor(self, path: tuple[int, ...]) -> Anchor | None:
         """The anchor of a path in the drawn graph; None where it does not fit, or its question was asked already."""
         routes, settings = self.routes, self.settings
-        at = routes.answers.positions[list(path)].tolist()
-        nodes = tuple(routes.whole.node(node) for node in at)
-        if len({plain(node.name) for node in nodes}) < len(nodes):
+        at = [self._positions[node] for node in path]
+        if len({self._plain_name(node) for node in at}) < len(at):
             return None  # two bear one name: no question could tell them apart
         chain = routes.way(at, settings.relations, settings.direction)
         question = (at[0], chain)
@@ -245,6 +247,7 @@ class _Questions:
         if shortcut and not settings.shortcuts:
             return None
         self._asked.add(question)
+        nodes = tuple(routes.whole.node(node) for node in at)
         relations, types = routes.whole.edge_types, routes.whole.node_types
         return Anchor(
             id=content_id("path", *(node.id for node in nodes)),

@@ -7,9 +7,9 @@ edges around each node: an edge is in it once per end, identical edges once, sel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -146,11 +146,22 @@ class Routes:
     ) -> tuple[WayStep, ...]:
         """For each step its first edge that is allowed."""
         types = [None if not name else self._type(name) for name in relations or [None] * (len(path) - 1)]
-        arms = [
-            self.incidence.arm(node, after, relation, direction == "forward")
+        forward = direction == "forward"
+        return tuple(
+            self._first_step(node, after, relation, forward)
             for node, after, relation in zip(path, path[1:], types, strict=False)
-        ]
-        return tuple(WayStep(arm.relation, arm.out, int(self.whole.node_type[arm.neighbour])) for arm in arms)
+        )
+
+    @cached_property
+    def _first_step(self) -> Callable[[int, int, int | None, bool], WayStep]:
+        """`Incidence.arm` as a step of a way; drawn paths share most of their edges."""
+
+        @lru_cache(maxsize=1 << 18)
+        def first_step(node: int, after: int, relation: int | None, forward: bool) -> WayStep:
+            arm = self.incidence.arm(node, after, relation, forward)
+            return WayStep(arm.relation, arm.out, int(self.whole.node_type[arm.neighbour]))
+
+        return first_step
 
     def ends(self, start: int, chain: Sequence[WayStep], most: int | None) -> list[int] | None:
         """All ends of simple paths from `start` with the types and directions of `chain`; None for more than

@@ -10,10 +10,11 @@ by the share of walks that were kept, with its interval.
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +85,14 @@ class PathSpace:
         return sums[::-1]
 
     @cached_property
+    def _tables(self) -> list[tuple[Any, Any, Any]]:
+        """For each layer its starts, next nodes and weights in a form that Python indexes quickly."""
+        return [
+            (_indexed(layer.starts), _indexed(layer.nexts), _indexed(sums))
+            for layer, sums in zip(self.layers, self._weights, strict=True)
+        ]
+
+    @cached_property
     def walks(self) -> int:
         """Exact number of walks along the layers."""
         return int(self._weights[0][-1])
@@ -135,16 +144,15 @@ class PathSpace:
                 return
 
     def _walk(self, chance: random.Random) -> tuple[int, ...]:
-        sums = self._weights[0]
-        edge = int(np.searchsorted(sums, chance.randrange(self.walks), side="right")) - 1
-        node = int(np.searchsorted(self.layers[0].starts, edge, side="right")) - 1
-        walk = [node, int(self.layers[0].nexts[edge])]
-        for layer, sums in zip(self.layers[1:], self._weights[1:], strict=True):
-            begin, end = int(layer.starts[walk[-1]]), int(layer.starts[walk[-1] + 1])
-            low, high = int(sums[begin]), int(sums[end])
-            offset = chance.randrange(low, high)
-            edge = begin + int(np.searchsorted(sums[begin : end + 1], offset, side="right")) - 1
-            walk.append(int(layer.nexts[edge]))
+        starts, nexts, sums = self._tables[0]
+        edge = bisect_right(sums, chance.randrange(self.walks)) - 1
+        node = nexts[edge]
+        walk = [bisect_right(starts, edge) - 1, node]
+        for starts, nexts, sums in self._tables[1:]:
+            begin, end = starts[node], starts[node + 1]
+            offset = chance.randrange(sums[begin], sums[end])
+            node = nexts[bisect_right(sums, offset, begin, end + 1) - 1]
+            walk.append(node)
         return tuple(walk)
 
     def _count(self) -> int:
@@ -156,6 +164,11 @@ class PathSpace:
         middle = [*self.layers[1:-1], back, back][:2]  # what a short path has not, is not looked at
         rows = [part for layer in (back, *middle, self.layers[-1]) for part in (layer.starts, layer.nexts)]
         return int(count_paths(len(self.layers), *rows))
+
+
+def _indexed(values: npt.NDArray) -> Any:
+    """Whole numbers as a sequence of Python's integers: without a copy, unless they are of any size."""
+    return values.tolist() if values.dtype == object else values.data
 
 
 def _sums(values: npt.NDArray) -> npt.NDArray:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, app, print_result
+from kgqa_hpc.cli.app import AsJson, Config, app, print_result, say
 
 
 @app.command()
@@ -20,28 +20,37 @@ def bench(
         ),
     ] = None,
     number: Annotated[
-        int, typer.Option("-n", "--number", min=1, help="Number of prompts per measurement.")
-    ] = 32,
+        int | None,
+        typer.Option(
+            "-n", "--number", min=1, help="Prompts per measurement; default: three times its batch."
+        ),
+    ] = None,
     batch: Annotated[
         list[int] | None,
         typer.Option("--batch", min=1, help="Number of requests in flight; may be repeated."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Also write the JSON here, for plan --pilot.")
+        Path | None,
+        typer.Option("--out", help="Also write the JSON here, after each measurement, for plan --pilot."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure CONFIG's engine on this machine: tokens per second, latency, cost of guided decoding."""
     import json
+    from typing import Any
 
+    from kgqa_hpc.store.atomic import write_file
     from kgqa_hpc.trials import bench as room
 
-    document = room.bench(config, run, number=number, batches=batch)
-    if out is not None:
-        from kgqa_hpc.store.atomic import write_file
+    def row_done(document: dict[str, Any]) -> None:
+        if out is not None:
+            write_file(out, json.dumps(document, indent=2).encode() + b"\n")
+        lines = room.header(document) if len(document["rows"]) == 1 else []
+        for line in (*lines, room.row_line(document["rows"][-1])):
+            say(line, aside=as_json)
 
-        write_file(out, json.dumps(document, indent=2).encode() + b"\n")
-    print_result(document, room.render(document), as_json)
+    document = room.bench(config, run, number=number, batches=batch, row_done=row_done)
+    print_result(document, "\n".join(room.summary(document)), as_json)
 
 
 @app.command()

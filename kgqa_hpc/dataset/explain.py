@@ -263,7 +263,7 @@ def _requests(
         entry
         for entry, _ in takewhile(lambda pair: pair[1] is None, zip(record["trace"], notes, strict=True))
     ]
-    sent = retrace(chain, item, whole, config.seed) if whole else []
+    sent = retrace(chain, item, whole, config.seed, record["output"]) if whole else []
     final = Item.from_record(anchor, record)
     requests = []
     for number, (entry, note) in enumerate(zip(record["trace"], notes, strict=True)):

@@ -42,7 +42,7 @@ class Redo:
             return dict(record)
         trace = record["trace"]
         item = begin(self._chain[0].context.kind, anchor)
-        retrace(self._chain, item, trace, self._seed)
+        retrace(self._chain, item, trace, self._seed, record["output"])
         asked = [step.label for step in self._chain].index(trace[-1]["step"]) + 1 if trace else 0
         outcome: Outcome = Done()
         step = self._chain[-1]

@@ -195,6 +195,10 @@ class EngineSettings(Settings):
         """Digests of what else the answers come from, by name; they count in the fingerprint of a run."""
         return {}
 
+    def with_batch(self, size: int) -> EngineSettings | None:
+        """These settings with `size` requests at once, for `kgqa bench`; None where the engine decides that alone."""
+        return None
+
     @property
     def gpus_per_worker(self) -> int:
         """GPUs that each worker needs for itself."""

@@ -138,18 +138,21 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
 def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
     """Answer tokens of an item and tokens a second from a file of `kgqa bench`; raises InputError.
 
-    It measured one step; the others are taken to write as much more or less as was published.
+    It measured the steps of the first pass; those of later passes are taken to write as much more as was published.
     """
     try:
-        best = json.loads(file.read_text(encoding="utf-8"))["best"]
-        speed, answer = float(best["decode_tokens_per_s"]), float(best["mean_answer_tokens"])
+        document = json.loads(file.read_text(encoding="utf-8"))
+        best, measured = document["best"], [str(step) for step in document["steps"]]
+        speed, tokens = float(best["decode_tokens_per_s"]), float(best["tokens_per_item"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: not a measurement of kgqa bench --out", "make it again") from None
-    if not (speed > 0 and answer > 0 and math.isfinite(speed * answer)):
+    if not (speed > 0 and tokens > 0 and math.isfinite(speed * tokens)):
         raise InputError(f"{file}: the engine answered nothing when it was measured", "make it again")
-    usual = PUBLISHED_TOKENS["generate"]
-    scale = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps) / usual
-    return Pilot(file.name, None, answer * max(scale, 1.0)), speed
+    published = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in measured)
+    scale = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps) / (
+        published or PUBLISHED_TOKENS["generate"]
+    )
+    return Pilot(file.name, None, tokens * max(scale, 1.0)), speed
 
 
 def item_pace(

@@ -16,10 +16,15 @@ from kgqa_hpc.steps.step import Step
 
 
 def retrace(
-    chain: Sequence[Step], item: Item, trace: Sequence[Mapping[str, Any]], run_seed: int
+    chain: Sequence[Step],
+    item: Item,
+    trace: Sequence[Mapping[str, Any]],
+    run_seed: int,
+    output: Mapping[str, Any],
 ) -> list[Request]:
-    """The requests of `trace`, in its order; `item` is one that was asked nothing yet, and goes along.
+    """The requests of `trace`, in its order; `item` has not been asked anything yet and receives the answers again.
 
+    `output` is the recorded output of the item, for steps whose answers are not whole in the trace.
     `chain` holds the steps of all passes. Shorter than the trace when a step of it is not in the chain any more.
     """
     requests: list[Request] = []
@@ -34,6 +39,7 @@ def retrace(
             attempt, turn = entry["attempt"], entry.get("turn", 0)
             requests.append(step.request(item, attempt, run_seed, turn))
             step.take(item, _answered(requests[-1], entry), attempt, turn)
+            step.restore(item, output)
         item.state = {}
     return requests
 

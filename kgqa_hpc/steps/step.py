@@ -109,6 +109,13 @@ class Step:
             return Done()
         raise TypeError(f"step {self.name} does not say what an answer means")
 
+    def kept_text(self, text: str) -> str:
+        """The text of an answer as the trace keeps it; by default the whole text."""
+        return text
+
+    def restore(self, item: Item, output: Mapping[str, Any]) -> None:
+        """Give a retraced item the fields that `kept_text` left out; `output` is the recorded output of the item."""
+
     def compute(self, item: Item) -> Outcome:
         """Do the work of a step without a prompt, and return the outcome."""
         raise TypeError(f"step {self.name} asks nobody and does not say what it computes")
@@ -279,7 +286,7 @@ class Step:
             "engine": engine.provenance() if engine else {},
             "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
             "temperature": asked.temperatures[attempt > 0],
-            "text": storable(response.text),
+            "text": storable(self.kept_text(response.text)),
             **({"thought": storable(response.thought)} if response.thought else {}),
             "finish": response.finish,
             "error": None if response.error is None else storable(response.error),

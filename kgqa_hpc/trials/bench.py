@@ -3,48 +3,110 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, load_config
-from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_run
-from kgqa_hpc.runs.chain import build_chain, kind_of
+from kgqa_hpc.runs.chain import build_chain, kind_of, set_engine
 from kgqa_hpc.stages import import_graph, sample
-from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.store.shards import AnchorsFile
-from kgqa_hpc.trials.measure import measure
+from kgqa_hpc.trials.measure import Prompts, measure
+from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
+
+_REHEARSED = 64  # items at the same time: their steps follow each other as in a worker
 
 
 def bench(
-    config_file: Path, run: Path | None, *, number: int, batches: list[int] | None = None
+    config_file: Path,
+    run: Path | None,
+    *,
+    number: int | None = None,
+    batches: list[int] | None = None,
+    row_done: Callable[[dict[str, Any]], None] = lambda document: None,
 ) -> dict[str, Any]:
-    """Measure the configuration's engine with prompts of `run`, or of its own graph where there is none."""
+    """Measure the configuration's engine with prompts of `run`, or of its own graph where there is none.
+
+    `row_done` gets the document after each row.
+    """
     config = load_config(config_file)
-    engine = config.engine_of(config.passes[0].name)
+    _require_questions(config)
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
-        if run is None:
-            config, anchors = small_sample(config, number, Path(scratch, "run"))
-        else:
-            opened, config = open_run(run)
-            anchors = opened.anchors
-        requests = requests_of(anchors, config, number)
-        return measure(engine, requests, Path(scratch, "engine.log"), batches)
+
+        def prompts(count: int) -> Prompts:
+            if run is None:
+                sampled, anchors = small_sample(config, count, Path(scratch, "run"))
+                return prompts_of(anchors, sampled, count)
+            opened, of_run = open_run(run)
+            return prompts_of(opened.anchors, of_run, count)
+
+        engine = config.engine_of(config.passes[0].name)
+        return measure(engine, prompts, Path(scratch, "engine.log"), batches, number, row_done)
 
 
-def requests_of(anchors: Path, config: RunConfig, number: int) -> list[Request]:
-    """The first `number` requests of the run's first pass. Raises InputError where nothing would be asked."""
-    chain = build_chain(config, config.passes[0].name)
-    if not chain[0].asks:
+def _require_questions(config: RunConfig) -> None:
+    steps = config.passes[0].steps
+    if not any(STEPS.get(step.use).asks_with(step) for step in steps):
         raise InputError(
-            f"step {chain[0].label} asks nobody, so there is nothing to measure",
-            "name a configuration whose first step asks an engine",
+            f"step {steps[0].label} asks nobody, so there is nothing to measure",
+            "name a configuration whose steps ask an engine",
         )
-    items = [Item(anchor, output=kind_of(config).start(anchor)) for anchor in some_anchors(anchors, number)]
-    return [chain[0].request(item, 0, config.seed) for item in items]
+
+
+def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
+    """At most `number` requests of the run's first pass, of all its steps, in the order in which a worker sends them.
+
+    What a later step sees of an answer is a text of the scripted engine: as long as a model's, and different for each.
+    """
+    chain = build_chain(config, config.passes[0].name)
+    rehearsal = _Rehearsal()
+    set_engine(chain, rehearsal.info)
+    ended: list[Task] = []
+    limits = Limits(_REHEARSED, config.runtime.attempts)
+    scheduler = Scheduler(
+        chain, rehearsal, limits, config.seed, lambda task, over: ended.append(task) if over else None
+    )
+    kind = kind_of(config)
+    scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))
+    while len(rehearsal.requests) < number and (scheduler.waiting or scheduler.in_flight):
+        scheduler.turn(0)
+    names = {task.item.id for task in ended}
+    of_ended = sum(request.id.split("/", 1)[0] in names for request in rehearsal.requests)
+    steps = tuple(step.use for step in config.passes[0].steps)
+    return Prompts(rehearsal.requests[:number], of_ended / len(names) if of_ended else 1.0, steps)
+
+
+class _Rehearsal:
+    """An engine that answers at once, and keeps the requests."""
+
+    def __init__(self) -> None:
+        self._engine = ScriptedEngine(ScriptedSettings())
+        self._answers: list[Response] = []
+        self.info = self._engine.info
+        self.requests: list[Request] = []
+
+    def start(self, stop: Callable[[], bool]) -> object:
+        return self.info
+
+    def send(self, requests: Sequence[Request]) -> None:
+        self.requests += requests
+        self._answers += self._engine.generate(Mailbox.holding(list(requests)))
+
+    def receive(self, timeout: float) -> list[Response]:
+        answers, self._answers = self._answers, []
+        return answers
+
+    def cancel(self) -> None:
+        """Nothing waits."""
 
 
 def some_anchors(path: Path, number: int) -> list[Anchor]:
@@ -71,30 +133,54 @@ def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfi
     return config, run.anchors
 
 
+HEAD = (
+    "mode      batch  decode tok/s  prefill tok/s  requests/s  first s  total s  busy  prefix  roofline  lost"
+)
+
+
 def render(document: dict[str, Any]) -> str:
     """The measurement as text: a table and an explanation below it."""
+    return "\n".join([*header(document), *map(row_line, document["rows"]), *summary(document)])
+
+
+def header(document: dict[str, Any]) -> list[str]:
+    """The lines above the rows."""
     engine = " ".join(part for key, part in document["engine"].items() if key in ("name", "version", "model"))
-    lines = [
-        f"engine    {engine} on {document['gpu'] or 'no GPU'}",
+    total, active = document["parameters"], document["active_parameters"]
+    sizes = (
+        f", {total / 1e9:,.1f} billion parameters, {active / 1e9:,.1f} used by a token"
+        if total and active
+        else ""
+    )
+    return [
+        f"engine    {engine} on {document['gpu'] or 'no GPU'}{sizes}",
         f"start     {document['load_s']:.1f} s to load, {document['preflight_s']:.2f} s to compile the schemas",
         "",
-        "mode      batch  decode tok/s  prefill tok/s  requests/s  first s  total s  busy  prefix  roofline  lost",
+        HEAD,
     ]
-    for row in document["rows"]:
-        lines.append(
-            f"{row['mode']:<9} {row['batch']:>5}  {row['decode_tokens_per_s']:>12,.1f}  "
-            f"{row['prefill_tokens_per_s']:>13,.1f}  {row['requests_per_s']:>10.2f}  "
-            f"{_number(row['first_token_s']['median']):>7}  {_number(row['latency_s']['median']):>7}  "
-            f"{_share(row['gpu_busy']):>4}  {_share(row['prefix_hit_share']):>6}  "
-            f"{_share(row['share_of_roofline']):>8}  {row['failed']:>4}"
-        )
+
+
+def row_line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    notes = "" if row["steady"] else "  never full"
+    notes += f"  {row['repeated']} prompts sent before" if row["repeated"] else ""
+    return (
+        f"{row['mode']:<9} {row['batch']:>5}  {row['decode_tokens_per_s']:>12,.1f}  "
+        f"{row['prefill_tokens_per_s']:>13,.1f}  {row['requests_per_s']:>10.2f}  "
+        f"{_number(row['first_token_s']['median']):>7}  {_number(row['latency_s']['median']):>7}  "
+        f"{_share(row['gpu_busy']):>4}  {_share(row['prefix_hit_share']):>6}  "
+        f"{_share(row['share_of_roofline']):>8}  {row['failed']:>4}{notes}"
+    )
+
+
+def summary(document: dict[str, Any]) -> list[str]:
+    """The lines below the rows."""
     best = document["best"]
-    lines += [
+    return [
         "",
         f"best      {best['decode_tokens_per_s']:,.1f} answer tokens/s guided, {best['batch']} requests in flight",
         f"grammar   {_share(document['grammar_share'])} of the time of an answer",
     ]
-    return "\n".join(lines)
 
 
 def _number(value: float | None) -> str:

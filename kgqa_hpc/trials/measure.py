@@ -1,242 +1,233 @@
-"""Send prompts to an engine in its own process, several batch sizes, guided and not, and measure.
+"""Send prompts to an engine in its own process, several numbers at once, and measure its steady state.
 
-First-token time is measured with requests for one token, because answers come whole; prefill speed is the
-tokens per second that these requests read. Decoding speed is the tokens per second of all answers together.
-`GpuWatch` samples the GPU meanwhile.
+A row sends at least three times as many prompts as it keeps in flight, none of them twice, and counts from the first
+to the last moment at which all were in flight. An answer that lies across a bound counts by its share of time.
+First-token time is measured with requests for one token, because answers come whole; prefill speed is the tokens per
+second that these requests read. The unguided row has the batch of the best guided one.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.trials.card import GpuWatch, decode_limit
 
-LOOK_EVERY_S = 0.2
+STALL_S = 600.0
+TIMES = 3  # prompts of a row for each in flight
+ALONE = 4  # prompts of a row with a batch of 1
+FIRST = 32  # requests for one token, at most
+SWEEP = (1.0, 1.5, 2.0)  # of the batch that the engine chose
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A card's memory bandwidth (bytes/s) and dense 16-bit tensor throughput (FLOP/s), by its data sheet."""
+class Prompts:
+    """Requests in the order and mix of a run; how many of them an item takes, and the steps they belong to."""
 
-    bandwidth: float
-    flops: float
-
-
-# NVIDIA's data sheets; a name is looked for in what the driver calls the card, longest first.
-CARDS = {
-    "RTX A6000": Card(768e9, 154.8e12),
-    "L40S": Card(864e9, 362e12),
-    "A100-SXM4-40GB": Card(1555e9, 312e12),
-    "A100-SXM4-80GB": Card(2039e9, 312e12),
-    "A100 80GB PCIe": Card(1935e9, 312e12),
-    "H100 PCIe": Card(2000e9, 756e12),
-    "H100 NVL": Card(3900e9, 835e12),
-    "H100 80GB HBM3": Card(3350e9, 989e12),
-    "H200": Card(4800e9, 989e12),
-    "B200": Card(8000e9, 2250e12),
-}
+    requests: list[Request]
+    per_item: float = 1.0
+    steps: tuple[str, ...] = ("generate",)
 
 
-def card_of(name: str) -> Card | None:
-    """The card with this name; None if the table lacks it."""
-    matches = (card for card in sorted(CARDS, key=len, reverse=True) if card in name)
-    return next((CARDS[card] for card in matches), None)
+class Exchange(NamedTuple):
+    """A request's time of sending, time of its answer, and the answer."""
 
-
-class GpuWatch:
-    """Samples load and memory of the first visible GPU while it is open; without a GPU it reports so."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self._busy: list[int] = []
-        self._memory = 0
-        self._done = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> GpuWatch:
-        with suppress(Exception):  # no driver, no library, no right to ask: nothing to look at
-            import pynvml
-
-            pynvml.nvmlInit()
-            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-            name = pynvml.nvmlDeviceGetName(handle)
-            self.name = name.decode() if isinstance(name, bytes) else str(name)
-            self._thread = threading.Thread(target=self._look, args=(pynvml, handle), daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._done.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def take(self) -> dict[str, Any]:
-        """Busy share and most memory since the last call; None where nothing was seen."""
-        busy, self._busy = self._busy, []
-        memory, self._memory = self._memory, 0
-        return {
-            "gpu_busy": sum(busy) / len(busy) / 100 if busy else None,
-            "gpu_memory_bytes": memory or None,
-        }
-
-    def _look(self, nvml: Any, handle: Any) -> None:
-        while not self._done.wait(LOOK_EVERY_S):
-            with suppress(nvml.NVMLError):
-                self._busy.append(int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu))
-                self._memory = max(self._memory, int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
-
-
-STALL_S = 600.0
+    sent: float
+    answered: float
+    response: Response
 
 
 @dataclass(slots=True)
 class Timed:
-    """Requests that went through together: seconds in all, seconds of each, and what came back."""
+    """Exchanges of a row, and the span of time in which all that it keeps in flight were in flight."""
 
-    seconds: float = 0.0
-    latencies: list[float] = field(default_factory=list)
-    responses: list[Response] = field(default_factory=list)
+    start: float
+    end: float = 0.0
+    steady: bool = False
+    exchanges: list[Exchange] = field(default_factory=list)
 
-    def rate(self, tokens: int) -> float:
-        return tokens / self.seconds if self.seconds else 0.0
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+    def rate(self, count: Callable[[Response], float]) -> float:
+        """What `count` says of the answers, per second of the span."""
+        if self.seconds <= 0:
+            return 0.0
+        return sum(count(e.response) * self._share(e) for e in self.exchanges) / self.seconds
+
+    def _share(self, exchange: Exchange) -> float:
+        inside = min(exchange.answered, self.end) - max(exchange.sent, self.start)
+        return max(inside, 0.0) / max(exchange.answered - exchange.sent, 1e-9)
 
 
 def measure(
     settings: EngineSettings,
-    requests: Sequence[Request],
+    prompts: Callable[[int], Prompts],
     log: Path,
     batches: Sequence[int] | None = None,
+    number: int | None = None,
+    row_done: Callable[[dict[str, Any]], None] = lambda document: None,
 ) -> dict[str, Any]:
-    """The whole measurement as plain data (docs/guide/engines.md, "kgqa bench").
+    """The whole measurement as plain data (docs/guide/engines.md, "kgqa bench"); `row_done` gets it after each row.
 
-    `requests` are sent once for each batch size and mode; `batches` defaults to 1, half and all of what the
-    engine works on at once. Raises EngineConfigError, EngineDied.
+    `prompts(n)` gives at most n requests. `batches` defaults to 1 and to 1, 1.5 and 2 times what the engine works on at
+    once; `number` of prompts in a row to three times its batch. Raises EngineConfigError, EngineDied.
     """
-    with GpuWatch() as gpu, EngineProcess(settings, log, STALL_S) as engine:
+    engine = EngineProcess(settings, log, STALL_S)
+    try:
         began = time.monotonic()
         info = engine.start()
-        load_s = time.monotonic() - began
+        document = {"load_s": round(time.monotonic() - began, 2)}
+        sizes = sorted(set(batches or _sweep(settings, info)))
+        needed = {size: number or (TIMES * size if size > 1 else ALONE) for size in sizes}
+        rounds = [needed[size] + min(size, FIRST) for size in (*sizes, max(sizes))]
+        source = prompts(sum(rounds) + 2)
+        supply = _Supply(source.requests)
         began = time.monotonic()
-        schemas = {id(request.schema): request.schema for request in requests if request.schema is not None}
-        engine.preflight(list(schemas.values()))
-        preflight_s = time.monotonic() - began
-        sizes = batches or sorted({1, max(info.max_batch // 2, 1), info.max_batch})
-        _push(engine, [_renamed(requests[0], "warm")], 1)
-        gpu.take()
-        first_tokens = [_first_tokens(engine, requests, size) for size in sizes]
-        rows = [
-            _row(mode, size, _push(engine, _variant(requests, mode, size), size), timing, info, gpu)
-            for size, timing in zip(sizes, first_tokens, strict=True)
-            for mode in ("guided", "unguided")
+        _prepare(engine, supply)
+        document["preflight_s"] = round(time.monotonic() - began, 2)
+        rows: list[dict[str, Any]] = []
+        with GpuWatch(str(info.extra.get("gpu_uuid", ""))) as gpu:
+            for mode, size in _plan(sizes, rows):
+                larger = settings.with_batch(max(sizes)) if size > info.max_batch else None
+                if larger is not None and size > engine.info.max_batch:
+                    engine.close()
+                    engine = EngineProcess(larger, log, STALL_S)
+                    engine.start()
+                    _prepare(engine, supply)
+                rows.append(_row(engine, mode, size, supply, needed[size], gpu))
+                row_done(_document(document, info, gpu, source, rows))
+        engine.close()
+        return _document(document, info, gpu, source, rows)
+    finally:
+        engine.kill()
+
+
+def _sweep(settings: EngineSettings, info: EngineInfo) -> list[int]:
+    held = settings.with_batch(info.max_batch) is None
+    return [1, *(max(round(info.max_batch * times), 1) for times in (SWEEP[:1] if held else SWEEP))]
+
+
+def _plan(sizes: Sequence[int], rows: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    """Modes and batches of the rows; the last follows from the rows before it."""
+    yield from (("guided", size) for size in sizes)
+    yield "unguided", best_of(rows)["batch"]
+
+
+class _Supply:
+    """Hands out each prompt once; from the beginning again when there are no more, and counts that."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.schemas = list({id(r.schema): r.schema for r in requests if r.schema is not None}.values())
+        self._all = cycle(enumerate(requests))
+        self._number = len(requests)
+        self._handed = 0
+
+    def take(self, number: int, **changes: Any) -> tuple[list[Request], int]:
+        """Requests with names of their own, and how many of them were handed out before."""
+        again = max(self._handed + number - max(self._number, self._handed), 0)
+        start = self._handed
+        self._handed += number
+        requests = [
+            request._replace(id=f"{start + n}/{request.id}", **changes)
+            for n, (_, request) in enumerate(islice(self._all, number))
         ]
-        return _document(info, gpu, rows, load_s, preflight_s)
+        return requests, again
+
+
+def _prepare(engine: EngineProcess, supply: _Supply) -> None:
+    """Have the schemas compiled, and the first answer behind us."""
+    engine.preflight(supply.schemas)
+    _push(engine, supply.take(1)[0], 1)
 
 
 def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) -> Timed:
-    """Send all requests with a bounded number in flight; return the time of each from sending to its answer."""
-    timed, sent = Timed(), dict[str, float]()
-    waiting = list(reversed(requests))
-    began = time.monotonic()
+    """Send all requests with a bounded number in flight, and wait for the last answer."""
+    waiting, sent = list(reversed(requests)), dict[str, float]()
+    timed = Timed(time.monotonic())
     while waiting or sent:
         batch = [waiting.pop() for _ in range(min(in_flight - len(sent), len(waiting)))]
         now = time.monotonic()
         sent.update((request.id, now) for request in batch)
         engine.send(batch)
+        if not timed.steady and len(sent) == in_flight:
+            timed.start, timed.steady = now, True
         for response in engine.receive(1.0):
-            timed.latencies.append(time.monotonic() - sent.pop(response.id))
-            timed.responses.append(response)
-    timed.seconds = time.monotonic() - began
+            now = time.monotonic()
+            timed.exchanges.append(Exchange(sent.pop(response.id), now, response))
+        if not timed.end and not waiting and len(sent) < in_flight:
+            timed.end = now
     return timed
 
 
-def _first_tokens(engine: EngineProcess, requests: Sequence[Request], size: int) -> Timed:
-    single = [
-        _renamed(request, f"first-{size}")._replace(max_tokens=1, schema=None)
-        for request in requests[: max(size, 4)]
-    ]
-    return _push(engine, single, size)
-
-
-def _variant(requests: Sequence[Request], mode: str, size: int) -> list[Request]:
-    named = [_renamed(request, f"{mode}-{size}") for request in requests]
-    return named if mode == "guided" else [request._replace(schema=None) for request in named]
-
-
-def _renamed(request: Request, stem: str) -> Request:
-    return request._replace(id=f"{stem}/{request.id}")
-
-
 def _row(
-    mode: str, size: int, timed: Timed, first_token: Timed, info: EngineInfo, gpu: GpuWatch
+    engine: EngineProcess, mode: str, size: int, supply: _Supply, number: int, gpu: GpuWatch
 ) -> dict[str, Any]:
-    answered = [r for r in timed.responses if r.finish in ("stop", "length")]
+    single, again = supply.take(min(size, FIRST), max_tokens=1, schema=None)
+    reading = _push(engine, single, size)
+    reading.end = max((exchange.answered for exchange in reading.exchanges), default=reading.start)
+    requests, repeated = supply.take(number, **({} if mode == "guided" else {"schema": None}))
+    timed = _push(engine, requests, size)
+    answered = [e.response for e in timed.exchanges if e.response.finish in ("stop", "length")]
     prompt, cached = (sum(getattr(r, n) for r in answered) for n in ("prompt_tokens", "cached_tokens"))
     written = sum(response.completion_tokens for response in answered)
-    read = sum(r.prompt_tokens - r.cached_tokens for r in first_token.responses)
-    decode = timed.rate(written)
-    mean = (prompt + written) / len(answered) if answered else 0.0
-    limit = _decode_limit(info, gpu, size, mean)
+    decode = timed.rate(lambda r: r.completion_tokens)
+    limit = decode_limit(engine.info, gpu.name, size, (prompt + written) / len(answered) if answered else 0.0)
     return {
         "mode": mode,
         "batch": size,
-        "requests": len(timed.responses),
-        "failed": len(timed.responses) - len(answered),
+        "requests": len(requests),
+        "failed": len(requests) - len(answered),
+        "repeated": again + repeated,  # prompts sent before: a prefix cache has them whole
+        "steady": timed.steady,
         "seconds": round(timed.seconds, 3),
-        "requests_per_s": round(len(answered) / timed.seconds, 4),
+        "requests_per_s": round(timed.rate(lambda r: r.finish in ("stop", "length")), 4),
         "decode_tokens_per_s": round(decode, 2),
-        "prefill_tokens_per_s": round(first_token.rate(read), 2),
-        "first_token_s": _spread(first_token.latencies),
-        "latency_s": _spread(timed.latencies),
+        "prefill_tokens_per_s": round(reading.rate(lambda r: r.prompt_tokens - r.cached_tokens), 2),
+        "first_token_s": _spread([e.answered - e.sent for e in reading.exchanges]),
+        "latency_s": _spread([e.answered - e.sent for e in timed.exchanges]),
         "prefix_hit_share": round(cached / prompt, 4) if prompt else None,
         "mean_answer_tokens": round(written / len(answered), 1) if answered else None,
         "share_of_roofline": round(decode / limit, 4) if limit else None,
-        **gpu.take(),
+        **gpu.between(timed.start, timed.end),
     }
 
 
-def _decode_limit(info: EngineInfo, gpu: GpuWatch, batch: int, mean_tokens: float) -> float | None:
-    """Tokens a second at which every step reads weights and KV cache once at the card's full bandwidth.
-
-    A model of a GPU knows its own limit. None where card or weights are not known.
-    """
-    if (reported := info.extra.get("decode_limit_per_sequence")) is not None:
-        return float(reported) * batch if reported else None
-    card, weights = card_of(gpu.name), info.extra.get("weights_bytes")
-    if card is None or not weights:
-        return None
-    step = (weights + batch * mean_tokens * info.extra.get("kv_bytes_per_token", 0)) / card.bandwidth
-    compute = 2 * batch * info.extra.get("parameters", 0) / card.flops
-    return batch / max(step, compute)
+def best_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The guided row with the most tokens a second."""
+    return max((r for r in rows if r["mode"] == "guided"), key=lambda r: r["decode_tokens_per_s"])
 
 
 def _document(
-    info: EngineInfo, gpu: GpuWatch, rows: list[dict[str, Any]], load_s: float, preflight_s: float
+    times: dict[str, float], info: EngineInfo, gpu: GpuWatch, source: Prompts, rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    guided = [row for row in rows if row["mode"] == "guided"]
-    best = max(guided, key=lambda row: row["decode_tokens_per_s"])
-    free = next(r for r in rows if r["mode"] == "unguided" and r["batch"] == best["batch"])
-    slower = (
-        best["decode_tokens_per_s"] / free["decode_tokens_per_s"] if free["decode_tokens_per_s"] else None
-    )
+    best = best_of(rows)
+    free = next((r["decode_tokens_per_s"] for r in rows if r["mode"] == "unguided"), None)
+    tokens = (best["mean_answer_tokens"] or 0) * source.per_item
     return {
         "format": "kgqa-bench",
-        "version": 1,
+        "version": 2,
         "engine": info.provenance(),
         "gpu": gpu.name or None,
-        "load_s": round(load_s, 2),
-        "preflight_s": round(preflight_s, 2),
-        "rows": rows,
-        "best": {key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},
+        "parameters": info.extra.get("parameters"),
+        "active_parameters": info.extra.get("active_parameters"),
+        **times,
+        "steps": list(source.steps),
+        "rows": list(rows),
+        "best": {
+            **{key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},
+            "tokens_per_item": round(tokens, 1),
+        },
         # Of the time of an answer, what guiding takes; below 0 where it is quicker (shorter answers, noise).
-        "grammar_share": None if slower is None else round(1 - slower, 4),
+        "grammar_share": round(1 - best["decode_tokens_per_s"] / free, 4) if free else None,
     }
 
 

@@ -55,7 +55,7 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
                 f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
                 "put back the run's prompts; kgqa explain shows what was answered",
             )
-    requests = retrace(every, item, record["trace"], config.seed)
+    requests = retrace(every, item, record["trace"], config.seed, record["output"])
     sent = list(zip(record["trace"], requests, strict=False))
     answers = [answer for name, chain in chains.items() for answer in _ask(config, name, chain, sent)]
     return {"id": anchor.id, "same": all(answer["same"] for answer in answers), "requests": answers}
@@ -73,7 +73,11 @@ def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sen
             engine.start(lambda: False)
             info = engine.preflight(schemas_of(list(chain)), lambda: False)
             now = info.provenance()
-            return [_told(entry, request, _answer(engine, request), now) for entry, request in entries]
+            steps = {step.label: step for step in chain}
+            return [
+                _told(entry, request, steps[entry["step"]], _answer(engine, request), now)
+                for entry, request in entries
+            ]
 
 
 def _answer(engine: EngineProcess, request: Request) -> Response:
@@ -84,9 +88,11 @@ def _answer(engine: EngineProcess, request: Request) -> Response:
                 return response
 
 
-def _told(entry: dict[str, Any], request: Request, response: Response, now: dict[str, Any]) -> dict[str, Any]:
+def _told(
+    entry: dict[str, Any], request: Request, step: Step, response: Response, now: dict[str, Any]
+) -> dict[str, Any]:
     before = entry["engine"]
-    text = storable(response.text)
+    text = storable(step.kept_text(response.text))
     return {
         "step": entry["step"],
         "attempt": entry["attempt"],

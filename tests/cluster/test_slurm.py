@@ -274,7 +274,8 @@ def shards(run: RunFolder) -> list[list[str]]:
 def test_missing_variables_print_the_line_to_type(place: Place) -> None:
     import subprocess
 
-    for name in ("graphlets.sbatch", "run_mpi.sbatch", "run_array.sbatch", "merge.sbatch", "pipeline.sh"):
+    scripts = "graphlets.sbatch run_mpi.sbatch run_array.sbatch run_large.sbatch merge.sbatch pipeline.sh"
+    for name in scripts.split():
         done = subprocess.run(
             ["bash", ROOT / "slurm" / name],
             capture_output=True,

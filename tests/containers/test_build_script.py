@@ -48,7 +48,7 @@ def refusal(env: dict[str, str], *arguments: str) -> str:
 
 
 def test_no_image_named_is_refused() -> None:
-    assert "which image? ci, graph, llm or all" in refusal(dict(os.environ))
+    assert "which image? ci, graph, llm, vllm or all" in refusal(dict(os.environ))
 
 
 def test_an_unknown_image_is_refused() -> None:

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINERS = ROOT / "containers"
 SECTIONS = ("arguments", "files", "post", "environment", "labels", "runscript", "test", "help")
-IMAGES = ("ci", "graph", "llm")
+IMAGES = ("ci", "graph", "llm", "vllm")
 SCRIPTS = sorted(CONTAINERS.rglob("*.sh"))
 
 
@@ -88,14 +88,16 @@ def test_the_labels_hold_the_oci_keys(name: str) -> None:
 def test_the_post_steps_are_the_shared_scripts_and_nothing_else(name: str) -> None:
     steps = read(name).steps()
     scripts = [step[0].removeprefix("/opt/kgqa/post/") for step in steps]
-    assert scripts == ["system.sh", "python.sh", "warm.sh", "record.sh"]
+    serves = ["encodings.sh"] if name in ("llm", "vllm") else []  # model servers
+    assert scripts == ["system.sh", "python.sh", "warm.sh", *serves, "record.sh"]
     assert all((CONTAINERS / "post" / script).is_file() for script in scripts)
 
 
-@pytest.mark.parametrize("name", ["graph", "llm"])
+@pytest.mark.parametrize("name", ["graph", "llm", "vllm"])
 def test_what_the_ci_image_executes_covers_the_other_images(name: str) -> None:
-    """Packages and extras of graph.def and llm.def are all installed by ci.def, with the same script."""
-    ci, other = read("ci").steps(), read(name).steps()
+    """Packages and extras of the others are all installed by ci.def, with the same scripts."""
+    ci = read("ci").steps()
+    other = [step for step in read(name).steps() if not step[0].endswith("encodings.sh")]
     assert set(other[0][1:]) <= set(ci[0][1:])
     assert set(other[1][2].split(",")) <= set(ci[1][2].split(","))
     assert (other[1][1], other[1][3:]) == (ci[1][1], ci[1][3:])
@@ -122,6 +124,7 @@ def test_only_the_images_that_may_meet_a_gpu_test_one() -> None:
         "ci": True,  # where it must say that it is skipped
         "graph": False,
         "llm": True,
+        "vllm": True,
     }
     assert all("/opt/kgqa/check/cpu.sh" in text for text in tests.values())
 
@@ -147,6 +150,13 @@ def test_the_llm_image_starts_from_a_pinned_official_lmdeploy() -> None:
     assert definition.arguments["FROM"] == "openmmlab/lmdeploy"
     assert re.fullmatch(r"v0\.18\.\d+", definition.arguments["LMDEPLOY"])  # the range of pyproject.toml
     assert re.fullmatch(r"cu1[23]\.\d", definition.arguments["CUDA"])
+
+
+def test_the_vllm_image_starts_from_a_pinned_official_vllm() -> None:
+    definition = read("vllm")
+    assert definition.header == {"Bootstrap": "docker", "From": "{{ FROM }}:{{ VLLM }}"}
+    assert definition.arguments["FROM"] == "vllm/vllm-openai"
+    assert re.fullmatch(r"v0\.\d+\.\d+", definition.arguments["VLLM"])
 
 
 @pytest.mark.parametrize("name", IMAGES)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.config import parse_engine
-from kgqa_hpc.engines.engine import EngineInfo, Request
+from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.forecast import item_pace, read_bench
-from kgqa_hpc.trials import measure as module
-from kgqa_hpc.trials.bench import render
-from kgqa_hpc.trials.measure import GpuWatch, card_of, measure
+from kgqa_hpc.trials import card
+from kgqa_hpc.trials.bench import prompts_of, render
+from kgqa_hpc.trials.card import GpuWatch, card_of, decode_limit
+from kgqa_hpc.trials.measure import Exchange, Prompts, Timed, measure
+from tests.runs import anchors, new_run
+from tests.waiting import wait_for
 
 QA = {
     "type": "object",
@@ -30,16 +38,29 @@ def requests(number: int) -> list[Request]:
     ]
 
 
+def prompts(number: int) -> Prompts:
+    return Prompts(requests(number), per_item=2.0, steps=("generate", "judge"))
+
+
 def test_the_model_of_a_gpu_is_measured_at_what_it_was_told_to_be(tmp_path: Path) -> None:
     speed = {"batch": 4, "decode_tokens_per_s": 5000, "prefill_tokens_per_s": 1e6, "prefix_hit": 0.5}
     settings = parse_engine({"kind": "scripted", "latency": speed})
-    document = measure(settings, requests(24), tmp_path / "engine.log")
+    out, seen = tmp_path / "bench.json", list[int]()
+
+    def row_done(document: dict[str, Any]) -> None:
+        out.write_text(json.dumps(document))
+        seen.append(len(document["rows"]))
+
+    document = measure(settings, prompts, tmp_path / "engine.log", row_done=row_done)
     rows = document["rows"]
-    assert [(r["mode"], r["batch"]) for r in rows] == [
-        (mode, batch) for batch in (1, 2, 4) for mode in ("guided", "unguided")
-    ]
+    assert [(r["mode"], r["batch"]) for r in rows[:-1]] == [("guided", batch) for batch in (1, 4, 6, 8)]
+    assert (rows[-1]["mode"], rows[-1]["batch"]) == ("unguided", document["best"]["batch"])
+    assert seen == [1, 2, 3, 4, 5], "each row is there when it is measured"
+    assert json.loads(out.read_text()) == document
     for row in rows:
-        assert (row["requests"], row["failed"]) == (24, 0)
+        batch = row["batch"]
+        assert (row["requests"], row["failed"], row["repeated"]) == (4 if batch == 1 else 3 * batch, 0, 0)
+        assert row["steady"]
         # A busy machine makes it slower, nothing makes it faster than the model.
         assert 0 < row["share_of_roofline"] <= 1.01
         assert 0 < row["prefix_hit_share"] < 0.5
@@ -57,12 +78,39 @@ def test_the_model_of_a_gpu_is_measured_at_what_it_was_told_to_be(tmp_path: Path
     text = render(document)
     assert "scripted-1" in text
     assert len(text.splitlines()) == 4 + len(rows) + 3
-    out = tmp_path / "bench.json"
-    out.write_text(json.dumps(document))
     pilot, rate = read_bench(out, ["generate", "judge"])
     pace = item_pace(["generate", "judge"], pilot, tokens_per_s=rate)
-    assert pilot.tokens > document["best"]["mean_answer_tokens"]
+    assert pilot.tokens == pytest.approx(2 * document["best"]["mean_answer_tokens"])
     assert pace.seconds == pytest.approx(pilot.tokens / rate)
+    assert read_bench(out, ["generate", "judge", "judge"])[0].tokens > pilot.tokens
+
+
+def test_tokens_count_between_the_moments_at_which_all_places_were_taken() -> None:
+    def exchange(sent: float, answered: float, tokens: int) -> Exchange:
+        return Exchange(sent, answered, Response("r", "", "stop", 0, tokens))
+
+    timed = Timed(
+        10.0, 20.0, True, [exchange(5.0, 15.0, 100), exchange(12.0, 17.0, 50), exchange(18.0, 28.0, 100)]
+    )
+    assert timed.rate(lambda r: r.completion_tokens) == pytest.approx((50 + 50 + 20) / 10.0)
+
+
+def test_prompts_that_are_too_few_are_sent_again_and_counted(tmp_path: Path) -> None:
+    settings = parse_engine({"kind": "scripted", "latency": {"batch": 2}})
+    document = measure(settings, lambda number: Prompts(requests(5)), tmp_path / "engine.log", batches=[2])
+    assert [row["repeated"] for row in document["rows"]] == [4, 8]
+    assert "4 prompts sent before" in render(document)
+
+
+def test_the_prompts_are_those_of_all_steps_in_the_mix_of_a_run(tmp_path: Path) -> None:
+    config = parse_config({"graph": {"source": "hpo"}, "engine": {"kind": "scripted"}}, "the test")
+    run = new_run(tmp_path / "run", config, anchors(40), {"seed": 1})
+    mixed = prompts_of(run.anchors, config, 60)
+    labels = Counter(request.id.split("/")[1] for request in mixed.requests)
+    assert len(mixed.requests) == 60 == len({str(request.messages) for request in mixed.requests})
+    assert set(labels) == {step.label for step in config.passes[0].steps if step.use != "check"}
+    assert min(labels.values()) > 15
+    assert mixed.per_item > 1.5
 
 
 @pytest.mark.parametrize(
@@ -78,17 +126,65 @@ def test_without_a_gpu_nothing_is_made_up() -> None:
     with GpuWatch() as gpu:
         if gpu.name:
             pytest.skip("THIS MACHINE HAS A GPU")
-        assert gpu.take() == {"gpu_busy": None, "gpu_memory_bytes": None}
-        assert module._decode_limit(EngineInfo("x", "1", "m"), gpu, 1, 100.0) is None
+        assert gpu.between(0, 1e12) == {"gpu_busy": None, "gpu_memory_bytes": None}
+        assert decode_limit(EngineInfo("x", "1", "m"), gpu.name, 1, 100.0) is None
+
+
+class _Driver(SimpleNamespace):
+    """The driver's library with two cards and a slice, in the order of the bus."""
+
+    NVMLError = RuntimeError
+
+    def __init__(self) -> None:
+        super().__init__(nvmlInit=lambda: None, nvmlDeviceGetName=lambda handle: handle)
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        try:
+            return {"GPU-a": "A100", "GPU-b": "H200", "MIG-c": "slice"}[uuid]
+        except KeyError:
+            raise RuntimeError("not found") from None
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        return ("A100", "H200")[index]
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
+        if handle == "slice":
+            raise RuntimeError("not supported")
+        return SimpleNamespace(gpu=50)
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
+        return SimpleNamespace(used=7)
+
+
+@pytest.mark.parametrize(
+    ("uuid", "visible", "name"),
+    [("b", "", "H200"), ("c", "", "slice"), ("", "GPU-b,GPU-a", "H200"), ("", "1", "H200"), ("", "", "A100")],
+)
+def test_the_card_that_is_watched_is_the_engines(
+    monkeypatch: pytest.MonkeyPatch, uuid: str, visible: str, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", _Driver())
+    monkeypatch.setattr(card, "LOOK_EVERY_S", 0.001)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with GpuWatch(uuid) as gpu:
+        assert gpu.name == name
+        wait_for(lambda: gpu.between(0, 1e12)["gpu_memory_bytes"] is not None, "a sample")
+    assert gpu.between(0, 1e12) == {"gpu_busy": None if name == "slice" else 0.5, "gpu_memory_bytes": 7}
+    assert gpu.between(0, 0)["gpu_memory_bytes"] is None
 
 
 def test_the_roofline_is_the_weights_over_the_bandwidth() -> None:
-    card = card_of("NVIDIA H100 80GB HBM3")
-    assert card is not None
+    assert card_of("NVIDIA H100 80GB HBM3") is not None
     assert card_of("Quadro") is None
-    gpu = GpuWatch()
-    gpu.name = "NVIDIA RTX A6000"
-    info = EngineInfo("lmdeploy", "1", "m", extra={"weights_bytes": 39.8e9, "kv_bytes_per_token": 87_040})
-    assert module._decode_limit(info, gpu, 1, 0.0) == pytest.approx(768e9 / 39.8e9)
-    many = module._decode_limit(info, gpu, 40, 1200.0)
+    name = "NVIDIA RTX A6000"
+    dense = {"weights_bytes": 39.8e9, "kv_bytes_per_token": 87_040}
+    info = EngineInfo("lmdeploy", "1", "m", extra=dense)
+    assert decode_limit(info, name, 1, 0.0) == pytest.approx(768e9 / 39.8e9)
+    many = decode_limit(info, name, 40, 1200.0)
     assert many == pytest.approx(40 * 768e9 / (39.8e9 + 40 * 1200 * 87_040))
+    computed = EngineInfo("lmdeploy", "1", "m", extra={**dense, "active_parameters": 70e9})
+    assert decode_limit(computed, name, 200, 0.0) == pytest.approx(154.8e12 / 2 / 70e9), (
+        "the tensor cores' limit"
+    )
+    experts = EngineInfo("lmdeploy", "1", "m", extra={**dense, "expert_share": 0.9, "expert_use": 0.1})
+    assert decode_limit(experts, name, 1, 0.0) == pytest.approx(768e9 / (39.8e9 * 0.19))

@@ -15,11 +15,12 @@ from typing import Any
 
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
 from kgqa_hpc.engines.lmdeploy.answer_format import compile_all, compiler_for, response_format
-from kgqa_hpc.engines.lmdeploy.loading import load
+from kgqa_hpc.engines.lmdeploy.loading import card_uuid, load
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.memory import read_size
 from kgqa_hpc.engines.model_files import folder_digest, public_name
+from kgqa_hpc.engines.parameters import read_parameters
 from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of
 
@@ -67,6 +68,7 @@ class LmdeployEngine:
             extra={
                 "backend": config.backend,
                 "session_len": config.session_len,
+                "gpu_uuid": card_uuid(),
                 **_sizes(loaded.folder, config),
             },
         )
@@ -242,7 +244,21 @@ def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
     if size is None:
         return {}
     token = size.kv_bytes(config.quant_policy, config.tp)
-    return {"weights_bytes": size.weights / config.tp, "kv_bytes_per_token": token}
+    counted = read_parameters(folder)
+    numbers: dict[str, float] = {}
+    if counted is not None:
+        numbers = {
+            "parameters": counted.total,
+            "active_parameters": counted.active,
+            "expert_share": counted.expert_share,
+            "expert_use": counted.expert_use,
+        }
+    return {
+        "weights_bytes": size.weights / config.tp,
+        "kv_bytes_per_token": token,
+        "cards": config.tp,
+        **numbers,
+    }
 
 
 def _loaded_format(pipe: Any) -> str:

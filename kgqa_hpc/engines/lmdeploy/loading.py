@@ -105,6 +105,15 @@ def card_bytes() -> int | None:
     return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
 
 
+def card_uuid() -> str:
+    """The first GPU of this process, by the name that the driver has for it; empty without a GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return ""
+    return str(getattr(torch.cuda.get_device_properties(0), "uuid", ""))  # torch 2.4 and later
+
+
 def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
     """LMDeploy's own settings. `batch` is what fits; None lets LMDeploy choose by the card."""
     import lmdeploy

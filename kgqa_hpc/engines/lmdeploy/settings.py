@@ -88,6 +88,9 @@ class LmdeploySettings(EngineSettings):
     )
     tp: int = Field(1, ge=1, description="GPUs per worker.")
 
+    def with_batch(self, size: int) -> LmdeploySettings:
+        return self.model_copy(update={"max_batch_size": size})
+
     @property
     def gpus_per_worker(self) -> int:
         return self.tp

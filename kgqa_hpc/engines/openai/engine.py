@@ -28,6 +28,7 @@ from kgqa_hpc.engines.openai.agreement import Agreement, first_answers
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
 from kgqa_hpc.engines.openai.local_server import LocalServer
 from kgqa_hpc.engines.openai.modes import PROBE, PROBE_SCHEMA
+from kgqa_hpc.engines.openai.own_server import own_server
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 
@@ -54,7 +55,8 @@ class OpenAIEngine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self._server = LocalServer(config.command) if config.command else None
+        self._server: LocalServer | None = None
+        self._digest = ""
         try:
             self._start()
         except BaseException:
@@ -62,10 +64,11 @@ class OpenAIEngine:
             raise
 
     def _start(self) -> None:
+        if self._config.command:
+            self._start_server()
         config = self._config
         urls = [config.base_url] if isinstance(config.base_url, str) else config.base_url
         if self._server is not None:
-            self._server.wait_until_healthy(config.health_path, config.start_timeout_s)
             urls = [self._server.base_url]
         self._apis = [ChatApi(url, config) for url in urls]
         self._lanes = Lanes(len(urls), config.concurrency)
@@ -75,6 +78,16 @@ class OpenAIEngine:
         self._run(self._agreement.on(PROBE_SCHEMA))
         self._versions = [self._run(api.version()) for api in self._apis]
         self.info = self._described()
+
+    def _start_server(self) -> None:
+        """Start the server of `command` in its turn; its model's name and batch become those of the settings."""
+        server = own_server(self._config)
+        values = {"model": server.name, **({"concurrency": server.batch} if server.batch else {})}
+        self._config = config = self._config.model_copy(update=values)
+        self._digest = server.digest
+        with server.turn_to_start():
+            self._server = LocalServer(server.command, server.environment)
+            self._server.wait_until_healthy(config.health_path, config.start_timeout_s)
 
     def _described(self) -> EngineInfo:
         config, servers = self._config, len(self._apis)
@@ -90,6 +103,7 @@ class OpenAIEngine:
             structured=self._agreement.words,
             omitted=self._omitted,
             model=config.model,
+            digest=self._digest,
             settings=config.recorded(sampling=config.sampling_record),
             max_batch=config.concurrency * servers,
             # A quarter waits here while the rest is at the server: a freed place is taken at once.

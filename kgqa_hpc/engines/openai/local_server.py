@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 from kgqa_hpc.errors import EngineConfigError
@@ -33,13 +34,14 @@ class LocalServer:
     It ends with this process, however this process ends.
     """
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], environment: Mapping[str, str] | None = None) -> None:
         self.port = _free_port()
         self._name = command[0]
         words = [word.replace("{port}", str(self.port)) for word in command]
         self._supervisor = subprocess.Popen(
             [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *words],
             stdin=subprocess.PIPE,
+            env=environment,
             start_new_session=True,  # survives a kill of the engine's group, to take the server down
         )
 

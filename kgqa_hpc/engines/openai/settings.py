@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -173,6 +174,8 @@ class OpenAISettings(ChatSettings):
             "health_path",
             "start_timeout_s",
             "headers",
+            "stage_to",
+            "sequence_tokens",
         }
     )
     dangerous: ClassVar = frozenset({"base_url", "api_key_env", "command", "headers"})
@@ -182,16 +185,33 @@ class OpenAISettings(ChatSettings):
         "http://127.0.0.1:8000/v1", description="One or several servers of one model."
     )
     concurrency: int = Field(
-        64, ge=1, le=4096, description="Upper bound of requests in flight per server; adapts below it."
+        64,
+        ge=1,
+        le=4096,
+        description="Upper bound of requests in flight per server; adapts below it. {batch} takes its place.",
     )
     timeout_s: float = Field(600.0, gt=0, description="Seconds for one answer.")
     max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
     command: list[str] | None = Field(
-        None, description="Start and supervise this server; {port} is filled in."
+        None,
+        description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are filled in.",
     )
     gpus: int = Field(0, ge=0, description="GPUs of its own for the server that `command` starts.")
+    stage_to: str | None = Field(
+        None, description="Copy the {model} of `command` here first, once per node: $TMPDIR, a local disk."
+    )
+    revision: str | None = Field(None, description="Commit of the hub repository of {model}.")
+    sequence_tokens: int | None = Field(
+        None,
+        ge=64,
+        description="Tokens that a running sequence has for itself; decides {batch}. Default: 600.",
+    )
     health_path: str = Field("/health", description="Answers 200 when the server of `command` is ready.")
     start_timeout_s: float = Field(900.0, gt=0, description="Seconds a server may take, or be away.")
+
+    def fills(self, word: str) -> bool:
+        """Whether the command has {word}."""
+        return any(f"{{{word}}}" in part for part in self.command or ())
 
     @property
     def gpus_per_worker(self) -> int:
@@ -209,3 +229,19 @@ class OpenAISettings(ChatSettings):
         if not value:
             raise ValueError("must name at least one server")
         return value
+
+    @model_validator(mode="after")
+    def _has_a_model_to_stage(self) -> OpenAISettings:
+        if (self.stage_to or self.revision) and not self.fills("model"):
+            name = "stage_to" if self.stage_to else "revision"
+            raise ValueError(f"{name} needs {{model}} in `command`: a server elsewhere has its own files")
+        return self
+
+    @classmethod
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        """The {model} of a command that is a folder beside the configuration becomes an absolute path."""
+        model, command = data.get("model"), data.get("command")
+        named = isinstance(command, list) and any("{model}" in str(word) for word in command)
+        if named and isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():
+            return {**data, "model": str((base / Path(model).expanduser()).resolve())}
+        return {**data}

@@ -78,6 +78,9 @@ class ScriptedSettings(EngineSettings):
     latency: GpuModel = GpuModel()
     faults: Faults = Faults()
 
+    def with_batch(self, size: int) -> ScriptedSettings:
+        return self.model_copy(update={"latency": self.latency.model_copy(update={"batch": size})})
+
 
 class ScriptedEngine:
     """Implements `Engine`. `memory` is the file that outlives the process; needed for hang and crash."""

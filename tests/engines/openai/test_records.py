@@ -15,11 +15,12 @@ from tests.project import CONFIG, write_graph
 from tests.servers import QuietHandler, serving
 
 REFUSAL = "I cannot write about that entity."
+WORDS = "Why is this one so closely related to"
 PAIR = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
 
 
 class Thinking(QuietHandler):
-    """Thinks before it answers. From the sixth item on it refuses `seed`; one item it refuses always."""
+    """Thinks before it answers. From the sixth question on it refuses `seed`; one it refuses to write."""
 
     protocol_version = "HTTP/1.1"
     prompts: dict[str, int] = {}
@@ -28,14 +29,15 @@ class Thinking(QuietHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = body["messages"][-1]["content"]
+        asked = "entity" in prompt and WORDS not in prompt  # for a question, not for a verdict
         with Thinking.lock:
-            number = Thinking.prompts.setdefault(prompt, len(Thinking.prompts)) if "entity" in prompt else 0
+            number = Thinking.prompts.setdefault(prompt, len(Thinking.prompts)) if asked else 0
         if number > 5 and "seed" in body:
             error = {"message": "Unsupported parameter: 'seed'.", "param": "seed"}
             self.reply(400, json.dumps({"error": error}).encode())
             return
         flags = dict.fromkeys(["valid_question", "original_answer_valid", "worth_asking", "ok"], True)
-        words = f"Why is entity {number} so closely related to all of the others here?"
+        words = f"{WORDS} all of the others, number {number}?"
         texts = dict.fromkeys([*PAIR.split(), "question_reasoning", "answer_reasoning"], words)
         answer = texts | flags | {"question_entities": ["a"], "answer_entities": ["b"]}
         message: dict[str, Any] = {"content": json.dumps(answer), "reasoning_content": f"Thought {number}."}

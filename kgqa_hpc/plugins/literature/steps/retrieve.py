@@ -6,6 +6,7 @@ The query is what the prompt's user block says: question and answer together, as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -59,9 +60,21 @@ class Retrieve(Step):
         )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        """Texts are kept with the item, for the steps that read them; the trace keeps ids and scores."""
+        """Keep the documents with their texts in the item, for the steps that read them."""
         hits = answer["documents"][: self.settings.k]
         item.output["documents"] = [{**hit, "rank": rank} for rank, hit in enumerate(hits, start=1)]
-        short = [{"id": hit["id"], "score": hit["score"]} for hit in hits]
-        item.trace[-1]["text"] = orjson.dumps({"documents": short}).decode()
         return Done()
+
+    def kept_text(self, text: str) -> str:
+        """The ids and scores of the documents."""
+        try:
+            hits = orjson.loads(text)["documents"][: self.settings.k]
+            short = [{"id": hit["id"], "score": hit["score"]} for hit in hits]
+        except (ValueError, KeyError, TypeError):
+            return text
+        return orjson.dumps({"documents": short}).decode()
+
+    def restore(self, item: Item, output: Mapping[str, Any]) -> None:
+        """The documents with their texts."""
+        names = ("id", "score", "title", "text", "rank")
+        item.output["documents"] = [{name: hit[name] for name in names} for hit in output["documents"]]

@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from kgqa_hpc import stages
+from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.plugins.evaluation.grounding import grounding
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.trials.replay import replay
 from tests.plugins.literature.documents.files import index, jsonl
 from tests.work.rig import Processes, kill_and_finish
 
@@ -73,6 +75,15 @@ def grounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     index_of(folder, 40)
     stages.all_stages(configure(folder), folder / "run")
     return folder
+
+
+def test_explain_and_replay_show_every_request_with_the_document_that_was_read(grounded: Path) -> None:
+    record = next(entry for entry in records(grounded / "run") if len(entry["documents"]) > 1)
+    requests = explain(grounded / "run", record["id"])["requests"]
+    assert [entry["step"] for entry in requests] == ["retrieve"] + ["ground"] * len(record["documents"])
+    for document, entry in zip(record["documents"], requests[1:], strict=True):
+        assert f"Study {document['id']}:" in entry["messages"][-1]["content"]
+    assert replay(grounded / "run", record["id"])["same"]
 
 
 def test_every_pair_has_its_documents_in_order_and_counts_add_up(grounded: Path) -> None:

@@ -1,0 +1,139 @@
+"""A server that the engine starts gets the model's folder, its GPUs, a batch that fits, caches, and its turn."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.config import load_config
+from kgqa_hpc.engines.memory import ModelSize, budget
+from kgqa_hpc.engines.model_files import folder_digest
+from kgqa_hpc.engines.openai import own_server
+from kgqa_hpc.engines.openai.engine import OpenAIEngine
+from kgqa_hpc.engines.openai.own_server import OwnServer
+from kgqa_hpc.engines.openai.settings import OpenAISettings
+from kgqa_hpc.errors import EngineConfigError
+from tests.engines import published_models as published
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+STUB = """
+import http.server, json, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *args): pass
+    def send(self, body):
+        data = json.dumps(body).encode()
+        self.send_response(200); self.send_header("Content-Length", str(len(data))); self.end_headers()
+        self.wfile.write(data)
+    def do_GET(self): self.send({"version": "9.9"})
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        started = {"words": sys.argv[2:], "model": body["model"], "caches": os.environ["VLLM_CACHE_ROOT"]}
+        open(os.environ["STUB_OUT"], "w").write(json.dumps(started))
+        text = json.dumps({"ok": True})
+        self.send({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node of its own: an empty disk, and a card as the driver's tool shows it."""
+    disk, tools = tmp_path / "disk", tmp_path / "bin"
+    disk.mkdir()
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text('#!/bin/sh\n[ "$3" = "--id=5" ] && echo 81559\n')
+    (tools / "nvidia-smi").chmod(0o755)
+    monkeypatch.setattr(own_server, "NVIDIA_SMI", [str(tools / "nvidia-smi"), "--query", "--format"])
+    monkeypatch.setattr(own_server.tempfile, "gettempdir", lambda: str(disk))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
+    monkeypatch.delenv("VLLM_CACHE_ROOT", raising=False)
+    monkeypatch.setenv("STUB_OUT", str(tmp_path / "started.json"))
+
+
+def model(folder: Path, weights: int = 1000) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(published.LLAMA_70B))
+    with (folder / "model.safetensors").open("wb") as file:
+        file.truncate(weights)  # a sparse file: nothing is written
+    return folder
+
+
+def settings(*words: str, **more: Any) -> OpenAISettings:
+    return OpenAISettings(command=[sys.executable, "-c", STUB, "{port}", *words], **more)
+
+
+def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance(tmp_path: Path) -> None:
+    folder = model(tmp_path / "Llama-70B")
+    (tmp_path / "local").mkdir()
+    engine = OpenAIEngine(
+        settings("{model}", "{name}", "{gpus}", model=str(folder), gpus=2, stage_to=str(tmp_path / "local"))
+    )
+    engine.close()
+    started = json.loads((tmp_path / "started.json").read_text())
+    copy, name, gpus = started["words"]
+    assert Path(copy).parent == tmp_path / "local"
+    assert (Path(copy) / "model.safetensors").stat().st_size == 1000
+    assert (name, gpus, started["model"]) == ("Llama-70B", "2", "Llama-70B")
+    assert Path(started["caches"]).is_relative_to(tmp_path / "disk")
+    told = engine.info.provenance()
+    assert (told["model"], told["digest"]) == ("Llama-70B", folder_digest(folder))
+
+
+def test_the_batch_is_what_the_card_holds_and_the_requests_in_flight_follow(tmp_path: Path) -> None:
+    folder = model(tmp_path / "m", weights=int(39.8e9))
+    engine = OpenAIEngine(settings("--max-num-seqs", "{batch}", model=str(folder), gpus=1))
+    engine.close()
+    size = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
+    fits = budget(size, 81559 << 20, share=own_server.CACHE_SHARE).batch
+    assert json.loads((tmp_path / "started.json").read_text())["words"] == ["--max-num-seqs", str(fits)]
+    assert engine.info.max_batch == fits > 100
+
+
+def test_without_a_card_or_a_known_model_the_number_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = model(tmp_path / "m")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    with pytest.raises(EngineConfigError, match="no GPU") as caught:
+        OpenAIEngine(settings("{batch}", model=str(folder)))
+    assert "number in place of {batch}" in caught.value.cure
+
+
+def test_only_a_command_with_a_model_can_stage_or_pin_it() -> None:
+    for key in ("stage_to", "revision"):
+        with pytest.raises(ValueError, match=f"{key} needs {{model}}"):
+            OpenAISettings(model="m", **{key: "x"})
+
+
+def test_the_first_server_of_a_node_starts_alone_and_later_ones_together(tmp_path: Path) -> None:
+    own = OwnServer(["serve"], {}, "m", "", None, tmp_path)
+    entered, failed = threading.Event(), RuntimeError("out of memory")
+
+    def second() -> None:
+        with own.turn_to_start():
+            entered.set()
+
+    with pytest.raises(RuntimeError), own.turn_to_start():
+        raise failed  # the next one is the first then
+    with own.turn_to_start():
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        assert not entered.wait(0.3)
+    waiting.join(60)
+    assert entered.is_set()
+    with own.turn_to_start(), own.turn_to_start():
+        pass
+
+
+@pytest.mark.parametrize("name", ["vllm_8xh100"])
+def test_a_shipped_configuration_leaves_the_batch_to_the_card(name: str) -> None:
+    engine = load_config(CONFIGS / f"{name}.yaml").engine
+    assert isinstance(engine, OpenAISettings)
+    assert engine.fills("batch")
+    assert engine.fills("model")
+    assert engine.gpus_per_worker == 1
