@@ -7,6 +7,7 @@ step, an engine) have one table for each entry that is shipped. tests/test_confi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pydantic import BaseModel
@@ -22,11 +23,12 @@ from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
 
+SHARED = 2  # a key of so many entries, with the same words, is described once
 HEAD = """# Configuration
 
-One YAML file, checked completely before anything starts: unknown keys are refused with the nearest known one, and all
-errors are told at once. `kgqa init --example NAME FILE` writes one to start from; `configs/` has more. Relative paths
-start where the file lies.
+You write a configuration and look for a key. It is one YAML file, checked completely before anything starts: unknown keys are refused with the nearest
+known key, and all errors are printed at once. `kgqa init --example NAME FILE` writes a file to start from; `configs/` has more. Relative paths start in
+the folder of the file.
 
 This page is written by `tools/config_doc.py` from the settings themselves. A package that adds a source, a kind of
 anchor, a step or an engine brings its own keys.
@@ -75,24 +77,45 @@ def _section(title: str, model: type[BaseModel], text: str) -> Iterator[str]:
 
 
 def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] | None) -> Iterator[str]:
-    for name in registry.names():
-        if registry.origin(name) != "kgqa_hpc":
-            continue
-        entry = registry.get(name)
+    """Tables of the shipped entries of a registry; rows that several entries have stand in a table in front."""
+    left_out = {by, *(common.model_fields if common else ())}
+    names = [name for name in registry.names() if registry.origin(name) == "kgqa_hpc"]
+    rows = {name: _rows(registry.get(name).Settings, left_out) for name in names}
+    uses = Counter(row for own in rows.values() for row in own)
+    shared = [row for row in uses if uses[row] >= SHARED]
+    if shared:
+        yield f"### {section}: keys of several entries\n"
+        yield from _lines_of(shared)
+        yield ""
+    for name in names:
         yield f"### {section}: {{{by}: {name}}}\n"
-        if text := (entry.__doc__ or "").strip().split("\n")[0]:
+        if text := (registry.get(name).__doc__ or "").strip().split("\n")[0]:
             yield f"{text}\n"
-        rows = list(_table(entry.Settings, {by, *(common.model_fields if common else ())}))
-        yield from rows if len(rows) > 2 else ["No keys of its own."]
+        own = [row for row in rows[name] if row not in shared]
+        if also := [
+            row.split(" ")[1] for row in rows[name] if row in shared and "." not in row.split("`")[1]
+        ]:
+            yield f"Takes {', '.join(also)}.\n"
+        yield from _lines_of(own) if own else ["No keys of its own."]
         yield ""
 
 
 def _table(model: type[BaseModel], left_out: set[str]) -> Iterator[str]:
+    yield from _lines_of(_rows(model, left_out))
+
+
+def _lines_of(rows: list[str]) -> Iterator[str]:
     yield "| key | type | default | meaning |"
     yield "|---|---|---|---|"
+    yield from rows
+
+
+def _rows(model: type[BaseModel], left_out: set[str]) -> list[str]:
+    rows = []
     for row in keys_of(model, left_out, nested=model is not RunConfig):
         cells = (f"`{row.key}`", row.type.replace("|", "\\|"), row.default, row.meaning.replace("|", "\\|"))
-        yield f"| {' | '.join(cells)} |"
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
 
 
 if __name__ == "__main__":
