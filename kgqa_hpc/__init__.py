@@ -1,7 +1,7 @@
-"""From a knowledge graph to a judged, traceable question-answer dataset. See docs/architecture.md.
+"""From a knowledge graph to a judged, traceable question-answer dataset. See docs/reference/architecture.md.
 
 From Python: `kgqa_hpc.Run`, settings objects (`Csv`, `Graphlets`, `Generate`, `OpenAI` ...), `kgqa_hpc.open(RUN)`,
-`@kgqa_hpc.step`, `kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`; see docs/python.md. Their
+`@kgqa_hpc.step`, `kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`; see docs/guide/python.md. Their
 modules are imported at first use.
 """
 

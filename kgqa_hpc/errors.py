@@ -116,7 +116,7 @@ class EngineDied(EngineError):
 
 
 class ScriptError(KgqaError):
-    """A graph script cannot be parsed, or one of its commands failed. See docs/gasl.md, "Errors".
+    """A graph script cannot be parsed, or one of its commands failed. See docs/guide/gasl.md, "Errors".
 
     `kind` is syntax, limit, name, type, assert or model. `place` is (line, column), both from 1; None until the caller
     adds the place of the command. `nearest` is the nearest known word, for a suggestion.

@@ -58,7 +58,7 @@ def factory(name: str) -> Callable[..., Any]:
         return settings_of(sort, {**({"prompt": prompt} if prompt else {}), **keys}, entry)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"Settings of {SORTS[sort].registry.what} {entry}; see docs/config.md."
+    make.__doc__ = f"Settings of {SORTS[sort].registry.what} {entry}; see docs/reference/config.md."
     return make
 
 
@@ -71,7 +71,7 @@ def settings_of(sort: str, keys: Mapping[str, Any], entry: str) -> Any:
     problems = Problems()
     settings = section(registry, by, data, (entry,), problems)
     if problems.lines:
-        raise ConfigError("\n".join(problems.lines), "see docs/config.md")
+        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md")
     return settings
 
 

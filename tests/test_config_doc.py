@@ -1,4 +1,4 @@
-"""docs/config.md says what the settings are."""
+"""docs/reference/config.md says what the settings are."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.by_path import load
 
 pytestmark = pytest.mark.plugin("biokg", "evaluation", "gasl", "literature", "reasoning")
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "config.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_what_the_tool_writes() -> None:
     assert load(ROOT / "tools" / "config_doc.py").page() == PAGE, (
-        "write it anew: python tools/config_doc.py > docs/config.md"
+        "write it anew: python tools/config_doc.py > docs/reference/config.md"
     )
 
 

@@ -1,4 +1,4 @@
-"""docs/extending.md is a package that works: one file for each of the five registries, and no other edit."""
+"""docs/guide/extending.md is a package that works: one file for each of the five registries, and no other edit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guide" / "extending.md"
 FILMS = "Stanley Kubrick | 2001\nStanley Kubrick | The Shining\nAgnes Varda | Vagabond\nAgnes Varda | Daguerreotypes\n"
 
 

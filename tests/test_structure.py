@@ -16,7 +16,7 @@ PACKAGE = ROOT / "kgqa_hpc"
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 
 # The rooms from the lowest to the highest, and which of those below it each may know besides KNOWN_TO_ALL
-# (docs/architecture.md, "The rooms"). A file of the package's top level is a room of one.
+# (docs/reference/architecture.md, "The rooms"). A file of the package's top level is a room of one.
 MAY_KNOW = {
     "errors": set(),
     "intervals": set(),

@@ -47,7 +47,7 @@ IN_FLIGHT = 1.25  # times the batch, as the engines have it
 MACHINES = 0.02  # of a worker's speed; cards of one model differ by about so much; chosen
 START = 30.0  # s within which all workers of a job have started; chosen
 EXPIRY = 120.0  # s, the default of runtime.lease
-# Calls on metadata per act: docs/format.md, section 8, "What thousands cost", and commit's temp, link,
+# Calls on metadata per act: docs/reference/format.md, section 8, "What thousands cost", and commit's temp, link,
 # folder, journal.
 IS_DONE, READ_LEASE, CLAIM, RELEASE, COMMIT, BEAT = 1, 2, 12, 3, 10, 4
 TARGET = 0.95  # efficiency that a shard size should reach

@@ -1,4 +1,4 @@
-"""Entries of your own: `plugins: [my_steps.py]` in the configuration brings them (docs/extending.md)."""
+"""Entries of your own: `plugins: [my_steps.py]` in the configuration brings them (docs/guide/extending.md)."""
 
 import kgqa_hpc
 

@@ -41,7 +41,7 @@ class Anchor:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, the form in which shards store it (docs/format.md, Anchors)."""
+        """Plain JSON types, the form in which shards store it (docs/reference/format.md, Anchors)."""
         return {
             "id": self.id,
             "kind": self.kind,

@@ -16,7 +16,7 @@ from kgqa_hpc.text.digests import short_digest
 
 T = TypeVar("T")
 DIFFICULTY = (
-    Column("difficulty", "string", "easy, medium or hard, by the rule of docs/families.md."),
+    Column("difficulty", "string", "easy, medium or hard."),
     Column("inference_steps", "int64", "Facts that must be put together to reach the answer."),
     Column("graph_nodes_used", "int64", "Nodes of the graph that the question rests on."),
     Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),

@@ -68,7 +68,9 @@ def show(
 @app.command()
 def export(
     run: Run,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Export format; see docs/dataset.md.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="Export format; see docs/guide/dataset.md.")
+    ],
     out: Annotated[
         Path,
         typer.Option("--out", metavar="FOLDER", help="Folder to write; an earlier export there is replaced."),

@@ -109,7 +109,7 @@ class RunConfig(Settings):
     plugins: list[str] = Field(
         default_factory=list,
         exclude_if=lambda value: not value,
-        description="Python files with your own steps, kinds, engines … (docs/extending.md).",
+        description="Python files with your own steps, kinds, engines … (docs/guide/extending.md).",
     )
     seed: int = Field(42, ge=0, lt=2**63, description="Random seed of all sampling.")
     graph: GraphSection | None = Field(
@@ -246,7 +246,9 @@ def parse_config(
             _check_target(config, problems)
             _check_budget(config, problems)
     if problems.lines:
-        raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
+        raise ConfigError(
+            "\n".join(f"{where}: {line}" for line in problems.lines), "see docs/reference/config.md"
+        )
     return config
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 
-LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/families.md
+LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/guide/families.md
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def _guided(model: Path, backend: str, tp: int) -> Check:
         value = json.loads(answers[0].text)
     except (KgqaError, ValueError) as problem:
         words = str(getattr(problem, "message", problem))
-        return Check(label, False, words, "docs/engines.md, lmdeploy", needed=True)
+        return Check(label, False, words, "docs/guide/engines.md, lmdeploy", needed=True)
     good = isinstance(value, dict) and all(isinstance(value.get(k), bool) for k in ("ok", "sure"))
     words = "answers as its grammar says" if good else f"left its grammar: {answers[0].text[:80]}"
     return Check(label, good, words, "engine.structured: none, and report it", needed=True)

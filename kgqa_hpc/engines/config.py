@@ -19,7 +19,7 @@ from kgqa_hpc.settings import Problem, problems_of, sentence
 
 # What is often looked for here: how a request is sampled stands in the prompt that asks.
 OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
-_OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/prompts.md)"
+_OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/guide/prompts.md)"
 
 
 def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:

@@ -107,7 +107,7 @@ class EngineInfo:
     extra: Mapping[str, Any] = field(default_factory=dict)  # what else is known, for `kgqa bench`
 
     def provenance(self) -> dict[str, str]:
-        """The part that is stored with each record (docs/dataset.md)."""
+        """The part that is stored with each record (docs/guide/dataset.md)."""
         observed = {name: getattr(self, name) for name in OBSERVED}
         return {**self.identity(), **{name: value for name, value in observed.items() if value}}
 

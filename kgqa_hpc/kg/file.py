@@ -3,7 +3,7 @@
 Groups `nodes` (id, name, type), `edges` (source, target, type), `node_types` and `edge_types` (name) and
 `attributes` (key, value) are tables as in store/table.py; types are int32 rows of the type tables, source and
 target of `nodes`. `node_properties` and `edge_properties` hold one group for each property. The 1 KiB header
-repeats what a dataset's card needs. docs/format.md.
+repeats what a dataset's card needs. docs/reference/format.md.
 """
 
 from __future__ import annotations

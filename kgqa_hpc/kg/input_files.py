@@ -1,7 +1,7 @@
 """The files a run's graph was read from, by content: RUN/graph_files.json.
 
 `kgqa import` writes it; a command that adds to the run checks whether a file was edited since. A file that is
-gone, or that this user may not read, does not matter: the run has its own graph in kg.h5. docs/format.md,
+gone, or that this user may not read, does not matter: the run has its own graph in kg.h5. docs/reference/format.md,
 section 4.
 """
 

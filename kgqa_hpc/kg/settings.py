@@ -36,7 +36,7 @@ def listed(files: Files | None) -> list[Path]:
 class GraphConfig(Settings):
     """Where the knowledge graph comes from and how it is reduced (BioGraphletQA, section 3.1)."""
 
-    source: str = Field("hpo", description="Source of the graph (docs/sources.md).")
+    source: str = Field("hpo", description="Source of the graph (docs/guide/sources.md).")
     unknown_nodes: Literal["error", "drop"] = Field(
         "error", description="Treatment of edges that name an undeclared node."
     )
@@ -47,7 +47,7 @@ class GraphConfig(Settings):
         "error", description="Treatment of duplicate node ids."
     )
     hydrate: str | None = Field(
-        None, description="A recipe that names nodes without a name, docs/sources.md."
+        None, description="A recipe that names nodes without a name, docs/guide/sources.md."
     )
     node_types: list[str] | None = Field(None, description="Only nodes of these types; default: all.")
     exclude_node_types: list[str] | None = Field(None, description="Node types left out before reduction.")

@@ -74,7 +74,7 @@ class Folders:
         file = self.module("words.yaml", "prompts.domain")
         words = read_yaml(read_text(file), file)
         if not isinstance(words, dict) or not all(isinstance(word, str) for word in words.values()):
-            raise PromptError(f"{file}: must be a mapping of names to texts", "see docs/prompts.md")
+            raise PromptError(f"{file}: must be a mapping of names to texts", "see docs/guide/prompts.md")
         return words
 
     def names(self) -> list[str]:

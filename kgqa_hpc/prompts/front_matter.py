@@ -152,7 +152,8 @@ def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         raise PromptError(
-            f"{file} line 1: no front matter", "begin the file with --- and its keys, see docs/prompts.md"
+            f"{file} line 1: no front matter",
+            "begin the file with --- and its keys, see docs/guide/prompts.md",
         )
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == "---":
@@ -195,7 +196,7 @@ def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
     key = str(error.key[0])
     if error.type == "missing":
         raise PromptError(
-            f"{file} line 1: the front matter lacks {key}", "see docs/prompts.md for an example"
+            f"{file} line 1: the front matter lacks {key}", "see docs/guide/prompts.md for an example"
         )
     if error.type == "extra_forbidden":
         keys = [field.alias or name for name, field in FrontMatter.model_fields.items()]
@@ -207,7 +208,7 @@ def _schema_of_file(name: str, file: Path, head: str, folders: Folders) -> dict[
     path = folders.module(name, f"{file} line {_line_of(head, 'schema')}")
     schema = _load_yaml(read_text(path), path, 1)
     for problem in schema_problems(schema):
-        raise PromptError(f"{path}: {problem}", f"it is the schema of {file.name}; see docs/prompts.md")
+        raise PromptError(f"{path}: {problem}", f"it is the schema of {file.name}; see docs/guide/prompts.md")
     return schema
 
 
@@ -215,13 +216,13 @@ def _load_yaml(text: str, file: Path, first_line: int) -> dict[str, Any]:
     data = read_yaml(text, file, first_line)
     if not isinstance(data, dict):
         raise PromptError(
-            f"{file} line {first_line}: must be a mapping of keys to values", "see docs/prompts.md"
+            f"{file} line {first_line}: must be a mapping of keys to values", "see docs/guide/prompts.md"
         )
     return data
 
 
 def _refuse(file: Path, head: str, key: object, problem: str) -> NoReturn:
-    raise PromptError(f"{file} line {_line_of(head, key)}: {problem}", "see docs/prompts.md")
+    raise PromptError(f"{file} line {_line_of(head, key)}: {problem}", "see docs/guide/prompts.md")
 
 
 def _line_of(head: str, key: object) -> int:

@@ -3,7 +3,7 @@
 A prompt file is a YAML head and a Jinja2 body of two blocks: `system`, which is the same for every item (so
 that an engine's prefix cache reads it once; variables in it are refused), and `user`, which ends with the
 item. Includes are expanded before anything else; the sha256 of the expanded source and its head is the
-version of the prompt. docs/prompts.md shows one and lists the variables.
+version of the prompt. docs/guide/prompts.md shows one and lists the variables.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Prompt:
             parts = "tuple object" in str(problem)
             raise PromptError(
                 f"prompt {self.name}: {self._position(problem)}{problem}",
-                _PARTS if parts else "see docs/prompts.md for the variables",
+                _PARTS if parts else "see docs/guide/prompts.md for the variables",
             ) from None
         if self.one_message:
             return ({"role": "user", "content": f"{self.system}\n{user}"},)
@@ -223,7 +223,9 @@ def _check_layout(tree: nodes.Template, file: Path) -> None:
             )
     blocks = {block.name: block for block in tree.find_all(nodes.Block)}
     if set(blocks) != {"system", "user"}:
-        raise PromptError(f"{file}: needs the blocks system and user and no others", "see docs/prompts.md")
+        raise PromptError(
+            f"{file}: needs the blocks system and user and no others", "see docs/guide/prompts.md"
+        )
     for node in tree.body:
         stray = node.nodes if isinstance(node, nodes.Output) else []
         if any(not isinstance(part, nodes.TemplateData) or part.data.strip() for part in stray):

@@ -164,7 +164,7 @@ def _prompt(
     prompt = load_prompt(name, folder, domain)
     if prompt.step not in STEPS:
         raise PromptError(
-            f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/prompts.md"
+            f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/guide/prompts.md"
         )
     if prompt.step != settings.use:
         raise PromptError(
@@ -172,7 +172,7 @@ def _prompt(
             _fitting(settings.use, Folders.with_user(folder, domain)),
         )
     for problem in lacking(prompt.fields, settings.use, answer):
-        raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/prompts.md")
+        raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/guide/prompts.md")
     return prompt
 
 

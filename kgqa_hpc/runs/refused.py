@@ -1,7 +1,7 @@
 """Note of a configuration that an existing run refused: RUN/refused.json.
 
 The user wanted other settings than the run has. A later `kgqa merge` would still use the recorded ones, so it ends
-with exit 2 until the user gives the new settings or asks for the recorded ones. docs/format.md, section 4.
+with exit 2 until the user gives the new settings or asks for the recorded ones. docs/reference/format.md, section 4.
 """
 
 from __future__ import annotations

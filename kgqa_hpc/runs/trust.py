@@ -4,7 +4,7 @@ Each engine declares its `dangerous` settings (engines/engine.py): a command sta
 prompts, a variable holds a key. The user who creates the run agrees to them: the manifest pins the values, and its
 owner is the user who agreed. A command that starts a run's engines or rewrites its manifest calls `require_agreed`
 first. If the values changed since, or another user made the run, the command needs `--trust-config`, which pins the
-new values. See docs/security.md.
+new values. See docs/reference/security.md.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _rest(row: dict[str, Any]) -> str:
 
 
 def leftovers(folder: Path) -> list[dict[str, Any]]:
-    """The parts of a run that may be deleted (docs/format.md, section 1), with their bytes.
+    """The parts of a run that may be deleted (docs/reference/format.md, section 1), with their bytes.
 
     Raises InputError while workers are alive, for they write there.
     """

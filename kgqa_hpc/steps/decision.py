@@ -6,7 +6,7 @@ missing answer) stays rejected.
 
 A rule is a function (objections, verdicts, **options) -> bool. `objections` holds for each judge, by label, its
 objection as text, or None for an approval; `verdicts` holds the verdicts by label; `options` are those of the
-configuration. Packages add rules by the entry points `kgqa_hpc.rules` (docs/extending.md).
+configuration. Packages add rules by the entry points `kgqa_hpc.rules` (docs/guide/extending.md).
 """
 
 from __future__ import annotations

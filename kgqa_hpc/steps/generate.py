@@ -117,7 +117,7 @@ def _sentence(sentences: Mapping[str, BothWays], relation: str, out: bool) -> st
     return None if both_ways is None else both_ways.forward if out else both_ways.backward
 
 
-# Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/prompts.md).
+# Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/guide/prompts.md).
 THINKING = ("analysis", "decline_reason", "worth_asking", "draft_question", "draft_answer", "reflection")
 DECLINED = Reject("declined")
 

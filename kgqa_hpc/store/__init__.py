@@ -1,1 +1,1 @@
-"""Everything on disk: atomic writes, sealed HDF5 files, journals, leases, the run folder (docs/format.md)."""
+"""Everything on disk: atomic writes, sealed HDF5 files, journals, leases, the run folder (docs/reference/format.md)."""

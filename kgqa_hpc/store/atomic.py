@@ -3,7 +3,7 @@
 Temp file beside the target, write, fsync, then the name: `rename` where the newest writer wins, `link`
 where the first one does, and last an fsync of the folder. What the operating system refuses becomes
 DiskFull (or StoreError) with the path and the cure, and the temp file is removed.
-docs/format.md, section 2.
+docs/reference/format.md, section 2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Ages are by the clock of the file system, the one clock that all nodes of a run share. Nodes' clocks differ,
 by an hour where one is set wrong, and jump. So the age of a file is judged against the modification time of
-a file that was touched just now on the same file system, which on NFS is the server's time. docs/format.md,
+a file that was touched just now on the same file system, which on NFS is the server's time. docs/reference/format.md,
 section 8.
 """
 

@@ -2,7 +2,7 @@
 
 The file is the indented, key-sorted rendering of the object with a member "checksum" (sha256 of the
 canonical rendering of all others). A reader renders what it parsed again and compares every byte, so no
-flip, not even in a space, goes unseen. docs/format.md, section 4.
+flip, not even in a space, goes unseen. docs/reference/format.md, section 4.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ digest), and engine settings that only place or speed up the work.
 
 Each file's header names its origin, which is compared before the file counts: a file of another run may be in
 the folder by mistake. A result's digest covers only the settings that determine its content (`pass_digest`),
-so that more anchors or another judge can be added later. docs/format.md, sections 1 and 6.
+so that more anchors or another judge can be added later. docs/reference/format.md, sections 1 and 6.
 """
 
 from __future__ import annotations

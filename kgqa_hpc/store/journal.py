@@ -4,7 +4,7 @@ A line is the CRC-32 of its JSON (8 hex digits), a space, the JSON, a newline; t
 Every append goes to the kernel at once, so `kill -9` loses nothing, and to the disk in groups, so a power
 cut loses at most `commit_every` seconds. A journal has one writer, the process that created it; a successor
 reads its predecessors' journals and opens its own, under the next number: shard-000000.w0.journal, .w1., …
-docs/format.md, section 7.
+docs/reference/format.md, section 7.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ expires or a temp file that is swept.
 
 A lease saves work, it does not guard data: should two workers hold one shard (one was suspended and woke up,
 or a clock is wrong), both finish it and the first committed result wins. How clocks and caches are tolerated:
-docs/format.md, section 8.
+docs/reference/format.md, section 8.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A shard's content follows from anchors.h5 and the shard size alone; what is there and whole stays, what is
 missing or damaged is written again. Anchors that were added later (`grown` in the header of anchors.h5) are
 cut into shards of their own behind the others, which stay as they are. shards/manifest.json comes last and
-lists what lies on the disk. docs/format.md, section 5.
+lists what lies on the disk. docs/reference/format.md, section 5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A worker goes through the shards in its own pseudo-random order, so that thousands rarely meet; it remembers
 what it saw done and when to look at a lease again. The folder of results is listed only when many shards in
 a row turn out to be done, never per claim. What a look may cost is bounded for 3,200 workers at once:
-docs/format.md, section 8.
+docs/reference/format.md, section 8.
 
 `sweep` cleans up at the start of a run: leftovers of dead processes, and unreadable results. One process
 (rank 0) does it; two at once are harmless.

@@ -1,7 +1,7 @@
 """The immutable HDF5 file of a finished shard: one record per item, in the order of the shard.
 
 Its existence means that the shard is done; the first writer wins, and a second one learns it from the answer.
-The header alone gives the counts that `status` shows. docs/format.md, section 6.
+The header alone gives the counts that `status` shows. docs/reference/format.md, section 6.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A run folder: the paths of its files, and its manifest.
 
 The folder appears whole (config.yaml and manifest.json in it) or not at all. Work that another
-configuration began is refused with every difference named. docs/format.md, section 1.
+configuration began is refused with every difference named. docs/reference/format.md, section 1.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of a run (docs/format.md, section 1), and its life: `create`, `open`, `check`."""
+    """The paths of a run (docs/reference/format.md, section 1), and its life: `create`, `open`, `check`."""
 
     path: Path
 

@@ -2,12 +2,12 @@
 
 The first 1024 bytes (HDF5's user block) hold one line of canonical JSON: format, version, size, sha256 of all
 that follows, and small counts; so 1 KiB tells what a file is, and any HDF5 program opens it as it is.
-`open_sealed` verifies every byte before HDF5 sees one. docs/format.md, section 3.
+`open_sealed` verifies every byte before HDF5 sees one. docs/reference/format.md, section 3.
 
 HDF5 can read other files on behalf of a file: external storage, virtual datasets and external links would
 bring a reader's private files into a dataset; and a dataset may declare any shape and store nothing. A
 checksum does not help, for it is the author's. So everything a file holds is looked at before it is used.
-docs/security.md.
+docs/reference/security.md.
 """
 
 from __future__ import annotations

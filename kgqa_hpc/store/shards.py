@@ -1,7 +1,7 @@
 """Files of anchors: anchors.h5, everything sampled in the order of the work, and the shards cut from it.
 
 Both are written once and never changed; every byte is verified before the first anchor is read.
-docs/format.md, section 5.
+docs/reference/format.md, section 5.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def measure(
     number: int | None = None,
     row_done: Callable[[dict[str, Any]], None] = lambda document: None,
 ) -> dict[str, Any]:
-    """The whole measurement as plain data (docs/engines.md, "kgqa bench"); `row_done` gets it after each row.
+    """The whole measurement as plain data (docs/guide/engines.md, "kgqa bench"); `row_done` gets it after each row.
 
     `prompts(n)` gives at most n requests. `batches` defaults to 1 and to 1, 1.5 and 2 times what the engine works on at
     once; `number` of prompts in a row to three times its batch. Raises EngineConfigError, EngineDied.

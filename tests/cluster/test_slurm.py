@@ -81,7 +81,7 @@ def test_the_pipeline_as_a_job_array_makes_the_same(
 
 
 def test_the_documented_rehearsal_works_as_it_is_written(place: Place, slurm: Slurm) -> None:
-    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guide" / "cluster.md").read_text(encoding="utf-8")
     block = page.partition("## Trying it without a cluster")[2].split("```")[1]
     commands = (
         block.partition("slurm_sandbox env")[2].partition("\n")[2].partition("tools/slurm_sandbox stop")[0]

@@ -28,7 +28,7 @@ APPTAINER = shutil.which("apptainer")
 
 
 def locked_down() -> bool:
-    """Root without CAP_SYS_RESOURCE: apptainer wants to be told (see docs/containers.md)."""
+    """Root without CAP_SYS_RESOURCE: apptainer wants to be told (see docs/guide/containers.md)."""
     status = Path("/proc/self/status").read_text()
     permitted = next(line.split()[1] for line in status.splitlines() if line.startswith("CapPrm:"))
     return os.geteuid() == 0 and not int(permitted, 16) >> 24 & 1

@@ -1,4 +1,4 @@
-"""docs/families.md: the seventh family is built from the page alone and runs; items and keys are real."""
+"""docs/guide/families.md: the seventh family is built from the page alone and runs; items and keys are real."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from kgqa_hpc.anchors import KINDS
 
-PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "families.md"
 FAMILIES = ("path", "fact", "hub", "context", "puzzle", "script")
 
 

@@ -1,4 +1,4 @@
-"""docs/sources.md is true: every source has a configuration that is accepted, every key is named."""
+"""docs/guide/sources.md is true: every source has a configuration that is accepted, every key is named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
 
 pytestmark = pytest.mark.plugin("biokg")  # the page shows its sources, too
-TEXT = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "guide" / "sources.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.M | re.S)]
 GRAPHS = [block["graph"] for block in BLOCKS if "graph" in block]
 

@@ -203,7 +203,7 @@ def test_a_graph_of_another_field_is_not_asked_biomedical_questions() -> None:
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if not name.startswith("demo")])
 def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name: str) -> None:
-    """At 3,398 characters for 748 tokens, as the published answers are (docs/prompts.md)."""
+    """At 3,398 characters for 748 tokens, as the published answers are (docs/guide/prompts.md)."""
     prompt = load_prompt(name)
     size = 0
     for field, kind in prompt.schema["properties"].items():

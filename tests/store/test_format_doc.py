@@ -1,4 +1,4 @@
-"""docs/format.md is true: its examples run, its constants are the program's."""
+"""docs/reference/format.md is true: its examples run, its constants are the program's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kgqa_hpc.store import table as rows
 from kgqa_hpc.store.journal import open_next
 from kgqa_hpc.store.run_folder import RunFolder
 
-PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "format.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 def run_example(number: int, path: Path) -> dict[str, Any]:
     names: dict[str, Any] = {"path": path}
-    exec(compile(EXAMPLES[number], f"docs/format.md, example {number}", "exec"), names)
+    exec(compile(EXAMPLES[number], f"docs/reference/format.md, example {number}", "exec"), names)
     return names
 
 
@@ -85,5 +85,5 @@ def test_the_sections_that_the_code_names_exist() -> None:
     package = Path(sealed.__file__).parent
     for file in sorted(package.glob("*.py")):
         text = " ".join(file.read_text(encoding="utf-8").split())
-        for number in re.findall(r"docs/format\.md, section (\d+)", text):
+        for number in re.findall(r"docs/reference/format\.md, section (\d+)", text):
             assert re.search(rf"^## {number}\. ", PAGE, flags=re.MULTILINE), f"{file.name} names {number}"

@@ -5,7 +5,7 @@
         --shares 1000 2500 5000 --model michiyasunaga/BioLinkBERT-large
 
 Files are in LinkBERT's form (`kgqa export --to linkbert-medqa`). OUT/results.jsonl grows by one line a model, and the
-same command goes on after a kill; OUT/table.md and OUT/plot.png are made of it. docs/downstream.md describes it.
+same command goes on after a kill; OUT/table.md and OUT/plot.png are made of it. docs/guide/downstream.md describes it.
 Needs torch, transformers and scipy (`pip install 'kgqa_hpc[downstream]'`). `--model tiny` runs anywhere.
 """
 

@@ -2,7 +2,7 @@
 
 A batch is written down before it is sent, with a name that the server keeps, and again when the server has given
 it an id. Whoever comes after a kill finds the batch by id or by name. Each engine process appends to a journal
-of its own (docs/format.md, section 7) and holds a lock on it while it lives; it reads the journals of all.
+of its own (docs/reference/format.md, section 7) and holds a lock on it while it lives; it reads the journals of all.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Wide: one row per item, one column per criterion, numbers 1 to 5. Long: one row per score, with `Evaluation Category`
 and `Score` as "5. words". Both may have `annotator`, `not_qualified`, `comment`, `accepted` and any other column.
-A row without scores is not rated. docs/evaluation.md, "Ratings".
+A row without scores is not rated. docs/guide/evaluation.md, "Ratings".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluates the expression of an ADD_FIELD for each item: docs/gasl.md, "Expressions"."""
+"""Evaluates the expression of an ADD_FIELD for each item: docs/guide/gasl.md, "Expressions"."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A script as data: commands, each name with its position in the text.
 
-One class for each command of docs/gasl.md; `perform` runs them.
+One class for each command of docs/guide/gasl.md; `perform` runs them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditions as functions of an item: docs/gasl.md, "Conditions"."""
+"""Conditions as functions of an item: docs/guide/gasl.md, "Conditions"."""
 
 from __future__ import annotations
 

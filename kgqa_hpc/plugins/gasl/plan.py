@@ -1,6 +1,6 @@
 """Step `plan`: a model explores the evidence with graph scripts, turn by turn, until the result suffices.
 
-In each turn the model writes a script (docs/gasl.md), which runs on the item's own nodes and relations, and
+In each turn the model writes a script (docs/guide/gasl.md), which runs on the item's own nodes and relations, and
 sees what it gave; or it says that this suffices and words the question. The answer is what execution gave,
 never the model's text.
 """

@@ -1,4 +1,4 @@
-"""Graph scripts: a script of the language of docs/gasl.md, filled in with a node, and what its execution gave.
+"""Graph scripts: a script of the language of docs/guide/gasl.md, filled in with a node, and what its execution gave.
 
 The question carries its script; its answer is the variable `answer` after the script ran on the whole named
 graph. A number is a property of a release of the graph, so the question names source and version.

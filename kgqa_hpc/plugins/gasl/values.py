@@ -1,7 +1,7 @@
 """The values of scripts: their kinds, fields, texts, when two are the same, and how large one is.
 
 A value is plain JSON: an array of objects is a LIST, an object a DICT, a number a COUNTER, anything else a
-VALUE. Nothing here is ever changed in place. docs/gasl.md, "Data".
+VALUE. Nothing here is ever changed in place. docs/guide/gasl.md, "Data".
 """
 
 from __future__ import annotations

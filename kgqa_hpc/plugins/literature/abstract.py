@@ -33,7 +33,9 @@ class AbstractSettings(KindSettings):
 
     kind: Literal["abstract"] = "abstract"
     documents: list[str] = Field(min_length=1, description="Files or folders: MEDLINE, JATS, JSONL, Parquet.")
-    names: str | list[str] = Field(description="Tables of names of proteins or genes (docs/documents.md).")
+    names: str | list[str] = Field(
+        description="Tables of names of proteins or genes (docs/guide/documents.md)."
+    )
     number: int | None = Field(None, ge=1, description="How many, drawn by the seed; default: all.")
     min_length: int = Field(3, ge=1, description="Letters and digits that a name has at least.")
     retracted: bool = Field(False, description="Take retracted publications, too.")

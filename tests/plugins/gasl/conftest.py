@@ -1,4 +1,4 @@
-"""The toy graph of docs/gasl.md: small enough to compute every result by hand."""
+"""The toy graph of docs/guide/gasl.md: small enough to compute every result by hand."""
 
 from __future__ import annotations
 

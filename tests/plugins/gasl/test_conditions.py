@@ -1,4 +1,4 @@
-"""Conditions and expressions mean what docs/gasl.md says, kind by kind."""
+"""Conditions and expressions mean what docs/guide/gasl.md says, kind by kind."""
 
 from __future__ import annotations
 

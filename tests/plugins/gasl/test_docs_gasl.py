@@ -1,4 +1,4 @@
-"""docs/gasl.md is true: its examples, run as one script, give the results that stand below them."""
+"""docs/guide/gasl.md is true: its examples, run as one script, give the results that stand below them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import _grammar, _keywords
 
-PAGE = (Path(__file__).parents[3] / "docs" / "gasl.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "guide" / "gasl.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```gasl\n(.*?)^```\n```json\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 

@@ -31,7 +31,7 @@ def pushes(one: Relation, levels: dict[int, str]) -> tuple[int, str] | None:
 
 
 def outcomes(relations: tuple[Relation, ...], changed: int, change: str, asked: int) -> set[str]:
-    """By trying every assignment: the rules of docs/families.md, without any solver."""
+    """By trying every assignment: the rules of docs/guide/families.md, without any solver."""
     nodes = sorted({changed, asked, *(end for one in relations for end in (one.source, one.target))})
     found = set()
     for values in product(("up", "same", "down"), repeat=len(nodes)):

@@ -155,7 +155,7 @@ def load_recipe(path: Path) -> Recipe:
         return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": digest})
     except ValidationError as problem:
         lines = [_line(path, entry) for entry in problems_of(problem)]
-        raise ConfigError("\n".join(lines), "see docs/sources.md, Hydration") from None
+        raise ConfigError("\n".join(lines), "see docs/guide/sources.md, Hydration") from None
 
 
 def _line(path: Path, entry: Problem) -> str:

@@ -41,7 +41,9 @@ def _texts(path: Path) -> Iterator[str]:
     for location, item in _items(path):
         text = _medqa(item) or _pubmedqa(item)
         if text is None:
-            raise InputError(f"{path} {location}: is no item of MedQA or PubMedQA", "see docs/documents.md")
+            raise InputError(
+                f"{path} {location}: is no item of MedQA or PubMedQA", "see docs/guide/documents.md"
+            )
         yield text
 
 

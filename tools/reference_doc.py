@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Write docs/reference/commands.md and record.md from the code: python tools/reference_doc.py
+
+The commands follow from the argument parser, the fields of a record from the columns that datasets, kinds and steps
+declare. tests/test_docs.py compares.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.family import DIFFICULTY
+from kgqa_hpc.cli import app
+from kgqa_hpc.columns import Column, Type
+from kgqa_hpc.dataset.columns import COMMON, DECIDED, SPLIT, Columns
+from kgqa_hpc.registry import Registry
+from kgqa_hpc.steps import STEPS
+
+SHARED = 4  # an option of so many commands, with the same words, is described once
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+COMMANDS = """# Commands
+
+You know the command and look for an option. `tools/reference_doc.py` writes this page from the argument
+parser, and `kgqa VERB --help` prints the same words. A **run** is one folder. Results go to stdout, progress
+and messages to stderr. Every verb may be repeated: finished parts are kept, missing parts are done. `python
+-m kgqa_hpc` is the same program.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed |
+| 2 | bad input: the message says what, where and the cure |
+| 75 | stopped early (signal, time limit, budget): run the same command again |
+
+Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
+"""
+RECORD = """# Fields of a record
+
+You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a dataset and want to know a field.
+`tools/reference_doc.py` writes this page from the columns that the code declares; the card of each dataset
+lists those it has. What the files are: [the dataset](../guide/dataset.md).
+
+A step that an item never reached is `null`. Values of different types in a field of `verdicts` are JSON text;
+`json_text` in `accounting.json` names such fields.
+
+## All records
+"""
+PROVENANCE = """
+The members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. The
+members of `provenance`:
+
+| member | meaning |
+|---|---|
+| `run`, `seed`, `source` | fingerprint of the run (`RUN/manifest.json`), its seed, the source of its evidence |
+| `excluded_edge_types` | edge types of `graph.exclude_edge_types`; anchors and answers know nothing of them |
+| `anchor` | `id`, `kind` and `weight`: 1 unless groups were sampled unevenly |
+| `prompt` | prompt of each step: `name`, `sha256` |
+| `engine` | `name`, `version`, `model`, `digest`, `quantisation` by step; of servers `server`, `structured`, `omitted` |
+| `parameters` | `temperature` and `seed` of each step's last request |
+| `tokens` | `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone |
+| `attempts` | number of requests of each step |
+"""
+
+
+def commands(group: Any, prefix: str = "") -> dict[str, Any]:
+    """Every command of a group by its words: "status", "index build"."""
+    found: dict[str, Any] = {}
+    for name in sorted(group.list_commands(None)):  # those of plugins, too
+        command = group.get_command(None, name)
+        inner = hasattr(command, "commands")
+        found |= commands(command, f"{prefix}{name} ") if inner else {f"{prefix}{name}": command}
+    return found
+
+
+def commands_page() -> str:
+    """Text of commands.md."""
+    top = typer.main.get_command(app)
+    found = commands(top)
+    rows = {words: _options(command.params) for words, command in found.items()}
+    uses = Counter(row for own in rows.values() for row in own)
+    shared = [row for row in uses if uses[row] >= SHARED]
+    lines = [COMMANDS, *_table(_options(top.params)), "", "Options of several commands:", "", *_table(shared)]
+    for words, command in found.items():
+        names = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
+        lines += ["", f"## kgqa {words}", "", f"`{' '.join(['kgqa', words, *names])}`", "", command.help]
+        if common := ", ".join(option for option, text in rows[words] if (option, text) in shared):
+            lines += ["", f"Takes {common}."]
+        lines += ["", *_table(row for row in rows[words] if row not in shared)]
+    return "\n".join(lines).rstrip().replace("\n\n\n", "\n\n") + "\n"
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> list[str]:
+    lines = [f"| {option} | {text} |" for option, text in rows]
+    return ["| option | meaning |", "|---|---|", *lines] if lines else []
+
+
+def _options(parameters: Iterable[Any]) -> list[tuple[str, str]]:
+    """The options by their names, each with its help and default."""
+    rows = []
+    for option in (p for p in parameters if p.param_type_name == "option" and p.name != "help"):
+        names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len, reverse=True))
+        text = " ".join((option.help or "").split()).replace("|", "\\|")
+        default = getattr(option.default, "value", option.default)
+        if default not in (None, False, (), []) and not callable(default):
+            text += f" Default: `{default}`."
+        rows.append((names, text))
+    return rows
+
+
+def record_page() -> str:
+    """Text of record.md."""
+    common = [*COMMON, *(c for c in Columns().all() if c.name == "provenance"), *DECIDED, SPLIT]
+    gathered = [
+        Column("verdicts", {}, "What each judge said."),
+        Column("features", {}, "What was measured of the pair, by name."),
+    ]
+    common[len(COMMON) : len(COMMON)] = gathered
+    lines = [RECORD, *_fields(common), PROVENANCE]
+    lines += ["## Difficulty", "", *_fields(DIFFICULTY), ""]
+    for title, registry in (("Kind", KINDS), ("Step", STEPS)):
+        lines += list(_entries(title, registry))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _entries(title: str, registry: Registry) -> Iterator[str]:
+    for name in registry.names():
+        columns = getattr(registry.get(name), "columns", ()) if registry.origin(name) == "kgqa_hpc" else ()
+        if columns:
+            own = [column for column in columns if column not in DIFFICULTY]
+            more = (
+                " Its records also have the fields of [difficulty](#difficulty)."
+                if len(own) < len(columns)
+                else ""
+            )
+            yield f"## {title} `{name}`\n"
+            yield from _fields(own)
+            yield f"\n{more.strip()}\n" if more else ""
+
+
+def _fields(columns: Iterable[Column]) -> Iterator[str]:
+    yield "| field | type | meaning |"
+    yield "|---|---|---|"
+    for column in columns:
+        yield f"| `{column.name}` | {_type(column)} | {column.description} |"
+
+
+def _type(column: Column) -> str:
+    return "mapping" if column.name in ("verdicts", "features", "provenance") else _words(column.type)
+
+
+def _words(kind: Type) -> str:
+    if isinstance(kind, list):
+        return f"list of {_words(kind[0])}"
+    if isinstance(kind, dict):
+        return "{" + ", ".join(kind) + "}"
+    return str({"string": "text", "int64": "integer", "double": "number", "bool": "true or false"}[kind])
+
+
+if __name__ == "__main__":
+    (REFERENCE / "commands.md").write_text(commands_page(), encoding="utf-8")
+    (REFERENCE / "record.md").write_text(record_page(), encoding="utf-8")
