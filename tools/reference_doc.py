@@ -61,7 +61,7 @@ members of `provenance`:
 | `excluded_edge_types` | edge types of `graph.exclude_edge_types`; anchors and answers know nothing of them |
 | `anchor` | `id`, `kind` and `weight`: 1 unless groups were sampled unevenly |
 | `prompt` | prompt of each step: `name`, `sha256` |
-| `engine` | `name`, `version`, `model`, `digest`, `quantisation` by step; of servers `server`, `structured`, `omitted` |
+| `engine` | `name`, `version`, `model`, `digest`, `quantisation`; of servers `server`, `structured`, `omitted` |
 | `parameters` | `temperature` and `seed` of each step's last request |
 | `tokens` | `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone |
 | `attempts` | number of requests of each step |
