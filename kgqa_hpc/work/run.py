@@ -191,9 +191,7 @@ def _work_through(
         reporter.stop(failed=failed, complete=complete)
         heartbeat.stop()
     if stop.reason is not None and not complete:
-        raise StoppedEarly(
-            f"stopped early: {stop.reason}; everything finished is saved", "run the same command again"
-        )
+        raise StoppedEarly(f"stopped early: {stop.reason}; everything finished is saved", spending.cure)
 
 
 def _all_passes(session: Session, lead: Coordinator) -> None:

@@ -14,6 +14,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.numbers import about
 
 LOOK_EVERY_S = 1.0
+CURE = "raise it in the configuration, then kgqa init and kgqa run again"
 SHARE = 0.02  # of the time that may go into looking
 
 
@@ -26,6 +27,7 @@ class Spending:
         self._run, self._limits, self._now = run, limits, now
         self._totals = load_totals(run, []) if limits else []
         self._began = self._next = now()
+        self.cure = "run the same command again"  # after an early stop
         self._earlier = active_seconds(run.logs) if "hours" in limits else 0.0
 
     def require_rest(self) -> None:
@@ -33,7 +35,7 @@ class Spending:
         for name, spent in self._exceeded():
             raise InputError(
                 f"runtime.budget.{name}: {about(spent)} of {self._limits[name]:,g} are spent",
-                "raise it in the configuration, then kgqa init and kgqa run again",
+                CURE,
             )
 
     def check(self, stop: Stop) -> None:
@@ -44,6 +46,7 @@ class Spending:
         exceeded = self._exceeded()
         self._next = self._now() + max(LOOK_EVERY_S, (self._now() - began) / SHARE)
         for name, spent in exceeded[:1]:
+            self.cure = f"runtime.budget.{name}: {CURE}"
             limit = f"the budget of {self._limits[name]:,g} {'' if name == 'money' else name}".rstrip()
             stop.request(f"{about(spent)} of {limit} are spent", PATIENCE)
 

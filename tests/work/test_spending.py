@@ -80,7 +80,9 @@ def test_tokens_and_items_stop_a_run_too(tmp_path: Path, limits: dict[str, float
     slow = {"kind": "scripted", "latency": {"batch": 4, "decode_tokens_per_s": 2000}}
     run = make_run(tmp_path / "run", 400, engine=slow, runtime={"shard_size": 8, "window": 4})
     with_budget(run, **limits)
-    assert f"of the budget of {limits[unit]:,} {unit} are spent" in kgqa("run", run.path, code=75).stderr
+    stopped = kgqa("run", run.path, code=75).stderr
+    assert f"of the budget of {limits[unit]:,} {unit} are spent" in stopped
+    assert f"runtime.budget.{unit}: raise it" in stopped
     assert limits.get("items", 1) <= status(run.path)["items"]["ended"] < 400
     assert f"runtime.budget.{unit}:" in kgqa("run", run.path, code=2).stderr
 
