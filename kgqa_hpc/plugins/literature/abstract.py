@@ -1,8 +1,8 @@
-"""Documents that name a protein or gene: what questions from literature are grounded in (QAProt, 3.1).
+"""Anchor kind `abstract`: documents that name a protein or gene, as evidence for questions (QAProt, 3.1).
 
 Documents are read by plugins/literature/documents (deletions and versions applied), names found by exact matching
-with word boundaries. Documents that are left out are counted in stats/abstracts.json: documents read = drawn or
-not + without text + retracted + without a name.
+with word boundaries. All documents are counted in stats/abstracts.json:
+read = usable (drawn or not) + without text + retracted + without a name.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from kgqa_hpc.settings import KindSettings
 from kgqa_hpc.text.digests import short_digest
 
 TEXT = 20_000  # characters of a document that a prompt shows; an abstract has 2,000
-NAMES = 100  # different names that are kept of one document
+NAMES = 100  # distinct names kept per document
 
 
 class AbstractSettings(KindSettings):
-    """Which documents, and which names they must have."""
+    """Settings of literature anchors: the documents, and the names they must contain."""
 
     kind: Literal["abstract"] = "abstract"
     documents: list[str] = Field(min_length=1, description="Files or folders: MEDLINE, JATS, JSONL, Parquet.")
     names: str | list[str] = Field(
         description="Tables of names of proteins or genes (docs/guide/documents.md)."
     )
-    number: int | None = Field(None, ge=1, description="How many, drawn by the seed; default: all.")
-    min_length: int = Field(3, ge=1, description="Letters and digits that a name has at least.")
-    retracted: bool = Field(False, description="Take retracted publications, too.")
+    number: int | None = Field(None, ge=1, description="Number of documents to draw; default: all.")
+    min_length: int = Field(3, ge=1, description="Minimum number of letters and digits of a name.")
+    retracted: bool = Field(False, description="Include retracted publications.")
     paths = ("documents", "names")
 
     def tables(self) -> list[Path]:
@@ -47,7 +47,7 @@ class AbstractSettings(KindSettings):
 
 
 class AbstractAnchors(AnchorKind):
-    """Documents with their mentions. Groups: by how many different names they have."""
+    """Documents with the names they mention, grouped by their number of distinct names."""
 
     name = "abstract"
     Settings = AbstractSettings
@@ -144,6 +144,6 @@ def _group(names: int) -> str:
 
 
 def _identifier(document: Mapping[str, str]) -> str:
-    """Of the document's content: another version of a record is another anchor."""
+    """Id from the document's content: another version of a record is another anchor."""
     content = json.dumps([document["id"], document["title"], document["text"]], ensure_ascii=False)
     return f"d-{short_digest(content).hex()}"

@@ -59,7 +59,9 @@ def index_build(
 @index.command(name="search")
 def index_search(
     index: Index,
-    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Words; never a syntax.")] = None,
+    query: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="Plain words; no query syntax.")
+    ] = None,
     queries: Annotated[Path | None, typer.Option(help="JSONL with id and query, answered in order.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Documents for each query.")] = 10,
     verify: Annotated[
@@ -67,7 +69,7 @@ def index_search(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The documents that fit a query best; with --json one line for each query."""
+    """Print the documents that match a query best; with --json one line per query."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
     from kgqa_hpc.plugins.literature.documents.tables import read_queries
@@ -111,14 +113,14 @@ def mentions(
     min_length: Annotated[int, typer.Option(min=1, help="Letters and digits that a name must have.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
-    """Names found in documents: one JSON line for each, with offsets in code points."""
+    """Find names in documents: one JSON line per document, with offsets in code points."""
     from dataclasses import asdict
 
     from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
     from kgqa_hpc.plugins.literature.documents.names import NameCounts, read_names, searchable_names
     from kgqa_hpc.plugins.literature.documents.read import ReadCounts, document_files, read_documents
 
-    document_files(documents)  # a missing file is said before anything else takes its time
+    document_files(documents)  # report a missing file before slow work
     name_counts, read = NameCounts(), ReadCounts()
     every = (name for table in names for name in read_names(table))
     finder = NameFinder(searchable_names(every, min_length, name_counts))
@@ -159,7 +161,7 @@ def proteins(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Pairs, proteins, names and mean lengths of datasets about proteins (QAProt, Tables 1 and 6)."""
+    """Count pairs, proteins, names and mean lengths of protein datasets (QAProt, Tables 1 and 6)."""
     from kgqa_hpc.plugins.literature.protein_table import protein_table, render
 
     table = protein_table(runs)

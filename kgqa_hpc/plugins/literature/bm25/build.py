@@ -1,8 +1,8 @@
-"""Build an index: the inputs are dealt out to parts, the parts become shards, the shards an index.
+"""Index build in three stages: input files are split into parts, parts become shards, shards form the index.
 
 The index is built in a hidden folder beside the target and renamed at the end, so after `kill -9` the target's
 name holds a whole index or nothing. Finished parts and shards stay, so the same command resumes. A build with
-other documents or parameters starts the hidden folder afresh. A lock keeps a second build of the index out.
+other documents or parameters starts the hidden folder afresh. A lock prevents a second build of the same index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kgqa_hpc.threads import usable_cores
 MAX_SHARDS = 1024
 _PLAN = "plan.json"
 _LOCK = "lock"
-# A job: a function of this room, its arguments, and the folder that is there when it is done.
+# A job: a function of this module, its arguments, and the folder that exists when it is done.
 Job = tuple[Callable[..., None], tuple[Any, ...], Path]
 
 
@@ -74,19 +74,19 @@ def build_index(
             _work(reading, "reading", workers, progress)
             _work(indexing, "indexing", workers, progress)
             for leftover in set((growing / "shards").iterdir()) - set(folders):
-                _remove(leftover)  # of a process that was killed
+                _remove(leftover)  # left by a killed process
             manifest.write_manifest(growing, {**plan, **_summary(parts, folders)})
         _publish(growing, target)
     return manifest.read_manifest(target)
 
 
 def usual_workers() -> int:
-    """The cores this process may use, at most 8: each worker holds up to a quarter of a gigabyte."""
+    """Default number of workers: the cores this process may use, at most 8 (each worker holds up to 256 MB)."""
     return min(8, usable_cores())
 
 
 def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
-    """The manifest of the index that is there, if it is the one that is wanted; None for an empty folder."""
+    """The manifest of the existing index if it has this fingerprint; None for an empty folder."""
     if target.is_dir() and not any(target.iterdir()):
         return None
     content = manifest.read_manifest(target)
@@ -101,7 +101,7 @@ def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
 
 @contextmanager
 def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
-    """The hidden folder, ours alone; begun afresh when what it holds belongs to another plan."""
+    """The locked hidden folder; emptied first if it belongs to a build with other inputs or parameters."""
     make_folder(growing)
     with open(growing / _LOCK, "w") as lock:
         try:
@@ -118,7 +118,7 @@ def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
 
 
 def _work(jobs: list[Job], label: str, workers: int, progress: StageProgress) -> None:
-    """Do the jobs whose folder is not there yet; in this process, or in several."""
+    """Execute the jobs whose folder does not exist yet, in this process or in several."""
     waiting = [job for job in jobs if not job[2].exists()]
     done = len(jobs) - len(waiting)
     progress(done, len(jobs), label)
@@ -139,7 +139,7 @@ def _work(jobs: list[Job], label: str, workers: int, progress: StageProgress) ->
 
 
 def _end_with_parent() -> None:
-    """In a worker process: end it when the command itself was killed."""
+    """Make a worker process end when the command's process is killed."""
 
     def watch() -> None:
         parent = parent_process()
@@ -167,7 +167,7 @@ def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
 
 
 def _publish(growing: Path, target: Path) -> None:
-    """Give the finished folder its name. What only building needed is removed first."""
+    """Rename the finished folder to its target, after removing intermediate files."""
     for name in ("parts", _PLAN, _LOCK):
         _remove(growing / name)
     sync_folder(growing)

@@ -1,4 +1,4 @@
-"""A few thousand texts, searched in memory: examples like a given text, for a prompt.
+"""BM25 search over a few thousand texts in memory, to find similar examples for a prompt.
 
 The same words and ranking as an index on disk, without its exactness over shards.
 """
@@ -13,7 +13,7 @@ from kgqa_hpc.plugins.literature.bm25 import terms
 
 
 class SmallIndex:
-    """Texts by their place in the sequence. Read only; the same texts give the same answers."""
+    """A read-only index of texts by position; the same texts give the same results."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         builder = tantivy.SchemaBuilder()
@@ -34,7 +34,7 @@ class SmallIndex:
         self._searcher = self._index.searcher()
 
     def search(self, query: str, k: int) -> list[int]:
-        """The places of the `k` texts most like the query, best first, equal ones in their order."""
+        """The positions of the `k` texts most similar to the query, best first, ties in their order."""
         words = sorted(set(self._analyzer.analyze(query)))
         clauses = [
             (

@@ -1,6 +1,6 @@
-"""What an index says about itself: `index.json`, with a checksum of every file.
+"""The manifest of an index, `index.json`, with a checksum of every file.
 
-An index is a folder that appears when it is whole; it is never changed afterwards. The manifest holds the
+An index is a folder that appears only when complete and is never changed afterwards. The manifest holds the
 parameters, the input files with their sha256, the counts, what building cost, and the files of each shard.
 """
 

@@ -1,4 +1,4 @@
-"""What an index cost, and what it would cost for all of PubMed, by line."""
+"""Cost of an index build, and its linear projection to all of PubMed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PUBMED = 38_000_000
 
 
 def project(content: dict[str, Any]) -> dict[str, Any]:
-    """CPU hours and bytes for PUBMED documents like these; nothing for an index of none.
+    """CPU hours and bytes for PUBMED documents like these; empty for an index without documents.
 
     Linear in the number of documents, as was measured up to a million (tools/bench_index.py).
     """
@@ -27,13 +27,13 @@ def project(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(index: str, content: dict[str, Any]) -> dict[str, Any]:
-    """What `kgqa index build --json` prints."""
+    """The JSON output of `kgqa index build --json`."""
     keys = ("fingerprint", "parameters", "counts", "cost")
     return {"index": index, **{key: content[key] for key in keys}, "projection": project(content)}
 
 
 def render(projection: dict[str, Any]) -> str:
-    """The same for people."""
+    """The projection as text."""
     counts, cost, line = projection["counts"], projection["cost"], projection["projection"]
     rows = [
         f"{projection['index']}",

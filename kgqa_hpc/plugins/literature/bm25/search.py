@@ -25,7 +25,7 @@ from kgqa_hpc.plugins.literature.bm25.shard import Shard
 from kgqa_hpc.plugins.literature.bm25.spool import shard_of
 from kgqa_hpc.plugins.literature.documents.document import Document
 
-# Distinct terms of a query that count; a longer query is a document, and its first terms tell enough.
+# Distinct terms of a query that are used; a longer query is cut to its first terms.
 MAX_TERMS = 512
 # Documents that are scored exactly for one query before the rest is taken as ranked by the shards.
 MAX_CANDIDATES = 20_000
@@ -46,7 +46,7 @@ class Hit:
 
 
 class Retriever(Protocol):
-    """What answers queries: our own index, or a site's search service behind the same two questions."""
+    """Interface of search: our own index, or a site's search service with the same methods."""
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """The `k` best documents with any word of the query, best first; `query` is text, never syntax."""
@@ -57,7 +57,7 @@ class Retriever(Protocol):
         ...
 
     def provenance(self) -> dict[str, Any]:
-        """What must be known to repeat a search: parameters and the fingerprint of the documents."""
+        """The data needed to repeat a search: parameters and the fingerprint of the documents."""
         ...
 
 
@@ -77,7 +77,7 @@ class Bm25Index:
         self.documents = sum(shard["documents"] for shard in facts)
         words = sum(shard["terms"] for shard in facts)
         self._average = words / self.documents if words else 1.0
-        # By what a shard's score may fall short of the exact one: its documents look longer in its own mean.
+        # Factor by which a shard's score may be below the exact one, because its mean document length differs.
         self._slack = [
             _ROUNDING * max(1.0, self._average * shard["documents"] / max(shard["terms"], 1))
             for shard in facts

@@ -1,8 +1,8 @@
 """One shard of an index: a tantivy index of its own, with the documents themselves stored in it.
 
-Building resolves what stands, then adds it in one thread, so that memory stays at the writer's heap.
-Opening gives what an exact BM25 over many shards needs: document frequencies and the documents; the number
-of terms of all documents together stands in its facts.
+The build first determines the latest version of each document, then adds the documents in one thread, so that memory
+stays at the writer's heap. An open shard offers the data for an exact BM25 over many shards: document frequencies,
+the documents, and the total number of terms.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.replace_folder import replaced_folder
 
 FACTS = "shard.json"
-# What the writer gathers before it writes a segment; tools/bench_index.py measures what that comes to.
+# Bytes that the writer buffers before it writes a segment; tools/bench_index.py measures the effect.
 HEAP_BYTES = 64 << 20
-# tantivy's own thread may add its lock file to a folder while that is removed, once.
+# tantivy's own thread may add its lock file once to a folder that is being removed.
 ATTEMPTS = 10
 
 
@@ -82,7 +82,7 @@ def _entry(document: Document) -> tantivy.Document:
 
 @contextmanager
 def _linked(folder: Path) -> Iterator[Path]:
-    """A new folder of links to the files of `folder`, for a while."""
+    """A temporary folder of links to the files of `folder`."""
     links = Path(mkdtemp(prefix="kgqa-shard-"))
     try:
         for path in folder.absolute().iterdir():
@@ -96,7 +96,7 @@ def _linked(folder: Path) -> Iterator[Path]:
 
 
 class Shard:
-    """An open shard. `documents`: how many it holds.
+    """An open shard. `documents` is their number.
 
     tantivy writes a lock file where it opens, which a read-only or foreign folder refuses; so it is given a
     folder of links to the files. The links go as soon as the files are open, so that a process that is killed
@@ -112,13 +112,13 @@ class Shard:
         self.documents = self._searcher.num_docs
 
     def containing(self, term: str) -> int:
-        """How many documents contain the term."""
+        """Number of documents that contain the term."""
         return self._searcher.doc_freq("terms", term)
 
     def ranked(self, weights: dict[str, float], limit: int) -> Iterator[tuple[float, tantivy.DocAddress]]:
         """(score, address) of the documents with any of these terms, best first, fetched as they are needed.
 
-        `weights`: by what the shard's own score of the term is multiplied. `limit`: how many come first.
+        `weights`: factors for the shard's own scores of the terms. `limit`: number of documents fetched first.
         """
         clauses = [(tantivy.Occur.Should, self._term(term, weight)) for term, weight in weights.items()]
         query, offset = tantivy.Query.boolean_query(clauses), 0

@@ -1,7 +1,7 @@
-"""One input file, read once and dealt out to the shards of an index in the making.
+"""Split of one input file, read once, over the shards of an index that is being built.
 
 A document and every later version or deletion of it go to the same shard, by a hash of its id, so each shard
-can say alone what stands at the end. A part is a folder with one compressed file of changes for each shard;
+alone determines the documents that remain. A part is a folder with one compressed file of changes for each shard;
 it appears whole.
 """
 
@@ -32,7 +32,7 @@ def shard_of(name: str, shards: int) -> int:
 
 
 def write_part(source: Path, target: Path, shards: int) -> None:
-    """Deal out the changes of one file. Raises DocumentFormatError, DiskFull; then nothing is left."""
+    """Split the changes of one file over the shards. Raises DocumentFormatError, DiskFull, and then leaves nothing."""
     import pyarrow
 
     began, records, deletions, size = time.process_time(), 0, 0, 0
@@ -73,7 +73,7 @@ def load_document(name: str, version: int, content: list[Any]) -> Document:
 
 
 def content_of(document: Document) -> list[Any]:
-    """What of a document is kept beside id and version."""
+    """The stored fields of a document besides id and version."""
     abstracts = [astuple(abstract) for abstract in document.others]
     return [document.title, document.text, document.retracted, abstracts]
 

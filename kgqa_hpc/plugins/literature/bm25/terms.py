@@ -1,4 +1,4 @@
-"""From text to terms, the same for documents and queries, and the BM25 of a term.
+"""Tokenizer of documents and queries, and the BM25 weight of a term.
 
 Words are runs of letters and digits, lower case, without English stop words (the list of tantivy, Lucene's);
 stemmed only when asked for. BM25 as in Robertson and Zaragoza (2009) with Lucene's idf, which is never
@@ -21,7 +21,7 @@ LONGEST_TERM = 255
 
 
 def parameters(stem: bool) -> dict[str, Any]:
-    """What decides about terms and scores, for the provenance."""
+    """Parameters of terms and scores, for the provenance."""
     return {
         "k1": K1,
         "b": B,
@@ -50,5 +50,5 @@ def idf(documents: int, containing: int) -> float:
 
 
 def saturation(frequency: int, length: int, average_length: float) -> float:
-    """What a term that stands `frequency` times in a document of `length` terms is worth, times its idf."""
+    """BM25 weight, before the idf, of a term that occurs `frequency` times in a document of `length` terms."""
     return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / average_length))

@@ -1,4 +1,4 @@
-"""Two filters on pairs about proteins: what says nothing goes, and names become "the protein".
+"""Two filters on pairs about proteins: pruning of uninformative pairs, and replacement of names by "the protein".
 
 Both are pure and keep what they change: a pruned pair has the term that pruned it, a text without names
 has the original and what stood where. QAProt, B.2 ("keyword-based pruning", "de-lexicalization"); there
@@ -15,7 +15,7 @@ from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
 from kgqa_hpc.plugins.literature.documents.names import case_of
 from kgqa_hpc.plugins.literature.documents.spellings import spellings
 
-# The terms that the paper names (B.2).
+# Pruning terms of the paper (B.2).
 PLACEHOLDERS = ("not sure", "other proteins", "unknown", "proteinname", "protein name", "cells")
 PLACEHOLDER = "the protein"
 _ARTICLE = re.compile(r"(?:(?<=\s)|^)(?:the|a|an)\s$", re.IGNORECASE)
@@ -34,7 +34,7 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s|\n)[\"'(\[]?$")
 
 
 def pruned_by(texts: Iterable[str], terms: Iterable[str] = PLACEHOLDERS) -> str | None:
-    """The first of the terms that stands in one of the texts as words, in any case; None: the pair stays."""
+    """The first of the terms that occurs in a text as whole words, in any case; None if the pair stays."""
     whole = "\n".join(texts).lower()
     for term in terms:
         if re.search(rf"(?<!\w){re.escape(term.lower())}(?!\w)", whole):
@@ -44,7 +44,7 @@ def pruned_by(texts: Iterable[str], terms: Iterable[str] = PLACEHOLDERS) -> str 
 
 @dataclass(frozen=True, slots=True)
 class Delexicalised:
-    """`text` without the names, the `original`, and the names that stood there, by their place in it."""
+    """`text` without the names, the `original`, and the replaced names with their offsets in it."""
 
     text: str
     original: str
@@ -52,7 +52,7 @@ class Delexicalised:
 
 
 def name_finder(names: Iterable[str]) -> NameFinder:
-    """Finds the names of one known protein: short ones, too, and words of the language.
+    """A finder for the names of one known protein, including short names and ordinary words.
 
     Symbols are found as other organisms write them (`Cplx3`, `CPLX3`), and blanks for hyphens. Give the
     protein's name and its genes.
@@ -98,7 +98,7 @@ def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) 
 
 
 def _spans(text: str, mentions: tuple[Mention, ...]) -> Iterator[tuple[int, int]]:
-    """From where to where names stand for the protein once: a name with those that it is explained by."""
+    """Spans that each refer to the protein once: a name together with further names that explain it."""
     number = 0
     while number < len(mentions):
         start, end = mentions[number].start, mentions[number].end

@@ -21,7 +21,7 @@ _SEPARATOR = b"\n"  # in no field: files are read by lines
 
 @dataclass(frozen=True, slots=True)
 class Taxon:
-    """What entries of one organism share: its name, id and lineage, its species (`key`) and the words of its strain."""
+    """Data shared by the entries of an organism: name, id and lineage, species (`key`) and the words of its strain."""
 
     organism: str
     id: str
@@ -85,7 +85,7 @@ class Entries:
 
 
 class NameIndex:
-    """Which entries have a name: hashes of names, sorted, and the number of an entry for each.
+    """Index from names to entries: sorted hashes of names, and the number of an entry for each.
 
     The hash has 64 bits: among ten million names a name that is none of them is taken for one with a probability of
     5e-13.
@@ -101,7 +101,7 @@ class NameIndex:
             self._added[1].append(number)
 
     def close(self) -> None:
-        """All names are there: only now can one be found, and none be added."""
+        """Sort the index after all names were added; only then `find` works."""
         hashes, numbers = np.array(self._added[0], np.int64), np.array(self._added[1], np.uint32)
         self._added = array("q"), array("I")
         order = np.argsort(hashes, kind="stable")

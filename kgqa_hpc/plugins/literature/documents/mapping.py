@@ -1,4 +1,4 @@
-"""From the name of a protein and its organism to one entry of Swiss-Prot, offline, or to the reason why not.
+"""Mapping of a protein's name and organism to one entry of Swiss-Prot, offline, or to a reason for none.
 
 A name is a recommended or alternative name, a gene, an entry name or an accession. It is compared as it
 stands, then without regard to case, hyphens and Greek letters' spelling; the first of these that finds
@@ -27,7 +27,7 @@ _ALTERNATIVE = re.compile(r"\s\(([^()]*(?:\([^()]*\)[^()]*)*)\)(?=\s\(|$)")
 
 
 class Outcome(Enum):
-    """What became of a name. Only `MAPPED` has a protein."""
+    """Outcome of mapping a name. Only `MAPPED` has a protein."""
 
     MAPPED = "mapped"
     AMBIGUOUS = "ambiguous"
@@ -39,7 +39,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The outcome; the protein when there is one; else the accessions that stood for choice, sorted.
+    """The outcome, with the protein if there is one, else the candidate accessions, sorted.
 
     `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn or replaced.
     """
@@ -67,7 +67,7 @@ class ProteinTable:
         self._folded.close()
 
     def map(self, name: str, organism: str) -> Mapped:
-        """The entry of this name in this organism, or why there is none. `organism`: a name or a taxon id."""
+        """The entry with this name in this organism, or the reason for none. `organism`: a name or a taxon id."""
         name = name.strip()
         if name in self._withdrawn or name in self._replaced:
             new = self._replaced.get(name)
@@ -102,7 +102,7 @@ class ProteinTable:
         return {self._entries.accession(number): number for number in numbers}
 
     def _in_organism(self, numbers: list[int], organism: str) -> list[int]:
-        """Those of the organism; of one strain, where the organism names a strain that is among them."""
+        """The entries of the organism; only those of its strain, if the organism names a strain that occurs."""
         taxa = {number: self._entries.taxon(number) for number in numbers}
         if organism.isdigit():
             return [number for number, taxon in taxa.items() if taxon.id == organism]
@@ -114,7 +114,7 @@ class ProteinTable:
 
 
 def names_of(protein: Protein) -> list[str]:
-    """All names by which the entry can be asked for: recommended, alternative, genes, entry, accession."""
+    """All names that find the entry: recommended and alternative names, genes, entry name, accession."""
     recommended = _ALTERNATIVE.sub("", protein.name).strip()
     alternative = _ALTERNATIVE.findall(protein.name)
     names = [protein.name, recommended, *alternative, *protein.genes, protein.entry_name, protein.accession]

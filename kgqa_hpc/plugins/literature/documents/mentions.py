@@ -1,4 +1,4 @@
-"""Names found in text: where each stands, in code points, the longest where several overlap.
+"""Search for names in text: offsets in code points; of overlapping names the longest.
 
 All names are looked for at once (Aho-Corasick), between word boundaries: in text and names, letters and digits
 become lower case and everything else a blank. What is found is then compared with the text as it is written:
@@ -30,7 +30,7 @@ _LABEL = re.compile(r"^[A-Z][A-Z &/,-]{0,79}(?=:)", re.MULTILINE)
 _GOES_ON = re.compile(
     rf"[{_HYPHENS}]like\b|(?<=\d)\.\d| like (?:growth|peptide|protein|receptor|factor|kinase)"
 )
-# Most of what is found is the same few words again.
+# Cached, because most matches are the same few words.
 _REMEMBERED = 1 << 16
 _PHRASE = re.compile(r" |[a-z]{5}")
 

@@ -38,7 +38,7 @@ _ONE_AND_A_WORD = re.compile(r"[a-zA-Z]-[A-Z][a-z]{2,}")
 
 
 class Case(Enum):
-    """How a name may be written: as it stands, or in any case."""
+    """Case rule of a name: exactly as written, or in any case."""
 
     EXACT = "exact"
     ANY = "any"
@@ -78,7 +78,7 @@ def read_names(path: Path) -> Iterator[str]:
 def searchable_names(
     names: Iterable[str], shortest: int = SHORTEST, counts: NameCounts | None = None
 ) -> dict[str, Case]:
-    """The names worth looking for, with their spellings, and how each may be written."""
+    """The spellings of all names that are searched for, with their case rule."""
     counts = counts if counts is not None else NameCounts()
     cases: dict[str, Case] = {}
     for name in dict.fromkeys(names):
@@ -94,7 +94,7 @@ def searchable_names(
 
 
 def reason_to_drop(name: str, shortest: int = SHORTEST) -> str | None:
-    """Why a name is not looked for: `too short`, `too long`, `number`, `stop word`; None: it is."""
+    """Reason why a name is not searched for: `too short`, `too long`, `number`, `stop word`; None if it is."""
     letters = sum(c.isalnum() for c in name)
     if letters < shortest:
         return "too short"
