@@ -1,10 +1,10 @@
-"""A BM25 index as an engine: the request's last message is the query, the answer is what was found, as JSON.
+"""A BM25 index as an engine: the last message of a request is the query, the answer is the list of hits as JSON.
 
     {"documents": [{"id": "9", "score": 12.3, "title": "…", "text": "…"}, …]}
 
-The schema of the request says how many are wanted (maxItems of `documents`), which of the four fields, and
-how long their texts may be; a longer text is cut there, so that offsets into it stay those of the document.
-No model takes part: the same query gives the same answer, whatever seed and temperature are.
+The schema of the request sets the number of documents (maxItems of `documents`), the fields, and the maximum
+lengths of their texts; a longer text is cut at the end, so offsets stay those of the document. No model takes
+part: the same query gives the same answer for any seed and temperature.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgqa_hpc.plugins.literature.bm25.manifest import read_manifest
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, Retriever
 
 FIELDS = ("id", "score", "title", "text")
-_BATCH = 16  # requests that lie ready while one is answered
+_BATCH = 16  # requests that are queued while one is answered
 
 
 class IndexSettings(EngineSettings):
@@ -62,7 +62,7 @@ class IndexEngine:
         )
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Refuses every question that is not for documents."""
+        """Raises EngineConfigError for a schema that does not ask for documents."""
         for schema in schemas:
             fields = _fields(schema)
             if not fields or fields.keys() - set(FIELDS) or set(schema["properties"]) != {"documents"}:

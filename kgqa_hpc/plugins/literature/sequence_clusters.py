@@ -1,7 +1,7 @@
-"""Clusters of similar sequences, which a split never divides: against homology leakage.
+"""Clusters of similar sequences that a split keeps together, to avoid homology leakage.
 
 With MMseqs2 on the PATH by sequence identity, else by the Jaccard similarity of k-mer sets. The method and
-its threshold are part of the result, for a split is only as good as they are. Connected sequences are one
+its threshold are part of the result, because the quality of a split depends on them. Connected sequences are one
 cluster (single linkage), so by k-mers no pair across clusters reaches the threshold.
 """
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kgqa_hpc.errors import KgqaError
 
 K, JACCARD = 5, 0.1
-IDENTITY, COVERAGE = 0.3, 0.8  # what reviewers of protein benchmarks ask for
+IDENTITY, COVERAGE = 0.3, 0.8  # usual threshold of protein benchmarks
 _ROWS = 512  # sequences compared with all others at a time
 
 Labels = NDArray[np.int64]
@@ -29,7 +29,7 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """`labels` (n,) by falling size; `method` says in words how they were made and by which threshold."""
+    """`labels` (n,), numbered by descending size; `method` names method and threshold in words."""
 
     labels: Labels
     method: str
@@ -41,7 +41,7 @@ def cluster(sequences: Sequence[str]) -> Clusters:
 
 
 def cluster_by_kmers(sequences: Sequence[str], *, k: int = K, threshold: float = JACCARD) -> Clusters:
-    """Sequences that share `threshold` or more of their k-mers (Jaccard), and what is connected by them.
+    """Connected components of sequences whose k-mer sets have a Jaccard similarity of at least `threshold`.
 
     A sequence shorter than k is one k-mer. Exact; memory for the pairs that share a k-mer, in blocks.
     """
@@ -82,7 +82,7 @@ def cluster_by_mmseqs(
 
 
 def highest_similarity_across(sequences: Sequence[str], parts: Sequence[str], *, k: int = K) -> float:
-    """The leakage of a split: the highest Jaccard similarity of two sequences in different parts."""
+    """Leakage of a split: the highest Jaccard similarity between sequences of different parts."""
     names = np.asarray(parts)
     highest = 0.0
     for block in _blocks(kmer_matrix(sequences, k)):
@@ -93,7 +93,7 @@ def highest_similarity_across(sequences: Sequence[str], parts: Sequence[str], *,
 
 
 def kmer_matrix(sequences: Sequence[str], k: int = K) -> Any:
-    """Which k-mer is in which sequence, sparse (n, k-mers), ones."""
+    """Sparse incidence matrix (n, k-mers) of sequences and k-mers."""
     from scipy.sparse import csr_matrix
 
     column_of: dict[str, int] = {}

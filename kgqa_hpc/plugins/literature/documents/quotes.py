@@ -1,9 +1,9 @@
-"""Is a snippet really in the document? Found word for word, or not at all.
+"""Verification of quotes: a snippet occurs in a document word for word, or it is no quote.
 
 Text and snippet are compared without regard to what copying changes: runs of blanks, the case of letters,
 kinds of hyphens and quotation marks, ligatures, composed or decomposed accents, invisible characters. Any
-other difference, a digit, a sign, a word, makes it another text. Quotation marks and dots around the
-snippet go.
+other difference (a digit, a sign, a word) makes it another text. Quotation marks and dots around the
+snippet are removed first.
 
 `sentences` cuts a text into its sentences, so that a passage can be named by number instead of being copied.
 """
@@ -26,16 +26,16 @@ _ALIKE = {
 }
 _LIGATURES = range(0xFB00, 0xFB07)
 _AROUND = " \"'.,;:[]()"
-# Where a sentence may end: its last character with what closes behind it, before anything but a small letter.
+# End of a sentence: its last character with closing quotes or brackets, before anything but a small letter.
 _END = re.compile(r"[.!?][)\]\"'\u2019\u201d]{0,2}[^\S\n]++(?=[^\sa-z])|\n++")
-# A full stop that ends no sentence: of an abbreviation or an initial.
+# A full stop of an abbreviation or an initial, which ends no sentence.
 _ABBREVIATION = re.compile(r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|ca|approx|[Ff]igs?|No|Dr|St|spp?)\.$")
 _LONGEST_ABBREVIATION = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """`text` stands at [start, end) of the document's text, in code points."""
+    """A quote: `text` is [start, end) of the document's text, in code points."""
 
     start: int
     end: int
@@ -43,14 +43,14 @@ class Quote:
 
 
 class QuotableText:
-    """A text in which snippets are looked for; normalised once, in time linear in its length."""
+    """A text to search for snippets; normalised once, in time linear in its length."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._plain, self._starts, self._ends = _normalise(text)
 
     def find(self, snippet: str) -> Quote | None:
-        """The first place where the snippet stands, from word boundary to word boundary; None: nowhere."""
+        """The first occurrence of the snippet between word boundaries; None if there is none."""
         normalised = _normalise(snippet)[0].strip(_AROUND)
         if not normalised:
             return None
@@ -64,13 +64,13 @@ class QuotableText:
         return None
 
     def _is_boundary(self, position: int) -> bool:
-        """No word goes on over this position."""
+        """Whether this position is a word boundary."""
         around = self._plain[max(position - 1, 0) : position + 1]
         return not (0 < position < len(self._plain) and around.isalnum())
 
 
 def find_quote(snippet: str, text: str) -> Quote | None:
-    """Where `snippet` stands in `text`, or None. For several snippets of one text, see QuotableText."""
+    """The first occurrence of `snippet` in `text`, or None. For several snippets of a text use QuotableText."""
     return QuotableText(text).find(snippet)
 
 
@@ -95,7 +95,7 @@ def _stripped(text: str, start: int, end: int) -> Quote:
 
 
 def _normalise(text: str) -> tuple[str, list[int], list[int]]:
-    """The comparable form, and for each of its characters where the original one begins and ends."""
+    """The normalised text, and for each of its characters the start and end in the original."""
     plain: list[str] = []
     starts: list[int] = []
     ends: list[int] = []

@@ -23,7 +23,7 @@ SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndj
 
 @dataclass
 class ReadCounts:
-    """What became of the records of the files: `records = documents + replaced + deleted`."""
+    """Counts of the records in the files: `records = documents + replaced + deleted`."""
 
     records: int = 0
     documents: int = 0
@@ -34,7 +34,7 @@ class ReadCounts:
 
 
 class Standing:
-    """Which of a stream of changes stand at its end; a change is known by its number in the stream."""
+    """The changes of a stream that are still valid at its end, by their number in the stream."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, int]] = {}
@@ -61,7 +61,7 @@ class Standing:
 
 
 def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None) -> Iterator[Document]:
-    """Each document that stands once all files are applied in the order given.
+    """The documents that remain after all files are applied in the given order.
 
     `paths` may name folders: their document files, by name. `counts` is filled as the stream goes.
     Raises DocumentFormatError (a file is missing, damaged, or of no known kind).
@@ -82,7 +82,7 @@ def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None
 
 
 def document_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The files themselves; a folder stands for the document files in it, by name.
+    """The document files of the paths; a folder is replaced by its document files, sorted by name.
 
     Raises DocumentFormatError.
     """
@@ -132,7 +132,7 @@ def _kind(path: Path) -> str:
 
 
 def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
-    """The module that reads it, and the element, of each record or article."""
+    """For each record or article, the module that reads it and its XML element."""
     from kgqa_hpc.plugins.literature.documents import jats, medline
 
     any_document = False

@@ -1,8 +1,8 @@
-"""How one name is spelt by different writers: Greek letters and their words, hyphens before digits, plurals.
+"""Spelling variants of a name: Greek letters and their words, hyphens before digits, plurals.
 
 `IL-1β` is `IL-1beta`, `IL-1-beta` and `IL1β`, too; `BCL2` is `Bcl-2`, tumors are tumours, `androgen receptor` has a
-plural. What stands here widens a search, so each rule is as narrow as its examples; which case a spelling may have is
-said in names.py.
+plural. These rules widen a search, so each is as narrow as its examples; names.py has the rules
+for upper and lower case.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def spellings(name: str) -> list[str]:
 
 
 def _with_letters(name: str) -> Iterator[str]:
-    """With Greek letters, joined to what stands beside them by nothing or by a hyphen."""
+    """Variants with Greek letters, joined to their neighbours directly or by a hyphen."""
     plain = name.translate(_AS_MEANT)
     letters = _SPELT.sub(lambda match: _GREEK[match[0].lower()], plain)
     if _LETTER.search(letters):

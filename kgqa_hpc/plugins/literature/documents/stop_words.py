@@ -1,4 +1,4 @@
-"""Words and abbreviations that are also names of genes or proteins, and are not looked for.
+"""Words and abbreviations that are also names of genes or proteins and are not searched for.
 
 Chosen by reading the 500 most frequent matches of UniProt's and HGNC's names in 33,277 abstracts, and the
 lower-case ones whole; then the words that give fruit-fly genes their names. A name in capitals
@@ -34,7 +34,7 @@ lambda lectin ligand lipoprotein lnc membrane mer molecule mutant omega peptide 
 phosphoprotein polymerase polypeptide polyprotein precursor protease protein proteins putative receptor
 rho ribosome rna sigma subunit theta toxin transporter uncharacterized unknown virus zeta
 """
-# As they stand in a text, capitals or not.
+# Compared case-insensitively.
 _ABBREVIATED = """
 16S 18S 23S ADHD ADP AIDS Ala ALS AMP ANOVA Arg ASD Asn Asp ATP B12 BMI Ca2 cAMP CBT CCl4 cDNA cell-1 cGMP CI
 CO2 COPD COVID-19 CPAP CT Cu2 Cys day-1 DDT dec-1 DNA ECG EEG EMG EMT ESI FAD FDA FDG Fe2 Fe3 g-1 GC-MS GDP Gln Glu
@@ -48,5 +48,5 @@ ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 
 
 def is_stop_word(name: str) -> bool:
-    """Whether this spelling means something else than a gene or protein almost everywhere."""
+    """Whether this spelling almost never means a gene or protein."""
     return name in ABBREVIATIONS or (name.lower() in WORDS and not name.isupper())

@@ -14,9 +14,9 @@ from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.text.bounded_json import json_objects
 from kgqa_hpc.text.opener import open_bytes
 
-BATCH_BYTES = 16 << 20  # of the texts of a batch, by the file's own figures
+BATCH_BYTES = 16 << 20  # bytes of text per batch, by the file's own metadata
 BATCH_ROWS = 1000
-# Beyond this, texts are packed more than a hundred times: nobody's documents, but a few KB that become gigabytes.
+# Largest ratio of unpacked to packed text; beyond it a few KB would become gigabytes.
 UNPACKED_FREELY = 64 << 20
 MOST_PACKED = 100
 LONGEST_ID = 1000

@@ -1,9 +1,8 @@
-"""Organisms as people write them: which are the same, and to which group each belongs.
+"""Names of organisms in free text: the species of a name, and the group of a species.
 
-The groups are those of QAProt's Table 4 (human, mammals, birds, vertebrates, bacteria, archaea) and what
-they leave out. Where a lineage is given it decides; else the genus, by a list of the genera that
-Swiss-Prot has most of, and the endings that by custom name bacteria, archaea and fungi. What is not known
-is `other`, never guessed further.
+The groups are those of QAProt's Table 4 (human, mammals, birds, vertebrates, bacteria, archaea) and the remaining
+ones. A given lineage decides; else the genus does, by a list of the most frequent genera of Swiss-Prot and by
+the usual endings of bacteria, archaea and fungi. An unknown organism is `other`.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ _SPECIES_OF = {
     for name in names.split(", ")
 }
 _NO_STRAIN = {"strain", "isolate", "str", "subsp", "substr", "serovar"}
-# Words that say that no one organism is meant (the prompts of QAProt answer with them).
+# Words for no single organism (answers of QAProt's prompts).
 NO_ORGANISM = {"", "all", "unknown", "not sure", "none", "multiple", "various"}
 
-# The narrower first; each is part of the wider ones behind it.
+# Narrower groups first; each is part of the wider ones after it.
 WIDER = {
     "human": ("mammals", "vertebrates"),
     "mammals": ("vertebrates",),
@@ -94,7 +93,7 @@ def organism_key(organism: str) -> str:
 
 
 def strain_words(organism: str) -> frozenset[str]:
-    """What follows the species: words of the strain, isolate or subspecies, without signs."""
+    """Words after the species: strain, isolate or subspecies, without punctuation."""
     tail = " ".join(re.findall(r"[a-z0-9.-]+", organism.lower())[2:])
     words = (re.sub(r"[^a-z0-9]", "", word) for word in tail.split())
     return frozenset(word for word in words if word) - _NO_STRAIN

@@ -2,7 +2,7 @@
 
 No DTD is loaded, no network is used, and a file that declares entities of its own is refused, so that
 neither an external entity nor a chain of nested ones ("billion laughs") is ever followed. libxml2's own
-limits (10 MB a text, depth 256) stay in force. What stands in, before or between records is bounded, because
+limits (10 MB a text, depth 256) stay in force. Content in, before and between records is bounded, because
 libxml2 keeps it until the record ends.
 """
 
@@ -118,7 +118,7 @@ def _refuse_entities(path: Path, element: Any) -> None:
 
 
 def _forget(element: Any) -> None:
-    """Empty the element, and remove what stands before it and before the elements around it."""
+    """Empty the element, and remove all earlier siblings of it and of its ancestors."""
     element.clear()
     while (parent := element.getparent()) is not None:
         while element.getprevious() is not None:

@@ -1,8 +1,8 @@
-"""Questions of a benchmark that the user has, as examples in a prompt: those most like the pair, by BM25.
+"""Examples for prompts from a benchmark file of the user: the questions most similar to the pair, by BM25.
 
 MedQA: JSON Lines with `question`, `options` {"A": …} and `answer_idx`. PubMedQA: its own JSON object of items by
 PMID (`ori_pqal.json`) with `QUESTION`, `LONG_ANSWER` and `final_decision`, and `CONTEXTS` where it has them. Plain or
-gzip. Give the training part: what stands in a prompt must not stand in the test. As published, examples of MedQA do
+gzip. Use the training part: questions of a prompt must not occur in the test part. As published, examples of MedQA do
 not show which option is right.
 """
 
@@ -33,7 +33,7 @@ class Examples:
         self._index = SmallIndex(self._texts)
 
     def like(self, text: str, number: int) -> list[str]:
-        """The `number` items most like the text, best first."""
+        """The `number` items most similar to the text, best first."""
         return [self._texts[position] for position in self._index.search(text, number)] if number else []
 
 
@@ -53,7 +53,7 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         whole = bounded_json.loads(data)
     except orjson.JSONDecodeError:
-        whole = None  # JSON Lines, or damage that the lines will tell
+        whole = None  # JSON Lines, or a damaged file, which the reader of lines reports
     if isinstance(whole, dict) and "question" not in whole:
         yield from ((f"item {key}", item) for key, item in whole.items())
         return

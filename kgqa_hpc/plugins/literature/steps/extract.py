@@ -1,8 +1,8 @@
 """Questions about the proteins that an abstract names, and their answers, from the abstract alone.
 
 One item gives many records: up to ten pairs for each protein, each with its organism scope (QAProt, 3.2
-and its prompts). What can be said against a pair without a model rejects that record, not the item: a protein that does
-not stand in the text, a question that speaks of its source, the same question again.
+and its prompts). Checks without a model reject single records, not the item: a protein that does
+not occur in the text, a question that mentions its source, a repeated question.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ Scope = Literal["any", "sequence"]
 
 
 class ExtractSettings(StepSettings):
-    """How many pairs are taken, and about what."""
+    """Settings of an extraction step: scope and number of pairs."""
 
     scope: Scope = Field(
         "any",
         exclude_if=lambda scope: scope == "any",
         description="`sequence`: only questions that the protein's sequence alone could answer (QAProt).",
     )
-    per_protein: int = Field(PER_PROTEIN, ge=1, description="Pairs of one protein; more are rejected.")
+    per_protein: int = Field(
+        PER_PROTEIN, ge=1, description="Maximum number of pairs per protein; further ones are rejected."
+    )
 
 
 class Extract(Step):
-    """Fills `item.records`; every pair that the model gave is there, with the reason why it is left out."""
+    """Fills `item.records` with all pairs of the model's answer; a rejected pair has its reason."""
 
     name = "extract"
     Settings = ExtractSettings
@@ -72,7 +74,7 @@ class Extract(Step):
 
 
 def kept(item: Item) -> list[dict[str, Any]]:
-    """The item's records that no step has rejected so far."""
+    """Records of the item that no step has rejected so far."""
     return [record for record in item.records or () if record["reason"] is None]
 
 

@@ -1,9 +1,9 @@
-"""Read the documents of a pair, one after another: does it support the pair, and by which words?
+"""Step `ground`: a model reads the documents of a pair one by one and marks relevance and supporting quotes.
 
 One question per pair and document (BioGraphletQA, 3.4). The model copies passages; each is looked for in the
 document, and one that does not stand there word for word is dropped and counted. Or, where the prompt's schema has
 numbers for `snippets`, it names sentences of the document by number; one that is not there is dropped and counted
-too. So a quote in a record is a quote, with its place in the document's text.
+too. So every quote in a record is literal, with its offsets in the document's text.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
 
-SENTENCES = 100  # of a document that are numbered, where the prompt does not say how many
+SENTENCES = 100  # numbered sentences of a document, if the prompt sets no number
 SNIPPET = {"text": "string", "start": "int64", "end": "int64"}
 
 
 class GroundSettings(StepSettings):
-    """How much is read, and how much support is enough."""
+    """Settings of a grounding step: amount of text read, and the required support."""
 
-    k: int = Field(10, ge=1, le=MOST, description="Documents that are read of each pair, best first.")
+    k: int = Field(10, ge=1, le=MOST, description="Documents to read for each pair, best first.")
     characters: int = Field(
-        TEXT_LENGTH, ge=200, le=20_000, description="Of a document's text that are shown."
+        TEXT_LENGTH, ge=200, le=20_000, description="Characters of a document's text in the prompt."
     )
     minimum: int = Field(0, ge=0, description="Reject pairs with fewer relevant documents.")
 
@@ -63,14 +63,14 @@ class Ground(Step):
         snippets = prompt.schema["properties"]["snippets"]
         self._by_number = snippets["items"]["type"] == "integer"
         most = snippets["items"].get("maximum", SENTENCES) if self._by_number else 0
-        # By the number of sentences shown, each made once: engines compile a schema when they first see it.
+        # One schema per number of sentences, made once, because engines compile each new schema.
         self._schemas = [_for_sentences(prompt.schema, number) for number in range(most + 1)]
 
     def asks_about(self, item: Item) -> bool:
         return bool(item.output["documents"])
 
     def compute(self, item: Item) -> Outcome:
-        """Of a pair for which nothing was found."""
+        """End the step for a pair without documents."""
         return self._end(item)
 
     def variables(self, item: Item) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Ground(Step):
         }
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
-        """Where passages are named by number: the prompt's request for the numbers that this document has."""
+        """The prompt's request; if passages are named by number, the schema allows this document's numbers only."""
         request = super().request(item, attempt, run_seed, turn)
         if not self._by_number:
             return request
@@ -106,11 +106,11 @@ class Ground(Step):
         return Ask() if read + 1 < min(len(documents), self.settings.k) else self._end(item)
 
     def _sentences(self, text: str) -> list[Quote]:
-        """Those that are shown with their numbers."""
+        """The sentences that are shown with numbers."""
         return sentences(text[: self.settings.characters])[: len(self._schemas) - 1]
 
     def _named(self, text: str, snippets: list[Any]) -> list[Quote | None]:
-        """The places in the text that the answer copied or numbered; None for what is not there."""
+        """The quoted spans of the text, by copied words or by number; None for a quote that does not occur."""
         if not self._by_number:
             quotable = QuotableText(text)
             return [quotable.find(snippet) for snippet in snippets]
@@ -127,7 +127,7 @@ class Ground(Step):
 
 
 def _quotes(located: Sequence[Quote | None]) -> tuple[list[dict[str, Any]], int]:
-    """The different quotes in the order of the text, and how many passages are none."""
+    """The distinct quotes in the order of the text, and the number of passages that are no quotes."""
     quotes = sorted({(quote.start, quote.end, quote.text) for quote in located if quote is not None})
     return [{"text": words, "start": start, "end": end} for start, end, words in quotes], list(located).count(
         None

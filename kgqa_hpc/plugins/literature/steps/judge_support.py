@@ -1,4 +1,4 @@
-"""Does a pair hold by the document it was made from? Three criteria, all of which must hold (QAProt, 3.4).
+"""Judge of a pair against its source document by three criteria, all of which must hold (QAProt, 3.4).
 
 The pair is shown with its names, as the document has them. Three judges of different families that must
 agree are a panel: three such steps over the records of a finished run, with `dataset.decide: {rule: all}`.
@@ -28,7 +28,7 @@ _DOCUMENT = 20_000
 
 
 class SupportSettings(StepSettings):
-    """What a pair must be answerable from."""
+    """Settings of the judge: the scope from which a pair must be answerable."""
 
     scope: Scope = Field(
         "any",

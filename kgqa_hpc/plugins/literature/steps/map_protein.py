@@ -1,4 +1,4 @@
-"""From the names in a pair to one entry of Swiss-Prot: accession, sequence, taxonomy, functional classes.
+"""Mapping of the names in a pair to an entry of Swiss-Prot: accession, sequence, taxonomy, functional classes.
 
 Offline, against a file that the user has. A name that is ambiguous, known of other organisms only, withdrawn
 or missing rejects the record under that class; the first hit is never taken (QAProt, 3.3, which takes it).
@@ -24,7 +24,7 @@ from kgqa_hpc.steps.step import Outcome as StepOutcome
 
 
 class MapSettings(StepSettings):
-    """What is mapped to."""
+    """Settings of the mapping: the protein file."""
 
     proteins: str = Field(description="Swiss-Prot as FASTA or as UniProt's table, plain or gzip.")
     paths = ("proteins",)
@@ -53,7 +53,7 @@ class MapProtein(Step):
         self._table: ProteinTable | None = None
 
     def compute(self, item: Item) -> StepOutcome:
-        """Reads the file when it is needed first. Raises DocumentFormatError."""
+        """Map all records; the first call reads the file. Raises DocumentFormatError."""
         for record in kept(item):
             if self._table is None:
                 self._table = ProteinTable(read_proteins(Path(self.settings.proteins)))

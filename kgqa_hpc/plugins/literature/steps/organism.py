@@ -31,7 +31,7 @@ class Organism(Step):
         return bool(kept(item))
 
     def compute(self, item: Item) -> Outcome:
-        """Of a document without records."""
+        """End the step for a document without records."""
         return Done()
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:

@@ -1,4 +1,4 @@
-"""Two filters on pairs about proteins: what says nothing goes, and names become "the protein" (QAProt, B.2).
+"""Two filters on pairs about proteins: pruning of uninformative pairs, and replacement of names (QAProt, B.2).
 
 Both are counted and can be undone: a pruned pair is a rejected record whose reason is the term, and a pair
 without names keeps the texts with them beside.
@@ -23,7 +23,7 @@ from kgqa_hpc.steps.step import Done, Outcome, Step
 
 
 class PruneSettings(StepSettings):
-    """What says nothing."""
+    """Settings of pruning: the terms of uninformative pairs."""
 
     terms: list[str] = Field(
         default_factory=lambda: list(PLACEHOLDERS),
@@ -47,15 +47,15 @@ class Prune(Step):
 
 
 class DelexicaliseSettings(StepSettings):
-    """What stands for a name."""
+    """Settings of de-lexicalisation: the placeholder for names."""
 
     placeholder: str = Field(
-        PLACEHOLDER, min_length=1, description="Written where a name of the protein stood."
+        PLACEHOLDER, min_length=1, description="Text that replaces a name of the protein."
     )
 
 
 class Delexicalise(Step):
-    """Takes the names of a record's protein (those of its entry, where it was mapped) out of its texts."""
+    """Replaces the names of a record's protein (all names of its entry, if it was mapped) in its texts."""
 
     name = "delexicalise"
     Settings = DelexicaliseSettings

@@ -1,10 +1,10 @@
-"""What a question asks for, by rule (`question_type`) and by a judge (`judged_question_type`), as columns of its
-record: its type and its form.
+"""Type and form of a question as columns of its record, by a rule (`question_type`) and by a judge
+(`judged_question_type`).
 
 The types are those QAProt counts over its 140 instances (section 3): function and structure, interactions,
 localization and expression, disease associations, comparisons. The first type in the order below whose words
-occur is taken, so that a comparison of functions is a comparison. A rule is no judge: it is cheap and the
-same everywhere, and says `other` where it knows nothing.
+occur is taken, so that a comparison of functions is a comparison. The rule is cheap and
+reproducible, and gives `other` if no word matches.
 
 The judge chooses among the same types, so that `kgqa panel --column question_type --column
 judged_question_type` can set both side by side. It decides nothing: a question whose answer cannot be read
@@ -25,7 +25,7 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Retry, Step
 
-# A type and the beginnings of words that tell it.
+# Types with the beginnings of their typical words.
 _BEGINNINGS = {
     "comparison": "compare compari comparat differ distinguish versus similarit unlike contrast",
     "disease": "disease disorder syndrome cancer tumo patient therap treat clinic patholog symptom risk diagnos",
@@ -114,7 +114,7 @@ class JudgedQuestionType(Step):
         return bool(_records(item))
 
     def compute(self, item: Item) -> Outcome:
-        """Of an item without records."""
+        """End the step for an item without records."""
         return Done()
 
     def variables(self, item: Item) -> dict[str, Any]:
@@ -147,5 +147,5 @@ class JudgedQuestionType(Step):
 
 
 def _records(item: Item) -> list[dict[str, Any]]:
-    """The item's one record, or those of several that are kept."""
+    """The single record of an item, or those of its records that are kept."""
     return [item.output] if item.records is None else kept(item)

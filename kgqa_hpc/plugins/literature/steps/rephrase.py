@@ -1,4 +1,4 @@
-"""Put a finished pair into the shape of a benchmark: MedQA or PubMedQA.
+"""Steps that rephrase a finished pair in the form of a benchmark: MedQA or PubMedQA.
 
 The pair stays beside the new question (`source_question`, `source_answer`), so that the new one can be held
 against it. Examples are the benchmark's questions most like the pair (BioGraphletQA, 3.4, stage 6).
@@ -43,7 +43,7 @@ SOURCE = (
 
 
 class RephraseSettings(StepSettings):
-    """Where examples come from."""
+    """Settings of a rephrasing step: the benchmark of its examples."""
 
     benchmark: str | None = Field(None, description="Training file of the benchmark; default: no examples.")
     examples: int = Field(5, ge=0, le=20, description="Examples in each prompt.")
@@ -72,7 +72,7 @@ class Rephrase(Step):
         return {**pair, "examples": examples, "quotes": quotes}
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
-        """Reads the benchmark when it is needed first: prompts are tried without it."""
+        """The request; the first call reads the benchmark, because prompts are checked without it."""
         if self._examples is None and self.settings.benchmark:
             self._examples = Examples(Path(self.settings.benchmark))
         return super().request(item, attempt, run_seed, turn)
@@ -157,7 +157,7 @@ class JudgeOptions(Step):
         return bool(choices_of(item.output))
 
     def compute(self, item: Item) -> Outcome:
-        """Of a pair without options."""
+        """End the step for a pair without options."""
         return Reject(f"{self.label}: no options")
 
     def variables(self, item: Item) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class JudgeOptions(Step):
 
 
 def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
-    """What can be said against options without a model; None: nothing."""
+    """A problem of the options that needs no model to see; None if there is none."""
     if len(wrong) != WRONG:
         return "number of options"
     forms = [_form(option) for option in (right, *wrong)]
@@ -195,13 +195,13 @@ def in_drawn_order(options: Sequence[str], seed: str) -> list[str]:
 
 
 def _form(option: str) -> tuple[str, ...]:
-    """The words that count, in order of the alphabet: what says the same in another order is alike."""
+    """The significant words in alphabetical order, so that options with reordered words compare equal."""
     words = re.findall(r"\w+", plain(option))
     return tuple(sorted(word for word in words if word not in _SMALL))
 
 
 DECISIONS = ("yes", "no", "maybe")
-# What yes or no cannot answer. None of the benchmark's 1,000 labelled questions begins so, and all end with the mark.
+# Beginnings of questions that yes or no cannot answer; none of the benchmark's 1,000 labelled questions begins so.
 _OPEN = re.compile(r"(?:what|which|who|whom|whose|when|where|why|how)\b", re.IGNORECASE)
 
 
@@ -252,7 +252,7 @@ class JudgeDecision(Step):
         return bool(item.output["context"])
 
     def compute(self, item: Item) -> Outcome:
-        """Of a question without context."""
+        """Reject a question without context."""
         return Reject(f"{self.label}: no context")
 
     def variables(self, item: Item) -> dict[str, Any]:

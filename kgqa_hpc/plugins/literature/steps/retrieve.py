@@ -1,4 +1,4 @@
-"""Find documents for a pair. Asks no model: its engine is an index (engines/index), so it has a pass of its own.
+"""Step `retrieve`: documents for a pair. Its engine is an index (engine.py), so it needs a pass of its own.
 
 The query is what the prompt's user block says: question and answer together, as published (BioGraphletQA,
 3.4; the ten best by BM25).
@@ -23,7 +23,7 @@ MOST = 100  # documents that a prompt's schema may ask for
 
 
 class RetrieveSettings(StepSettings):
-    """How much is fetched."""
+    """Settings of retrieval: the number of documents."""
 
     k: int = Field(10, ge=1, le=MOST, description="Documents for each pair, best first.")
 
