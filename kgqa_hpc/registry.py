@@ -181,7 +181,7 @@ class Registry:
             raise ConfigError(self.unknown(name))
         try:
             entry = self._foreign[name].load()
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             raise ConfigError(
                 f"{self.what} {name!r} of {self.origin(name)} cannot be imported: "
                 f"{type(problem).__name__}: {problem}",

@@ -23,6 +23,7 @@ from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, change_dataset, open_run
 from kgqa_hpc.runs.checks import require_ready
+from kgqa_hpc.runs.refused import accept_recorded, noting_refusal
 from kgqa_hpc.settings_objects import plain
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.run_folder import RunFolder
@@ -81,7 +82,8 @@ class Run:
             return cls(folder, **dict(config))
         run = cls.__new__(cls)
         run.path, run._file, run._inputs = Path(folder), Path(config), run_inputs.Inputs()
-        run._data, run._base = plain_config(run._file), run._file.resolve().parent
+        with noting_refusal(run.path, str(config)):
+            run._data, run._base = plain_config(run._file), run._file.resolve().parent
         return run
 
     def __repr__(self) -> str:
@@ -131,10 +133,14 @@ class Run:
             return RunFolder.open(self.path)
         if self._file is not None:
             return stages.init(self._file, self.path, accept_code=accept_code)
-        with tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch:
+        with (
+            noting_refusal(self.path, "kgqa_hpc.Run"),
+            tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch,
+        ):
             self._inputs.write(Path(scratch))
             require_ready(self._parsed(Path(scratch)), "Run")
-        run = stages.create(self._parsed(), self.path, accept_code=accept_code)
+            run = stages.create(self._parsed(), self.path, accept_code=accept_code)
+        accept_recorded(run)
         self._inputs.place(run)
         return run
 
@@ -152,19 +158,29 @@ class Run:
         return self
 
     def merge(
-        self, *, partial: bool = False, published: bool = False, dask: str | None = None, **changes: Any
+        self,
+        *,
+        partial: bool = False,
+        published: bool = False,
+        dask: str | None = None,
+        as_recorded: bool = False,
+        **changes: Any,
     ) -> Accounting:
         """Apply `changes` to `dataset:` keys, then assemble the dataset; returns its accounting.
 
+        If the run refused its last configuration, changes or `as_recorded` are required.
         Raises ConfigError for an invalid change; then nothing is changed or merged.
         """
         self.change_dataset(changes)
+        if as_recorded:
+            accept_recorded(RunFolder.open(self.path))
         return stages.merge(self.path, partial=partial, published=published, dask=dask)
 
     def change_dataset(self, changes: Mapping[str, Any]) -> None:
         """Change keys of `dataset:` for the next merge: {"split.by": "nodes"}. Raises ConfigError, changing nothing."""
         if changes:
             change_dataset(self.path, changes)
+            accept_recorded(RunFolder.open(self.path))
 
     def judge(
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False

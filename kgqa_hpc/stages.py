@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, run_config
+from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run, run_config
 from kgqa_hpc.runs.checks import load_ready, notes, require_packages, require_servers
 from kgqa_hpc.runs.entries import require_same_code
+from kgqa_hpc.runs.refused import accept_recorded, noting_refusal, require_no_refusal
 from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store import canonical
@@ -62,7 +63,11 @@ def init(config_file: str | Path, folder: str | Path, *, accept_code: bool = Fal
 
     Raises ConfigError, PromptError, or FingerprintMismatch if the folder belongs to another configuration.
     """
-    return create(load_ready(Path(config_file)), Path(folder), accept_code=accept_code)
+    with noting_refusal(Path(folder), str(config_file)):
+        config = load_ready(Path(config_file), added_judges(Path(folder)))
+        run = create(config, Path(folder), accept_code=accept_code)
+    accept_recorded(run)
+    return run
 
 
 def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> RunFolder:
@@ -127,10 +132,14 @@ def merge(
     published: bool = False,
     dask: str | None = None,
 ) -> Accounting:
-    """Assemble `dataset/` and return its accounting. `dask`: scheduler address of a cluster to use, or "slurm"."""
+    """Assemble `dataset/` and return its accounting. `dask`: scheduler address of a cluster to use, or "slurm".
+
+    Raises InputError if the run refused the last configuration given for it (runs/refused.py).
+    """
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, config = open_run(folder)
+    require_no_refusal(run)
     require_same_code(run, config)
     with stage_progress() as progress, _staging(dask) as stage:
         return merge_results(run, partial=partial, published=published, progress=progress, stage=stage)
@@ -152,17 +161,19 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
     from kgqa_hpc.dataset.shared_merge import merge_shared as share
 
     run, config = open_run(folder)
+    require_no_refusal(run)
     require_same_code(run, config)
     with stage_progress() as progress:
         return share(run, published=published, progress=progress)
 
 
 def report(folder: Path, threads: int | None = None) -> Path:
-    """Write `report/index.html`; returns its path."""
+    """Write `report/index.html` of a run or a combined dataset; returns its path."""
+    from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder
     from kgqa_hpc.report.page import write_report
 
-    run, _ = open_run(folder)
-    return Path(write_report(run))
+    run = open_folder(folder)
+    return Path(write_report(run if isinstance(run, CombinedFolder) else open_run(folder)[0]))
 
 
 STAGES = (

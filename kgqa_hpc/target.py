@@ -14,7 +14,7 @@ from typing import Any
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import Standing, next_size
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.runs import open_run, run_config
 from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.sampling import extend, size_of
@@ -56,8 +56,17 @@ def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]
                 return True  # a damaged result is in quarantine: its shard is processed again first
         size = _last(run)["next"]
         if size is not None:
-            extend(run.path, size)
+            _grow(run, size)
         return size is not None
+
+
+def _grow(run: RunFolder, size: int, *, trust: bool = False) -> None:
+    """Draw the larger sample, unless another worker drew it while this process was suspended."""
+    try:
+        extend(run.path, size, trust=trust)
+    except InputError:
+        if (size_of(run_config(run)) or 0) < size:
+            raise
 
 
 class _Unfinished(Exception):
@@ -71,7 +80,7 @@ def finish_growth(folder: Path, *, trust: bool = False) -> None:
         return
     with alone(run, ROLE, config.runtime.lease):
         if _growth_pending(run):
-            extend(folder, _last(run)["next"], trust=trust)
+            _grow(run, _last(run)["next"], trust=trust)
 
 
 def _growth_pending(run: RunFolder) -> bool:

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc import stages
+from kgqa_hpc import stages, target
 from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import BEYOND, Standing, next_size
 from kgqa_hpc.errors import ConfigError
@@ -151,6 +151,22 @@ def test_a_growth_that_was_killed_goes_on_with_the_same_number(
     stages.all_stages(tmp_path / "run" / "run.yaml", run.path)
     assert len(accepted(run)) == 30
     assert not any(run.quarantine.rglob("*")) if run.quarantine.exists() else True
+
+
+def test_a_worker_that_slept_while_another_drew_the_larger_sample_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = prepared(tmp_path / "all", {"accepted": 30})
+    drawn = target.extend
+
+    def twice(folder: Path, size: int, **rest: Any) -> Any:
+        drawn(folder, size, **rest)  # by another worker, whose lease began after ours had expired
+        return drawn(folder, size, **rest)
+
+    monkeypatch.setattr(target, "extend", twice)
+    run_towards(run.path)
+    assert len(rounds(run)) > 1
+    assert stages.merge(run.path).total.accepted == 30
 
 
 @pytest.mark.parametrize("budget", [{"items": 50}, {"tokens": 100_000}])

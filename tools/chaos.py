@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Torment a run in every way at once, and compare the dataset's bytes with those of an undisturbed one.
+"""Torment runs in every way at once, and compare each dataset's bytes with those of an undisturbed run.
 
     tools/chaos.py --minutes 2 --seed 1     about as many rounds as fit; exit 0 when all held, 1 with what did not
     tools/chaos.py --minutes 60 --seed 7 --keep DIR
+    tools/chaos.py --minutes 1 --runs study,target
 
-Workers with scripted engines, merges and looks at the status run together under kill -9 (of workers and
-engines), stops beyond the lease, signals, bursts of EIO, ESTALE, EACCES and ENOENT, full disks, and clocks
-an hour off that jump (tools/chaos_preload.c, compiled with cc). The seed settles what is done to whom and
+A round torments one run of tools/chaos_runs.py: each anchor kind, a study, a target, a plan of scripts. Workers
+with scripted engines, merges, `kgqa extend` and `kgqa judge` in mid-run, and looks at the status run together under
+kill -9 (of workers, engines and commands), stops beyond the lease, signals, bursts of EIO, ESTALE, EACCES and
+ENOENT, full disks, and clocks an hour off that jump (tools/chaos_preload.c, compiled with cc). Three shared merges
+under SIGKILL and SIGSTOP end the round. The seed settles what is done to whom and
 when; which instruction it hits, the machine does. Must hold: the dataset has the bytes of the undisturbed
 run, each look adds up and never goes back, every merge that says 0 leaves checksums that fit, nothing is set
 aside, nothing hangs.
@@ -19,53 +22,17 @@ import hashlib
 import json
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
-from chaos_preload import KGQA, compile_preload, environment
-from chaos_storm import LEASE, Broken, Storm
-
-CONFIG = {
-    "graph": {
-        "source": "csv",
-        "nodes": "nodes.csv",
-        "edges": "edges.csv",
-        "min_degree": 1,
-        "max_degree": 1000,
-    },
-    "anchors": {"per_shape": 25},
-    "engine": {
-        "kind": "scripted",
-        "latency": {"batch": 4, "per_request_s": 0.12, "jitter": 0.5},
-        "faults": {"garbage": 0.04, "truncate": 0.02, "error": 0.02, "crash": 0.002},
-    },
-    "passes": [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}],
-    "runtime": {"shard_size": 12, "commit_every": "1s", "lease": f"{LEASE:.0f}s", "engine_stall": "60s"},
-}
-
-
-def prepare(folder: Path, seed: int) -> Path:
-    """A run with anchors, ready for its workers."""
-    choose = random.Random(seed)
-    names = [f"N{number}" for number in range(60)]
-    edges = {tuple(sorted(choose.sample(names, 2))) for _ in range(150)}
-    (folder / "nodes.csv").write_text("id,name,type\n" + "".join(f"{n},name {n},T{n[-1]}\n" for n in names))
-    rows = "".join(f"{a},{b},near\n" for a, b in sorted(edges))
-    (folder / "edges.csv").write_text("source_id,target_id,type\n" + rows)
-    (folder / "config.yaml").write_text(json.dumps({"seed": seed, **CONFIG}))
-    run = folder / "prepared" / "run"
-    for words in (
-        ["init", str(folder / "config.yaml"), str(run)],
-        ["import", str(run)],
-        ["sample", str(run)],
-    ):
-        subprocess.run([*KGQA, *words], check=True, env=environment(), stdout=subprocess.DEVNULL)
-    return run
+from chaos_preload import compile_preload
+from chaos_runs import RUNS, kgqa, prepare, write_inputs
+from chaos_storm import Broken, Storm
 
 
 def sums(dataset: Path) -> dict[str, str]:
@@ -74,29 +41,58 @@ def sums(dataset: Path) -> dict[str, str]:
     return {str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def rounds(place: Path, library: Path, seed: int, seconds: float, seen: Counter[str]) -> Iterator[int]:
-    """Storm after storm until they have raged so long; yields after each that held. Raises Broken."""
-    prepared = prepare(place, seed)
-    calm = place / "calm" / "run"
-    shutil.copytree(prepared, calm)
-    subprocess.run([*KGQA, "run", calm], env=environment(), check=True, stderr=subprocess.DEVNULL)
-    subprocess.run([*KGQA, "merge", calm], env=environment(), check=True, stdout=subprocess.DEVNULL)
-    expected = sums(calm / "dataset")
-    until = time.monotonic() + seconds
-    number = 0
-    while number == 0 or time.monotonic() < until:
-        folder = place / f"round-{number}"
-        shutil.copytree(prepared, folder / "run")
-        storm = Storm(folder / "run", library, random.Random(f"{seed} {number}"), seen, folder)
+class Rounds:
+    """Storms over the runs in turn, in the folder `place`, until they have raged for `seconds`."""
+
+    def __init__(self, place: Path, library: Path, seed: int, seconds: float, names: list[str]) -> None:
+        self._place, self._library, self._seed, self._seconds = place, library, seed, seconds
+        self._names = names
+        self._expected: dict[str, dict[str, str]] = {}
+        self.seen: Counter[str] = Counter()
+        write_inputs(place, seed)
+
+    def __iter__(self) -> Iterator[str]:
+        """The name of each run that held. Raises Broken."""
+        until = time.monotonic() + self._seconds
+        for number in count():
+            if number and time.monotonic() >= until:
+                return
+            name = self._names[number % len(self._names)]
+            self._calm(name)
+            share = max(self._seconds / len(self._names), 12.0)
+            self._storm(f"round-{number}", name, min(until, time.monotonic() + share))
+            self.seen[f"rounds of {name}"] += 1
+            yield name
+
+    def _calm(self, name: str) -> None:
+        """Prepare the run, and make its dataset without any disturbance, once."""
+        if name in self._expected:
+            return
+        if name == "records":
+            self._calm("graphlet")
+        prepared = prepare(self._place, name, self._seed)
+        calm = self._place / f"calm-{name}" / "run"
+        shutil.copytree(prepared, calm)
+        for verb, *words in RUNS[name].growth:
+            kgqa(verb, calm, *words)
+        kgqa("run", calm)
+        kgqa("merge", calm)
+        self._expected[name] = sums(calm / "dataset")
+
+    def _storm(self, folder_name: str, name: str, until: float) -> None:
+        folder = self._place / folder_name
+        shutil.copytree(self._place / f"prepared-{name}" / "run", folder / "run")
+        choose = random.Random(f"{self._seed} {folder_name}")
+        storm = Storm(folder / "run", self._library, choose, self.seen, folder, RUNS[name].growth)
         try:
             storm.rage(until)
             storm.calm()
+        except Broken as problem:
+            raise Broken(f"{name}: {problem}") from None
         finally:
             storm.end()
-        check(folder / "run", expected)
+        check(folder / "run", self._expected[name])
         shutil.rmtree(folder)
-        number += 1
-        yield number
 
 
 def check(run: Path, expected: dict[str, str]) -> None:
@@ -121,24 +117,27 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", default=",".join(RUNS), help="names of chaos_runs.py; all by default")
     parser.add_argument(
         "--keep", type=Path, help="work here, and leave everything of a round that did not hold"
     )
     options = parser.parse_args()
     place = options.keep or Path(tempfile.mkdtemp(prefix="kgqa-chaos-"))
     place.mkdir(parents=True, exist_ok=True)
-    seen: Counter[str] = Counter()
+    seconds, names = 60 * options.minutes, options.runs.split(",")
     began = time.monotonic()
+    rounds = Rounds(place, compile_preload(place), options.seed, seconds, names)
     try:
-        library = compile_preload(place)
-        for number in rounds(place, library, options.seed, 60 * options.minutes, seen):
-            print(f"{time.monotonic() - began:7.0f} s  round {number} held", flush=True)
+        for name in rounds:
+            print(f"{time.monotonic() - began:7.0f} s  {name} held", flush=True)
     except Broken as problem:
         print(
-            f"seed {options.seed}: {problem}\n{json.dumps(seen)}\neverything lies in {place}", file=sys.stderr
+            f"seed {options.seed}: {problem}\n{json.dumps(rounds.seen)}\neverything lies in {place}",
+            file=sys.stderr,
         )
         return 1
-    print(f"seed {options.seed}: all held. {', '.join(f'{name} {n}' for name, n in sorted(seen.items()))}")
+    counts = ", ".join(f"{name} {n}" for name, n in sorted(rounds.seen.items()))
+    print(f"seed {options.seed}: all held. {counts}")
     if options.keep is None:
         shutil.rmtree(place)
     return 0

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,8 +38,15 @@ class Storm:
     """One round: a copy of the prepared run, tormented until it is complete or time is up."""
 
     def __init__(
-        self, run: Path, library: Path, choose: random.Random, seen: Counter[str], place: Path
+        self,
+        run: Path,
+        library: Path,
+        choose: random.Random,
+        seen: Counter[str],
+        place: Path,
+        growth: Sequence[tuple[str, ...]] = (),
     ) -> None:
+        self._growth = growth
         self._run, self._library, self._choose, self._seen, self._place = run, library, choose, seen, place
         self._workers: dict[subprocess.Popen[bytes], Control] = {}
         self._stopped: dict[subprocess.Popen[bytes], float] = {}
@@ -62,26 +70,53 @@ class Storm:
                 return
 
     def calm(self) -> None:
-        """No more torment: what lives is killed, two workers finish, and the run is merged."""
+        """No more torment: what lives is killed, the run grows, two workers finish it, shared merges merge it."""
         self.end()
-        finishing = [
-            subprocess.Popen([*KGQA, "run", self._run], env=environment(), stdout=self._log, stderr=self._log)
-            for _ in range(2)
-        ]
-        self._others += [("finishing", process) for process in finishing]  # for `end`, should one not hold
-        for process in finishing:
+        for verb, *words in self._growth:
+            self._grow_calmly(verb, words)
+        self._await("worker", [self._undisturbed("run", self._run) for _ in range(2)], {0})
+        self._merge_shared()
+        self._ended = 0
+        self._look(environment())
+
+    def _grow_calmly(self, verb: str, words: list[str]) -> None:
+        """Repeat a command that makes the run grow; it may have been done in the storm."""
+        done = subprocess.run(
+            [*KGQA, verb, self._run, *words],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_FINISH,
+        )
+        if done.returncode != 0 and "already, not below" not in done.stderr:
+            raise Broken(f"an undisturbed {verb} ended with {done.returncode}: {done.stderr[-500:]}")
+
+    def _merge_shared(self) -> None:
+        """Three shared merges, one killed and one stopped for a while; then one that nobody disturbs."""
+        merges = [self._undisturbed("merge", "--shared", self._run) for _ in range(3)]
+        time.sleep(self._choose.uniform(0.5, 3.0))
+        merges[0].kill()
+        merges[1].send_signal(signal.SIGSTOP)
+        time.sleep(self._choose.uniform(0.5, 3.0))
+        merges[1].send_signal(signal.SIGCONT)
+        self._await("shared merge", merges[1:], {0})
+        self._await("merge", [self._undisturbed("merge", self._run)], {0})
+
+    def _undisturbed(self, *words: object) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [*KGQA, *map(str, words)], env=environment(), stdout=self._log, stderr=self._log
+        )
+        self._others.append((str(words[0]), process))  # for `end`, should it not end by itself
+        return process
+
+    def _await(self, what: str, processes: list[subprocess.Popen[bytes]], codes: set[int]) -> None:
+        for process in processes:
             try:
                 code = process.wait(LONGEST_FINISH)
             except subprocess.TimeoutExpired:
-                raise Broken(
-                    f"it hangs: not complete after {LONGEST_FINISH:.0f} s without any disturbance"
-                ) from None
-            if code != 0:
-                raise Broken(f"an undisturbed worker ended with {code}")
-        subprocess.run(
-            [*KGQA, "merge", self._run], env=environment(), check=True, stdout=self._log, stderr=self._log
-        )
-        self._look(environment())
+                raise Broken(f"it hangs: a {what} did not end within {LONGEST_FINISH:.0f} s") from None
+            if code not in codes:
+                raise Broken(f"an undisturbed {what} ended with {code}")
 
     def end(self) -> None:
         for process in [*self._workers, *(process for _, process in self._others)]:
@@ -104,6 +139,7 @@ class Storm:
             "look_calmly": 3,
             "look_in_a_burst": 2,
             "merge": 2,
+            "grow": 2 if self._growth else 0,
         }
 
     def _start_worker(self) -> None:
@@ -200,6 +236,19 @@ class Storm:
             time.sleep(self._choose.uniform(0.5, 2.0))
             process.kill()
 
+    def _grow(self) -> None:
+        """A larger sample or another judge in mid-run, perhaps in a burst, perhaps killed."""
+        verb, *words = self._choose.choice(self._growth)
+        control = self._control()
+        if self._choose.random() < 0.3:
+            control.burst(self._choose.choice(BURSTS)[0], 1.0)
+        process = self._start([verb, str(self._run), *words], control)
+        self._others.append((verb, process))
+        self._ended = min(self._ended, 0)  # an item has more to do with another judge
+        if self._choose.random() < 0.4:
+            time.sleep(self._choose.uniform(0.5, 3.0))
+            process.kill()
+
     def _look_in_a_burst(self) -> None:
         control = self._control()
         process = self._start(["status", str(self._run)], control)
@@ -219,7 +268,8 @@ class Storm:
         now = json.loads(answer.stdout)
         if sum(now["verdicts"].values()) != now["items"]["total"]:
             raise Broken(f"the status does not add up: {now['verdicts']} of {now['items']}")
-        if now["items"]["ended"] < self._ended:
+        growing = any(what in ("extend", "judge") for what, _ in self._others)
+        if now["items"]["ended"] < self._ended and not growing:
             raise Broken(f"the status went back from {self._ended} to {now['items']['ended']}")
         if self._ended >= 0:
-            self._ended = now["items"]["ended"]
+            self._ended = 0 if growing else now["items"]["ended"]

@@ -4,7 +4,7 @@
 #   tools/gpu_trial.sh --dry-run REPORT.json   no GPU, nothing staged: this checkout, a stand-in for each engine, all steps
 # For a bare Linux machine with an NVIDIA driver and Python 3.12 with torch and transformers; no network is used. In order: a guided
 # answer of TurboMind, a steady run, a sweep of batches, kill -9 and resume, an 8B model in AWQ's format with random weights, then
-# the PyTorch backend and vLLM (where it is installed) if time is left. Each measurement is a line of REPORT.rows.jsonl as soon as
+# the PyTorch backend (also in a process of its own) and vLLM (where it is installed) if time is left. Each measurement is a line of REPORT.rows.jsonl as soon as
 # it is there; REPORT.json is written anew after each step. A step that fails or takes too long does not stop the next.
 # PYTHON names the interpreter (default python3).
 # Exit: 0 what was tried worked, 1 something did not (the report says what), 2 wrong use.
@@ -116,6 +116,7 @@ engine() { # NAME [MODEL]: its settings; in a rehearsal all are the model of a G
         "--served-model-name, '{name}', --host, 127.0.0.1, --port, '{port}', --max-model-len, '2048', --max-num-seqs, '64'," \
         "--enable-prefix-caching]}"
       ;;
+    pytorch-process) echo "{kind: lmdeploy, model: $model, backend: pytorch, $own, extra: {enable_mp_engine: true}}" ;;
     *) echo "{kind: lmdeploy, model: $model, backend: $1, $own}" ;;
   esac
 }
@@ -201,7 +202,9 @@ else
   step environment 120 environment || true
   ROOT=$WORK/trial/kgqa:$WORK/site
   TOOLS=$WORK/trial/kgqa/tools
-  export LD_LIBRARY_PATH="$WORK/trial/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" # what TurboMind is linked against
+  # What TurboMind is linked against; NCCL as torch has it, where it brings one: both ask for the same file.
+  nccl=$("$PYTHON" -c 'import importlib.util as u; print(u.find_spec("nvidia.nccl").submodule_search_locations[0])' 2>/dev/null)
+  export LD_LIBRARY_PATH="${nccl:+$nccl/lib:}$WORK/trial/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$WORK/gpu.txt" 2>&1 || true
 fi
 export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TQDM_DISABLE=1
@@ -224,6 +227,8 @@ fi
 config pytorch 3 "$(engine pytorch)"
 if if_time answer-pytorch 45 trial answer pytorch "$WORK/pytorch.yaml" "$ROWS"; then
   if_time sweep-pytorch 45 trial sweep pytorch "$WORK/pytorch.yaml" "$ROWS" 64 || true
+  config pytorch-process 3 "$(engine pytorch-process)" # is it faster beside the loop that detokenises?
+  if_time sweep-pytorch-process 45 trial sweep pytorch-process "$WORK/pytorch-process.yaml" "$ROWS" 64 || true
 fi
 config vllm 3 "$(engine vllm)"
 if [ -n "$DRY" ] || command -v vllm >/dev/null; then

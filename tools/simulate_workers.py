@@ -4,16 +4,19 @@ per item.
 
     tools/simulate_workers.py                                   3,200 workers, 1 M items, several shard sizes
     tools/simulate_workers.py --workers 400 --items 270000 --shard-size 64
+    tools/simulate_workers.py --batch 1 --saturation 1          cards that answer one request after the other
 
-An item takes 5.00 s: 3.11 s to write a question and 1.89 s to judge it, from the 27,821 questions and 45,674
-judgements a day on one A6000 of BioGraphletQA, sections 3.2.2 and 3.3, with a spread of lengths and of the
-machines' speed. Each worker answers one request after the other, so the few minutes in which the last batch
-of a GPU drains are not in here: tools/bench_scheduler.py shows those. Shards are found, leased, renewed and
+An item takes 5.00 s of a card: 3.11 s to write a question and 1.89 s to judge it, from the 27,821 questions and
+45,674 judgements a day on one A6000 of BioGraphletQA, sections 3.2.2 and 3.3. Each card is a batching GPU
+(kgqa_hpc/engines/scripted/gpu_model.py): --batch sequences at once, of which --saturation use it fully; a sequence
+alone is no faster than so many. A worker keeps a quarter more than a batch in flight, so each holds 85 items at a
+batch of 68, and every card drains at the end. Shards are found, leased, renewed and
 committed by the rules of store/queue.py and work/pace.py; each file-system call on metadata takes
 --latency seconds of the worker's time and is counted.
 
 efficiency  work done over what all workers could have done until the last result was committed
 slowest     when the last worker ends its own work, over the mean of all
+drain       from the last claim to the last result, in seconds
 calls/s     on metadata: on average; peak/s in the busiest second, and which one that is: the last shards are
             all leased, and workers that have nothing to do look for one that is not
 helped      shards that got a second, speculative worker
@@ -27,20 +30,28 @@ import random
 import statistics
 from dataclasses import dataclass, field
 
-from kgqa_hpc.store.queue import DONE_IN_A_ROW, LONGEST_WAIT, LOOKS, SAMPLE
+from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
+from kgqa_hpc.store.queue import DONE_IN_A_ROW, LONGEST_WAIT, LOOKS, SAMPLE, Supply
 from kgqa_hpc.work.pace import SLOW
+from kgqa_hpc.work.pass_worker import RESERVE
 
 ITEM = 86_400 / 27_821 + 86_400 / 45_674  # s, to write and to judge one question
-SPREAD = 0.35  # of one item's time, standard deviation over mean; chosen
+QUESTION = 86_400 / 27_821 / ITEM  # share of the writing
+# Of an answer's length around its mean, evenly: the widest that keeps questions within the published 1,000 new tokens.
+SPREAD = 1 / 3
+BATCH = 68  # sequences at once
+# Sequences that use an A6000 fully: it reads 40 GB of weights for a token of each at 768 GB/s, so a sequence gets at
+# most 19 of the published 241 tokens a second. Calculated, not measured.
+SATURATION = 13
+IN_FLIGHT = 1.25  # times the batch, as the engines have it
 MACHINES = 0.02  # of a worker's speed; cards of one model differ by about so much; chosen
 START = 30.0  # s within which all workers of a job have started; chosen
 EXPIRY = 120.0  # s, the default of runtime.lease
 # Calls on metadata per act: docs/reference/format.md, section 8, "What thousands cost", and commit's temp, link,
 # folder, journal.
 IS_DONE, READ_LEASE, CLAIM, RELEASE, COMMIT, BEAT = 1, 2, 12, 3, 10, 4
-TARGET = 0.98  # efficiency that a shard size should reach
+TARGET = 0.95  # efficiency that a shard size should reach
 FREE, LEASED, DONE = 0, 1, 2
-ASK, END = 0, 1
 
 
 @dataclass(slots=True)
@@ -48,8 +59,17 @@ class Shard:
     items: int
     state: int = FREE
     claimed: float = 0.0
-    ends: float = 0.0
     helped: bool = False
+    left: int = 0  # items that nobody has answered
+
+
+@dataclass(slots=True)
+class Share:
+    """What one worker does of a shard: all of it, or as a helper what was left."""
+
+    shard: Shard
+    claimed: float
+    left: int
 
 
 @dataclass(slots=True)
@@ -57,10 +77,13 @@ class Worker:
     start: float
     pace: float
     known: list[Shard]  # not known to be done, as of its last listing
-    ready: float = 0.0  # when the engine has finished what it has
+    card: Batch[Share]
     ended: float = 0.0
     shard_time: float = 0.0
     in_vain: int = 0
+    look_again: float = 0.0
+    supply: Supply = field(default_factory=Supply)
+    turn: int = 0  # of its events, only the last one that was planned counts
 
 
 @dataclass(frozen=True)
@@ -69,6 +92,7 @@ class Outcome:
     hours: float
     efficiency: float
     slowest: float
+    drain: float
     calls_mean: float
     calls_peak: float
     peak_at: int  # s since the first worker could start
@@ -77,7 +101,8 @@ class Outcome:
     def line(self) -> str:
         return (
             f"{self.shards:>8,} {self.hours:>7.2f} {self.efficiency:>11.4f} {self.slowest:>8.3f}"
-            f" {self.calls_mean:>11,.0f} {self.calls_peak:>9,.0f} {self.peak_at:>6,} s {self.helped:>7,}"
+            f" {self.drain:>5.0f} s {self.calls_mean:>11,.0f} {self.calls_peak:>9,.0f}"
+            f" {self.peak_at:>6,} s {self.helped:>7,}"
         )
 
 
@@ -91,69 +116,86 @@ class Simulation:
     latency: float = 0.001
     seed: int = 1
     looks: int = LOOKS
+    batch: int = BATCH
+    saturation: int = SATURATION
     calls: dict[int, float] = field(default_factory=dict)  # by second
-    useful: float = 0.0  # s of work that was not done twice
+    useful: float = 0.0  # s of a card that were not spent twice
 
     def run(self) -> Outcome:
         chance = self.chance = random.Random(self.seed)
         full, rest = divmod(self.items, self.shard_size)
         self.shards = [Shard(self.shard_size) for _ in range(full)] + ([Shard(rest)] if rest else [])
-        self.undone, self.listed = list(self.shards), 0.0
+        self.undone, self.listed, self.claimed = list(self.shards), 0.0, 0.0
         self.free = self.left = len(self.shards)
+        self.window = int(self.batch * IN_FLIGHT)
+        card = GpuModel(batch=self.batch, decode_tokens_per_s=1, saturation=self.saturation)
         team = [
-            Worker(chance.uniform(0, START), max(chance.gauss(1, MACHINES), 0.5), self.undone)
+            Worker(chance.uniform(0, START), max(chance.gauss(1, MACHINES), 0.5), self.undone, Batch(card))
             for _ in range(self.workers)
         ]
-        self.events: list[tuple[float, int, int, Worker, Shard | None]] = []
+        self.events: list[tuple[float, int, int, Worker]] = []
         for worker in team:
-            worker.ready = worker.start
-            self._at(worker.start, ASK, worker)
-        end = 0.0
+            self._plan(worker, worker.start)
+        self.end = 0.0
         while self.events:
-            now, _, what, worker, shard = heapq.heappop(self.events)
-            if what == ASK:
-                self._ask(now, worker)
-            elif shard is not None:
-                self._commit(now, worker, shard)
-                end = max(end, now + COMMIT * self.latency)
+            now, _, turn, worker = heapq.heappop(self.events)
+            if turn == worker.turn:
+                self._work(now, worker)
         spans = [worker.ended - worker.start for worker in team]
         return Outcome(
             len(self.shards),
-            end / 3600,
-            self.useful / sum(end - worker.start for worker in team),
+            self.end / 3600,
+            self.useful / sum(self.end - worker.start for worker in team),
             max(spans) / statistics.fmean(spans),
-            sum(self.calls.values()) / end,
+            self.end - self.claimed,
+            sum(self.calls.values()) / self.end,
             max(self.calls.values()),
             max(self.calls, key=self.calls.__getitem__),
             sum(shard.helped for shard in self.shards),
         )
 
-    def _at(self, when: float, what: int, worker: Worker, shard: Shard | None = None) -> None:
-        heapq.heappush(self.events, (when, self.chance.getrandbits(40), what, worker, shard))
+    def _plan(self, worker: Worker, when: float) -> None:
+        worker.turn += 1
+        heapq.heappush(self.events, (when, self.chance.getrandbits(40), worker.turn, worker))
 
-    def _ask(self, now: float, worker: Worker) -> None:
-        """Look for the next shard while the engine has one more item to do, as worker.py does."""
-        if not self.left:
-            return
+    def _work(self, now: float, worker: Worker) -> None:
+        """Take the answers that are there, claim what is missing, as pass_worker.py does."""
+        for share in worker.card.pop_ready(now):
+            share.left -= 1
+            share.shard.left = min(share.shard.left, share.left)
+            if not share.left and share.shard.state != DONE:
+                now = self._commit(now, worker, share)
+        while self.left and now >= worker.look_again and self._hungry(worker):
+            now = self._ask(now, worker)
+        hungry = self.left and self._hungry(worker)
+        times = [worker.card.next_time(), max(worker.look_again, now) if hungry else None]
+        if any(time is not None for time in times):
+            self._plan(worker, max(now, min(time for time in times if time is not None)))
+
+    def _hungry(self, worker: Worker) -> bool:
+        if worker.supply.low:
+            return len(worker.card) <= self.batch
+        return len(worker.card) - self.window <= self.window // RESERVE
+
+    def _ask(self, now: float, worker: Worker) -> float:
         shard, now = self._find(now, worker)
         if shard is None:
             worker.in_vain += 1
             pause = min(0.5 * 1.5 ** min(worker.in_vain, 20), LONGEST_WAIT)
-            self._at(now + pause * self.chance.uniform(0.75, 1.25), ASK, worker)
-            return
+            worker.look_again = now + pause * self.chance.uniform(0.75, 1.25)
+            return now
         worker.in_vain = 0
-        needed = sum(self._item() for _ in range(shard.items)) * worker.pace
-        begin = max(now, worker.ready)
-        if shard.state == FREE:
-            shard.state, shard.claimed, shard.ends = LEASED, now, begin + needed
+        first = shard.state == FREE
+        if first:
+            shard.state, shard.claimed, shard.left = LEASED, now, shard.items
             self.free -= 1
-            self.useful += needed
-        else:  # speculative: goes on from what is in the first one's journal
-            needed *= max(shard.ends - begin, 0.0) / max(shard.ends - shard.claimed, 1.0)
-        worker.ready = begin + needed
-        self._spread(begin, worker.ready, (worker.ready - now) / (EXPIRY / 4) * BEAT)
-        self._at(worker.ready, END, worker, shard)
-        self._at(max(now, worker.ready - ITEM), ASK, worker)
+            self.claimed = now
+        share = Share(shard, now, shard.left)  # a helper goes on from what is in the first one's journal
+        for _ in range(shard.left):
+            seconds = self._item() * worker.pace
+            self.useful += seconds if first else 0.0
+            worker.card.add(share, Cost(0, 0, 1, seconds * self.saturation), now)
+        return now
 
     def _find(self, now: float, worker: Worker) -> tuple[Shard | None, float]:
         """Shards in the worker's own random order, until one is free."""
@@ -168,6 +210,7 @@ class Simulation:
                     now = self._call(now, 1 + len(self.shards) // 1000)
                 continue
             in_a_row = 0
+            worker.supply.saw(free=shard.state == FREE)
             if shard.state == FREE:
                 return shard, self._call(now, READ_LEASE + CLAIM)
             now, looks = self._call(now, READ_LEASE), looks + 1
@@ -177,7 +220,7 @@ class Simulation:
         """None found, by as many looks as one search may take; a slow shard may be helped."""
         if not self.free:  # as if the worker remembered no lease that it looked at before
             now = self._call(now, min(self.looks, self.left) * (IS_DONE + READ_LEASE))
-        if now < worker.ready:
+        if len(worker.card):
             return None, now
         left = self._list(now)
         for shard in self.chance.sample(left, min(SAMPLE, len(left))):
@@ -187,12 +230,15 @@ class Simulation:
                 return shard, self._call(now, CLAIM)
         return None, now
 
-    def _commit(self, now: float, worker: Worker, shard: Shard) -> None:
-        worker.shard_time, worker.ended = now - shard.claimed, now
-        self._call(now, COMMIT + RELEASE)
-        if shard.state != DONE:
-            shard.state = DONE
-            self.left -= 1
+    def _commit(self, now: float, worker: Worker, share: Share) -> float:
+        """The heartbeats of the time it was held are counted with it."""
+        self._spread(share.claimed, now, (now - share.claimed) / (EXPIRY / 4) * BEAT)
+        now = self._call(now, COMMIT + RELEASE)
+        worker.shard_time, worker.ended = now - share.claimed, now
+        share.shard.state = DONE
+        self.left -= 1
+        self.end = max(self.end, now)
+        return now
 
     def _list(self, now: float) -> list[Shard]:
         """The shards not done. One list serves all who look within the same second."""
@@ -201,7 +247,9 @@ class Simulation:
         return self.undone
 
     def _item(self) -> float:
-        return ITEM * self.chance.lognormvariate(-(SPREAD**2) / 2, SPREAD)
+        """Seconds of a card for a question and its judgement."""
+        write, judge = (1 + self.chance.uniform(-SPREAD, SPREAD) for _ in range(2))
+        return ITEM * (QUESTION * write + (1 - QUESTION) * judge)
 
     def _call(self, now: float, number: int) -> float:
         self.calls[int(now)] = self.calls.get(int(now), 0.0) + number
@@ -223,13 +271,16 @@ def main() -> None:
     parser.add_argument("--shard-size", type=int, action="append", help="several: one line each")
     parser.add_argument("--latency", type=float, default=0.001, help="s per call on metadata (default 0.001)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=BATCH, help="sequences at once on a card")
+    parser.add_argument("--saturation", type=int, default=SATURATION, help="sequences that use a card fully")
     parser.add_argument("--looks", type=int, default=LOOKS, help="living leases looked at in one search")
     args = parser.parse_args()
     print(f"{args.workers:,} workers, {args.items:,} items of {ITEM:.2f} s, seed {args.seed}")
-    print("    size   shards   hours  efficiency  slowest     calls/s    peak/s       at  helped")
+    print("    size   shards   hours  efficiency  slowest   drain     calls/s    peak/s       at  helped")
     reached = []
     for size in sorted(args.shard_size or [4, 6, 8, 16, 32]):
-        outcome = Simulation(args.workers, args.items, size, args.latency, args.seed, args.looks).run()
+        options = args.latency, args.seed, args.looks, args.batch, args.saturation
+        outcome = Simulation(args.workers, args.items, size, *options).run()
         print(f"{size:>8}{outcome.line()}", flush=True)
         reached += [size] if outcome.efficiency >= TARGET else []
     share = args.items // args.workers

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,14 +79,16 @@ class Incidence:
             fits &= self.relation[rows] == relation
         if forward:
             fits &= self.out[rows]
-        row = begin + int(np.argmax(fits))
+        row = begin + int(fits.argmax())
         return Arm(int(self.relation[row]), bool(self.out[row]), end)
 
     def step(self, node: int, relation: int, out: bool) -> npt.NDArray[np.int32]:
         """The nodes one edge of this type and direction away, ascending."""
-        rows = slice(int(self.starts[node]), int(self.starts[node + 1]))
-        fits = (self.relation[rows] == relation) & (self.out[rows] == out)
-        return self.neighbour[rows][fits]
+        begin, end = int(self.starts[node]), int(self.starts[node + 1])
+        types, kind = self.relation[begin:end], np.int32(relation)
+        begin, end = begin + int(types.searchsorted(kind)), begin + int(types.searchsorted(kind, "right"))
+        inward = begin + int(np.count_nonzero(self.out[begin:end]))
+        return self.neighbour[begin:inward] if out else self.neighbour[inward:end]
 
 
 LOOKS = 5_000  # nodes gone through for one answer set; beyond, the question has too many answers
@@ -119,7 +121,8 @@ class Routes:
 
     def degree(self, node: int) -> int:
         """Neighbours of a node."""
-        return len(np.unique(self.incidence.around(node)))
+        ends = np.sort(self.incidence.around(node))
+        return int(np.count_nonzero(np.diff(ends))) + (len(ends) > 0)
 
     def space(
         self,
@@ -132,10 +135,13 @@ class Routes:
 
         Raises InputError for a type that the graph has not.
         """
+        layer = cache(self._layer)  # steps without types of their own have the same one
         return PathSpace(
             [
-                self._layer(
-                    pattern[at : at + 2] if pattern else None, relations[at] if relations else None, direction
+                layer(
+                    tuple(pattern[at : at + 2]) if pattern else None,
+                    relations[at] if relations else None,
+                    direction,
                 )
                 for at in range(length)
             ]

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -99,19 +99,34 @@ Threads = Annotated[
 
 
 def main() -> None:
-    """Entry point: turns the project's errors into one clear line and the right exit code."""
+    """Entry point: turns the project's errors into one clear line and the right exit code.
+
+    Refusals of the operating system (too many open files, no rights, no memory) are errors of the same form.
+    """
     try:
         app()
     except KgqaError as problem:
-        LOG.debug("this is where it was noticed", exc_info=True)
-        word = "" if isinstance(problem, StoppedEarly) else "error: "
-        print(plain(f"{word}{problem}"), file=sys.stderr)
-        sys.exit(problem.exit_code)
+        _end_with(problem)
     except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as problem:
+        if problem.errno is None or problem.filename is None:
+            raise
+        from kgqa_hpc.store.atomic import disk_error
+
+        _end_with(disk_error(Path(os.fsdecode(problem.filename)), problem))
+    except MemoryError:
+        _end_with(KgqaError("not enough memory", "free some, or ask for more (ulimit -v, --mem of Slurm)"))
+
+
+def _end_with(problem: KgqaError) -> NoReturn:
+    LOG.debug("this is where it was noticed", exc_info=True)
+    word = "" if isinstance(problem, StoppedEarly) else "error: "
+    print(plain(f"{word}{problem}"), file=sys.stderr)
+    sys.exit(problem.exit_code)
 
 
 def print_json(document: Any, indent: int | None = 2) -> None:

@@ -193,6 +193,12 @@ def merge(
     config: Annotated[
         Path | None, typer.Option(help="Replace `dataset:` by that of this configuration before the merge.")
     ] = None,
+    as_recorded: Annotated[
+        bool,
+        typer.Option(
+            "--as-recorded", help="Merge with the recorded settings although the run refused others."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
@@ -201,11 +207,15 @@ def merge(
     from kgqa_hpc.dataset import accounting
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.run import Run as AnyRun
+    from kgqa_hpc.runs.refused import accept_recorded
+    from kgqa_hpc.store.run_folder import RunFolder
 
     counts: accounting.Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
     AnyRun(run).change_dataset(dataset_changes(changes or [], config))
+    if as_recorded:
+        accept_recorded(RunFolder.open(run))
     if shared:
         counts = stages.merge_shared(run, published=format is not None)
     else:

@@ -6,11 +6,12 @@ all errors are reported at once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
@@ -102,6 +103,8 @@ class RunConfig(Settings):
         description="Variants of a study: one key with the values to compare, or names with their changed keys.",
     )
 
+    _added_judges: frozenset[str] = PrivateAttr(frozenset())  # of passes that the run has and this does not
+
     @model_validator(mode="after")
     def _edge_types(self) -> RunConfig:
         """Fill in `prompts.edge_types`, so that config.yaml of a run states it."""
@@ -171,14 +174,23 @@ def decision_of(config: RunConfig) -> Decision:
         for settings in config.steps
         if settings.use in STEPS and (step := STEPS.get(settings.use)).adds == "verdict"
     }
-    return decision(config.dataset.decide, judges)
+    return decision(
+        config.dataset.decide, judges | dict.fromkeys(sorted(config._added_judges - judges.keys()), _abstain)
+    )
 
 
-def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> RunConfig:
+def _abstain(verdict: Any) -> None:
+    """Verdict of a judge whose step is not in this configuration, which decides nothing."""
+
+
+def parse_config(
+    data: dict[str, Any], where: str, base: Path | None = None, added_judges: Collection[str] = ()
+) -> RunConfig:
     """Check plain data completely and return the configuration.
 
     `where` names the origin of the data in messages. Relative paths start in `base`, and the files of `plugins:` are
-    loaded; without `base`, paths are absolute and the caller has loaded the files. Raises ConfigError.
+    loaded; without `base`, paths are absolute and the caller has loaded the files. `added_judges` are labels that
+    `dataset.decide` may name besides those of the passes. Raises ConfigError.
     """
     if base is not None:
         _load_plugins(data.get("plugins"), base)
@@ -199,6 +211,7 @@ def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> 
     except ValidationError as problem:
         problems.add_all((), RunConfig, problem)
     else:
+        config._added_judges = frozenset(added_judges)
         _check_chain(config, problems, kind_known=anchors is not None)
         if not problems.lines:
             _check_variants(config, problems)

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.accounting import in_order
-from kgqa_hpc.dataset.exports.source import read_accounting
+from kgqa_hpc.dataset.exports.source import CombinedFolder, read_accounting
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.kg.profile import FILE as GRAPH
 from kgqa_hpc.kg.profile import Profiles, read_profiles
+from kgqa_hpc.report.combined import combined_counts
 from kgqa_hpc.report.node_use import BATCH, NodeUse, count_nodes
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.atomic import disk_errors
@@ -60,8 +61,12 @@ class Findings:
 
 
 def read_findings(run: RunFolder) -> Findings:
-    """Read a run's dataset. Raises InputError when there is none, AccountingError when its files disagree."""
-    accounting = read_accounting(run)
+    """Read the dataset of a run, or a combined one.
+
+    Raises InputError when there is none, AccountingError when its files disagree.
+    """
+    combined = isinstance(run, CombinedFolder)
+    accounting = combined_counts(run) if isinstance(run, CombinedFolder) else read_accounting(run)
     accounting["groups"] = dict(in_order(accounting["groups"]))
     parts = {name: sorted(run.dataset.glob(f"{name}-*.parquet")) for name in FILES}
     used = [path.name for paths in parts.values() for path in paths] + [f"{name}.jsonl" for name in FILES]
@@ -74,7 +79,7 @@ def read_findings(run: RunFolder) -> Findings:
             "was it merged again meanwhile? run the same command again",
         )
     samples = [record for name in FILES for record in _sample(run.dataset, name, accounting)]
-    nodes = count_nodes(parts["accepted"], run_config(run).seed)
+    nodes = count_nodes(parts["accepted"], 0 if combined else run_config(run).seed)
     graph = read_profiles(run.stats / GRAPH)
     return Findings(accounting, lengths, nodes, samples, graph)
 

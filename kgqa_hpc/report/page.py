@@ -13,13 +13,14 @@ from markupsafe import Markup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
-from kgqa_hpc.dataset.exports.source import open_source
+from kgqa_hpc.dataset.exports.source import CombinedFolder, open_source
 from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.group_table import group_rows
 from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.registry import SECTIONS
+from kgqa_hpc.report.combined import combined_facts
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.graph_pictures import group_drawings
 from kgqa_hpc.report.pictures import pace, pictures
@@ -57,7 +58,7 @@ PAIRS = 10  # accepted pairs at the top of the page
 
 
 def write_report(run: RunFolder) -> Path:
-    """Write the page of a merged run; returns its path.
+    """Write the page of a merged run or a combined dataset; returns its path.
 
     Raises InputError when there is no dataset yet or the folder of the page is a link, DiskFull.
     """
@@ -66,7 +67,12 @@ def write_report(run: RunFolder) -> Path:
             f"{run.report}: is a link; the page is written into no other folder", "remove the link"
         )
     findings = read_findings(run)
-    facts = gather_facts(run, __version__)
+    combined = isinstance(run, CombinedFolder)
+    facts = (
+        combined_facts(run, __version__)
+        if isinstance(run, CombinedFolder)
+        else gather_facts(run, __version__)
+    )
     notes = read_notes(run.logs)
     counts = findings.accounting
     groups = _groups(facts, counts)
@@ -75,6 +81,7 @@ def write_report(run: RunFolder) -> Path:
         "kgqa_hpc.report",
         "page",
         run=run.name,
+        combined=combined,
         path=str(run.path),
         facts=facts,
         counts=counts,

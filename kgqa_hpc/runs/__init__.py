@@ -1,5 +1,6 @@
 """Operations on a run: create, open, check, build its steps, sample its anchors, extend it."""
 
+from kgqa_hpc.runs.growth import added_judges
 from kgqa_hpc.runs.open import (
     add_pass,
     change_dataset,
@@ -15,6 +16,7 @@ from kgqa_hpc.runs.open import (
 
 __all__ = [
     "add_pass",
+    "added_judges",
     "change_dataset",
     "create_run",
     "fingerprint",

@@ -6,7 +6,7 @@ created on a machine without a GPU or an engine, and processed on others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,16 @@ from kgqa_hpc.settings import Package, packages
 PICTURES = Package("matplotlib", "kgqa_hpc[report]")
 
 
-def load_ready(path: Path) -> RunConfig:
+def load_ready(path: Path, added_judges: Collection[str] = ()) -> RunConfig:
     """Load a configuration, and check it and the files it names.
+
+    `dataset:` may name the `added_judges`, which the run has besides those of the file.
 
     Raises ConfigError with every problem, one line each: wrong keys and values, and missing files.
     """
     data, base = plain_config(path), path.resolve().parent
     try:
-        config = parse_config(data, str(path), base)
+        config = parse_config(data, str(path), base, added_judges)
     except ConfigError as problem:
         more = [f"{path}: {line}" for line in missing(data, base)]
         raise ConfigError("\n".join([problem.message, *more]), problem.cure) from None

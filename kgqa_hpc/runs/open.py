@@ -29,6 +29,7 @@ from kgqa_hpc.runs.entries import (
     require_entries,
     require_unchanged_plugins,
 )
+from kgqa_hpc.runs.growth import as_grown
 from kgqa_hpc.runs.trust import effects, require_agreed
 from kgqa_hpc.store import fingerprint as sections
 from kgqa_hpc.store.atomic import exists, make_folder, write_file
@@ -61,7 +62,7 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
 def _created(folder: Path, config: RunConfig, *, accept_code: bool) -> RunFolder:
     written = {pass_config.name for pass_config in config.passes}
     agreed = effects(config.plain())
-    config = _as_grown(folder, config)
+    config = as_grown(folder, config)
     trusted = _agreed_growth(folder, config, agreed)
     prompts = _prompts(folder, config, written)
     sections = _sections(config, prompts)
@@ -121,9 +122,8 @@ def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
 
     Raises FingerprintMismatch, which names the changed configuration keys, prompts or graph files.
     """
-    run, config = _open_same(folder)
-    if files := edited(run, config.graph):
-        raise _edited(run, files)
+    run, config = open_run(folder)
+    _require_unchanged_files(run, _require_same(run, config))
     return run, config
 
 
@@ -133,7 +133,8 @@ def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
     If the graph files were edited and the run has no answers yet, the imported graph and sample move to quarantine.
     Raises FingerprintMismatch if the run has answers.
     """
-    run, config = _open_same(folder)
+    run, config = open_run(folder)
+    _require_same(run, config)
     if files := edited(run, config.graph):
         if not run.untouched():
             raise _edited(run, files)
@@ -143,15 +144,20 @@ def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
     return run, config
 
 
-def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
-    run, config = open_run(folder)
+def _require_unchanged_files(run: RunFolder, config: RunConfig) -> None:
+    if files := edited(run, config.graph):
+        raise _edited(run, files)
+
+
+def _require_same(run: RunFolder, config: RunConfig) -> RunConfig:
+    """The configuration, whose fingerprint is the manifest's. Raises FingerprintMismatch."""
     copies = kept_prompts(run)
     prompts = run_prompts(config, copies)
     run.check(_sections(config, prompts))
     require_unchanged_plugins(run, config)
     for prompt in prompts.values() if copies else ():
         _require_unchanged(run, config, prompt)
-    return run, config
+    return config
 
 
 def run_config(run: RunFolder) -> RunConfig:
@@ -177,11 +183,14 @@ def add_pass(
     nothing. Raises InputError for a different pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
     with alone(RunFolder.open(folder)):
-        run, config = open_for_work(folder)
+        run, config = open_run(folder)
+        passes = config.plain()["passes"]
+        before = [pass_data for pass_data in passes if pass_data["name"] != settings["name"]]
+        if settings["name"] not in run.manifest().sections["passes"]["values"]:
+            # A process may have been killed after it wrote config.yaml, before the manifest
+            config = config.changed(str(run.config_file), passes=before)
+        _require_unchanged_files(run, _require_same(run, config))
         require_agreed(run, config.plain(), trust=trust)
-        before = [
-            pass_data for pass_data in config.plain()["passes"] if pass_data["name"] != settings["name"]
-        ]
         grown = config.changed("the new pass", passes=[*before, dict(settings)])
         same = [pass_data for pass_data in config.plain()["passes"] if pass_data["name"] == settings["name"]]
         if same and same[0] != grown.plain()["passes"][-1]:
@@ -231,40 +240,6 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
         changed = config.changed("dataset", dataset=dataset)
         RunFolder.create(folder, changed.plain(), run.manifest().sections)
         return changed
-
-
-def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
-    """The configuration plus the passes and the larger sample that `kgqa judge`, `kgqa extend` or a target added.
-
-    With these additions, the user's unchanged file stays valid for the run in `folder`.
-    """
-    run = RunFolder(folder)
-    if not run.manifest_file.exists() or not run.config_file.exists() or run.untouched():
-        return config
-    data, recorded = config.plain(), run.config()
-    added = _added_passes(data["passes"], recorded.get("passes") or [])
-    sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
-    if not added and not sizes:
-        return config
-    return config.changed(
-        str(run.config_file), passes=[*data["passes"], *added], anchors={**data["anchors"], **sizes}
-    )
-
-
-def _added_passes(written: list[Any], recorded: list[Any]) -> list[Any]:
-    """The recorded passes after those of the configuration; empty if the first passes differ."""
-    names = [pass_data["name"] for pass_data in written]
-    same = [pass_data.get("name") for pass_data in recorded[: len(written)]] == names
-    return recorded[len(written) :] if same else []
-
-
-def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded sample size and its history, if larger than the configuration's size; else empty."""
-    key = type(config.anchors).size
-    present = getattr(config.anchors, key, None)
-    if sampling.get("kind") != config.anchors.kind or present is None or (sampling.get(key) or 0) <= present:
-        return {}
-    return {name: sampling[name] for name in (key, "grown") if name in sampling}
 
 
 def _keep(run: RunFolder, prompt: Prompt) -> None:

@@ -46,6 +46,25 @@ SAMPLE = 16
 LONGEST_WAIT = 15.0
 
 
+class Supply:
+    """Whether free shards run out, by the shards that a worker looked at last.
+
+    Far from the end few of them are leased. All workers must notice before the last shard is claimed: those
+    who do not hold more than the others, and end later (tools/simulate_workers.py).
+    """
+
+    def __init__(self) -> None:
+        self._free: deque[bool] = deque(maxlen=SAMPLE)
+
+    def saw(self, *, free: bool) -> None:
+        self._free.append(free)
+
+    @property
+    def low(self) -> bool:
+        """Whether other workers hold an eighth of what is not done, or more."""
+        return len(self._free) >= 4 and 8 * sum(self._free) <= 7 * len(self._free)
+
+
 class ShardQueue:
     """The shards that are not done, as one worker sees them; a shard is done when `folder` holds NAME + `suffix`."""
 
@@ -60,6 +79,7 @@ class ShardQueue:
         self._claimed: dict[str, Lease] = {}
         self._done_in_a_row = 0
         self._in_vain = 0
+        self.supply = Supply()
 
     @property
     def complete(self) -> bool:
@@ -88,7 +108,9 @@ class ShardQueue:
                 self._todo.rotate(-1)
             elif not self._drop_if_done():
                 holder = self.leases.holder(name)
-                if holder is None or self.leases.expired(holder):
+                free = holder is None or self.leases.expired(holder)
+                self.supply.saw(free=free)
+                if holder is None or free:
                     return name
                 self._look_later(name, holder)
                 looks += 1

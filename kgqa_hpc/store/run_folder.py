@@ -61,6 +61,7 @@ class RunFolder:
     manifest_file = _Place("manifest.json")
     kg = _Place("kg.h5")
     graph_files = _Place("graph_files.json")
+    refused = _Place("refused.json")
     anchors = _Place("anchors.h5")
     stats = _Place("stats")
     prompts = _Place("prompts")

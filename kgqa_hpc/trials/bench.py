@@ -80,7 +80,7 @@ def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
     while len(rehearsal.requests) < number and (scheduler.waiting or scheduler.in_flight):
         scheduler.turn(0)
     names = {task.item.id for task in ended}
-    of_ended = sum(request.id.split("/", 1)[0] in names for request in rehearsal.requests)
+    of_ended = sum(request.id.rsplit("/", 2)[0] in names for request in rehearsal.requests)
     steps = tuple(step.use for step in config.passes[0].steps)
     return Prompts(rehearsal.requests[:number], of_ended / len(names) if of_ended else 1.0, steps)
 

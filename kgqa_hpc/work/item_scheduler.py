@@ -104,6 +104,7 @@ class Scheduler:
         self._chain = tuple(chain)
         self._engine = engine
         self._limits, self._run_seed = limits, run_seed
+        self.window = limits.window  # requests in flight; may become less
         self._moved = moved
         self._last = last
         self._stopped = stopped
@@ -200,7 +201,7 @@ class Scheduler:
         elif self._alone:
             return
         else:
-            batch = self._pick(self._limits.window - len(self._flight))
+            batch = self._pick(self.window - len(self._flight))
         if batch:
             self._send(batch)
 

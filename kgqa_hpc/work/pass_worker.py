@@ -131,13 +131,18 @@ class PassWorker:
     def _refill(self) -> None:
         """Open the next shard before this one runs out, so that the engine never runs empty.
 
-        Not much before: what waits here cannot be given to a worker that has nothing to do.
+        Not much before: what waits here cannot be given to a worker that has nothing to do. When free shards run
+        out, nothing waits, neither here nor at the engine.
         """
         self._session.check()
         while not self._blocked and self._stop.reason is None:
-            waiting = self._scheduler.waiting if self._scheduler else 0
-            if self._scheduler and waiting > self._window // RESERVE:
-                return
+            if self._scheduler:
+                low = self._queue.supply.low
+                self._scheduler.window = (
+                    min(self._window, self._engine.info.max_batch) if low else self._window
+                )
+                if self._scheduler.waiting > (0 if low else self._window // RESERVE):
+                    return
             lease = self._claim()
             if lease is None:
                 return

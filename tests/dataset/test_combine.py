@@ -66,6 +66,10 @@ def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
     assert {json.loads(line)["id"] for line in lines} == {record["id"] for record in shown}
     rows = json.loads(succeed("sql", tmp_path / "out", "SELECT count(*) AS n FROM accepted", "--json").stdout)
     assert rows == [{"n": counts["accepted"]}]
+    succeed("report", tmp_path / "out")
+    page = (tmp_path / "out/report/index.html").read_text(encoding="utf-8")
+    whole = f"{counts['accepted'] + counts['rejected']} records = {counts['accepted']} accepted"
+    assert all(words in page for words in (whole, "from 2 runs", runs[0].folder.manifest().digest[:16]))
     refused = kgqa("export", tmp_path / "out", "--to", "biographletqa", "--out", tmp_path / "published")
     assert refused.code == 2
     assert "a combined dataset has no raw answers" in refused.error

@@ -70,7 +70,14 @@ def test_the_whole_trial_is_rehearsed_with_a_stand_in_and_each_row_is_there_at_o
         "sweep-turbomind",
         "kill-turbomind",
     ]
-    assert steps[5:] == ["awq-model", "sweep-awq", "answer-pytorch", "sweep-pytorch", "sweep-vllm"]
+    assert steps[5:] == [
+        "awq-model",
+        "sweep-awq",
+        "answer-pytorch",
+        "sweep-pytorch",
+        "sweep-pytorch-process",
+        "sweep-vllm",
+    ]
     assert sum(step["seconds"] for step in document["steps"]) < 600
     rows = [json.loads(line) for line in (tmp_path / "report.rows.jsonl").read_text("utf-8").splitlines()]
     assert rows == document["rows"]
@@ -94,7 +101,7 @@ def test_the_whole_trial_is_rehearsed_with_a_stand_in_and_each_row_is_there_at_o
     assert batches[:4] == [1, 16, 24, 32]
 
 
-@pytest.mark.parametrize("name", ["turbomind", "pytorch", "vllm"])
+@pytest.mark.parametrize("name", ["turbomind", "pytorch", "pytorch-process", "vllm"])
 def test_the_engines_of_the_trial_are_settings_that_a_run_takes(tmp_path: Path, name: str) -> None:
     model = tmp_path / "model"
     model.mkdir()

@@ -1,9 +1,9 @@
 """A continuously batching GPU as a model: when would each request be answered?
 
 Sequences enter a batch of fixed size as soon as one leaves. Prefill is done one prompt after the other at a
-fixed rate, the part found in the prefix cache costs nothing; then each sequence decodes at its own fixed
-rate. Time is an argument, so the same model runs against the clock (engine.py) or faster than it
-(benchmarks).
+fixed rate, the part found in the prefix cache costs nothing; then each sequence decodes at a fixed rate, as long
+as not more than `saturation` of them decode: more share the speed of so many. Time is an argument, so the same
+model runs against the clock (engine.py) or faster than it (benchmarks).
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ class GpuModel(Settings):
     batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="0: prefill takes no time.")
     decode_tokens_per_s: float = Field(0.0, ge=0, description="Of one sequence; 0: decoding takes no time.")
+    saturation: int = Field(
+        0, ge=0, description="Sequences that use the card fully, more share its speed; 0: none is too many."
+    )
     prefix_hit: float = Field(
         0.0, ge=0, le=1, description="Share of the system message read from the prefix cache."
     )
@@ -50,7 +53,9 @@ class Batch(Generic[T]):
         self.latency = latency
         self.busy_sequence_s = 0.0  # sum over sequences of the time each held its place
         self._queue: deque[tuple[T, Cost]] = deque()
-        self._running: list[tuple[float, int, T]] = []
+        self._running: list[tuple[float, int, float, T]] = []
+        # A clock that runs as fast as a sequence decodes, and the time it was set at.
+        self._decoded = self._set = 0.0
         self._prefill_free = 0.0
         self._count = 0
 
@@ -59,44 +64,59 @@ class Batch(Generic[T]):
 
     def add(self, item: T, cost: Cost, now: float) -> None:
         """Queue a request at time `now`; it starts at once when the batch has room."""
+        self._pass_to(now)
         self._queue.append((item, cost))
-        self._admit(now)
+        self._admit()
 
     def next_time(self) -> float | None:
         """When the next answer is ready; None when nothing runs."""
-        return self._running[0][0] if self._running else None
+        if not self._running:
+            return None
+        return self._set + (self._running[0][0] - self._decoded) / self._speed()
 
     def pop_ready(self, now: float) -> list[T]:
         """The answers that are ready at `now`, in order; each frees its place to one that waits."""
         ready: list[T] = []
-        while self._running and self._running[0][0] <= now:
-            done, _, item = heapq.heappop(self._running)
+        while (due := self.next_time()) is not None and due <= now:
+            self._pass_to(due)
+            _, _, entered, item = heapq.heappop(self._running)
+            self.busy_sequence_s += due - entered
             ready.append(item)
-            self._admit(done)
+            self._admit()
         return ready
 
     def clear(self) -> list[T]:
         """Take everything out, running and waiting."""
-        items = [item for _, _, item in sorted(self._running, key=lambda r: r[1])]
+        items = [item for *_, item in sorted(self._running, key=lambda r: r[1])]
         items += [item for item, _ in self._queue]
         self._running.clear()
         self._queue.clear()
         return items
 
-    def _admit(self, now: float) -> None:
+    def _pass_to(self, now: float) -> None:
+        self._decoded += (now - self._set) * self._speed()
+        self._set = now
+
+    def _speed(self) -> float:
+        """Of each sequence, as a share of the full one."""
+        most = self.latency.saturation
+        return most / len(self._running) if 0 < most < len(self._running) else 1.0
+
+    def _admit(self) -> None:
         while self._queue and len(self._running) < self.latency.batch:
             item, cost = self._queue.popleft()
-            done = self._finish_time(cost, now)
-            self.busy_sequence_s += done - now
             self._count += 1
-            heapq.heappush(self._running, (done, self._count, item))
+            entry = self._decoded + self._duration(cost), self._count, self._set, item
+            heapq.heappush(self._running, entry)
 
-    def _finish_time(self, cost: Cost, now: float) -> float:
+    def _duration(self, cost: Cost) -> float:
+        """Of a request that enters now, at full speed."""
         model = self.latency
-        read = now
+        wait = 0.0
         if model.prefill_tokens_per_s:
-            start = max(now, self._prefill_free)
-            read = start + (cost.prompt_tokens - cost.cached_tokens) / model.prefill_tokens_per_s
-            self._prefill_free = read
+            start = max(self._set, self._prefill_free)
+            reading = (cost.prompt_tokens - cost.cached_tokens) / model.prefill_tokens_per_s
+            self._prefill_free = start + reading
+            wait = self._prefill_free - self._set
         write = cost.completion_tokens / model.decode_tokens_per_s if model.decode_tokens_per_s else 0.0
-        return read + (write + model.per_request_s) * cost.stretch
+        return wait + (write + model.per_request_s) * cost.stretch

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +19,10 @@ from kgqa_hpc.engines.openai_batch.engine import SENDINGS, OpenAIBatchEngine
 from kgqa_hpc.engines.openai_batch.server import BatchServer
 from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
+from tests.command import environment
 from tests.engines.openai_batch.batch_server import KEY, BatchService, batch_service
 
+ROOT = Path(__file__).parents[3]
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 
 
@@ -127,27 +131,46 @@ def test_a_batch_whose_creation_was_not_seen_to_end_is_looked_for_by_its_name(
     assert_paid_once(service, 4)
 
 
-class _Killed(BaseException):
-    """As SIGKILL: nothing is tidied up."""
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+from kgqa_hpc.engines.mailbox import Mailbox
+from tests.engines.openai_batch.test_engine import requests, start
+
+url, folder, part, name, when = sys.argv[1:]
+engine = start(SimpleNamespace(url=url), Path(folder))
+real = getattr(getattr(engine, part), name)
+
+def killed(*arguments):
+    if when == "after":
+        real(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(getattr(engine, part), name, killed)
+list(engine.generate(Mailbox.holding(requests(4))))
+"""
 
 
-@pytest.mark.parametrize("moment", ["upload", "create", "created", "sent", "look", "lines", "ended"])
+@pytest.mark.parametrize(
+    ("part", "name", "when"),
+    [
+        ("_batches", "upload", "before"),
+        ("_ledger", "begin", "before"),
+        ("_ledger", "begin", "after"),
+        ("_batches", "create", "after"),
+        ("_ledger", "sent", "after"),
+        ("_batches", "look", "after"),
+        ("_batches", "lines", "after"),
+        ("_ledger", "ended", "before"),
+        ("_ledger", "ended", "after"),
+    ],
+)
 def test_a_kill_at_any_moment_never_pays_twice(
-    service: BatchService, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+    service: BatchService, tmp_path: Path, part: str, name: str, when: str
 ) -> None:
-    engine = start(service, tmp_path)
-    owner = engine._ledger if moment in ("sent", "ended") else engine._batches
-    real = getattr(owner, {"created": "create"}.get(moment, moment))
-
-    def killed(*arguments: Any) -> Any:
-        if moment not in ("upload", "create"):
-            real(*arguments)
-        raise _Killed
-
-    setattr(owner, {"created": "create"}.get(moment, moment), killed)
-    with pytest.raises(_Killed):
-        list(engine.generate(Mailbox.holding(requests(4))))
-    engine._ledger.close()
+    command = [sys.executable, "-c", KILLED, service.url, tmp_path, part, name, when]
+    assert subprocess.run(command, env=environment(), cwd=ROOT).returncode == -signal.SIGKILL
     ask(start(service, tmp_path), 4)
     assert_paid_once(service, 4)
 

@@ -52,6 +52,13 @@ def test_the_time_sequences_held_a_place_is_summed() -> None:
     assert len(batch) == 0
 
 
+def test_beyond_saturation_sequences_share_the_speed_and_the_last_ones_run_at_full_speed() -> None:
+    latency = GpuModel(batch=4, decode_tokens_per_s=1, saturation=2)
+    done = finish_times(latency, [Cost(0, 0, tokens) for tokens in (2, 2, 4, 6)])
+    # Four at half speed until 4; two at full speed from then on.
+    assert done == {0: 4.0, 1: 4.0, 2: 6.0, 3: 8.0}
+
+
 def test_clear_takes_out_what_runs_and_what_waits() -> None:
     batch: Batch[int] = Batch(GpuModel(batch=2, per_request_s=1.0))
     for n in range(4):

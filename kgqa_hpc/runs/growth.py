@@ -1,0 +1,57 @@
+"""Additions to a run after its first configuration: passes of `kgqa judge`, and the larger sample of `kgqa extend`.
+
+With them, the user's unchanged file stays valid for the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.store.atomic import exists
+from kgqa_hpc.store.run_folder import RunFolder
+
+
+def added_judges(folder: Path) -> set[str]:
+    """Labels of the judges that the recorded passes of an existing run have; empty for a new or untouched run."""
+    run = RunFolder(folder)
+    if not exists(run.manifest_file) or not exists(run.config_file) or run.untouched():
+        return set()
+    steps = [step for pass_data in run.config().get("passes") or () for step in pass_data.get("steps") or ()]
+    return {step["as"] for step in steps if step.get("use") == "judge"}
+
+
+def as_grown(folder: Path, config: RunConfig) -> RunConfig:
+    """The configuration plus the passes and the larger sample that `kgqa judge`, `kgqa extend` or a target added.
+
+    With these additions, the user's unchanged file stays valid for the run in `folder`.
+    """
+    run = RunFolder(folder)
+    if not run.manifest_file.exists() or not run.config_file.exists() or run.untouched():
+        return config
+    data, recorded = config.plain(), run.config()
+    added = _added_passes(data["passes"], recorded.get("passes") or [])
+    sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
+    if not added and not sizes:
+        return config
+    return config.changed(
+        str(run.config_file), passes=[*data["passes"], *added], anchors={**data["anchors"], **sizes}
+    )
+
+
+def _added_passes(written: list[Any], recorded: list[Any]) -> list[Any]:
+    """The recorded passes after those of the configuration; empty if the first passes differ."""
+    names = [pass_data["name"] for pass_data in written]
+    same = [pass_data.get("name") for pass_data in recorded[: len(written)]] == names
+    return recorded[len(written) :] if same else []
+
+
+def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The recorded sample size and its history, if larger than the configuration's size; else empty."""
+    key = type(config.anchors).size
+    present = getattr(config.anchors, key, None)
+    if sampling.get("kind") != config.anchors.kind or present is None or (sampling.get(key) or 0) <= present:
+        return {}
+    return {name: sampling[name] for name in (key, "grown") if name in sampling}
