@@ -212,9 +212,9 @@ class Run:
         extend(self.path, size, threads, trust=trust)
         return self
 
-    def report(self) -> Path:
-        """Write report/index.html and return its path."""
-        return stages.report(self.path)
+    def report(self, *, all_records: bool = False) -> Path:
+        """Write report/index.html, with a sample of the records or all, and return its path."""
+        return stages.report(self.path, all_records=all_records)
 
     def publish(self, folder: str | Path, to: Sequence[str] = ()) -> Published:
         """Write a folder ready for upload; the result lists missing metadata. Nothing is uploaded."""

@@ -167,13 +167,14 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
         return share(run, published=published, progress=progress)
 
 
-def report(folder: Path, threads: int | None = None) -> Path:
-    """Write `report/index.html` of a run or a combined dataset; returns its path."""
+def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:
+    """Write `report/index.html` of a run or a combined dataset, with sampled or all records; returns its path."""
     from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder
     from kgqa_hpc.report.page import write_report
 
     run = open_folder(folder)
-    return Path(write_report(run if isinstance(run, CombinedFolder) else open_run(folder)[0]))
+    source = run if isinstance(run, CombinedFolder) else open_run(folder)[0]
+    return Path(write_report(source, all_records=all_records))
 
 
 STAGES = (
@@ -191,7 +192,7 @@ def standing(folder: Path) -> dict[str, Any]:
     is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
-    from kgqa_hpc.status.snapshot import survey
+    from kgqa_hpc.status.snapshot import accepted_at_merge, survey
 
     status = survey(folder, queue_state(RunFolder.open(folder).logs))
     exists = [(folder / stage.makes).exists() for stage in STAGES]
@@ -200,7 +201,7 @@ def standing(folder: Path) -> dict[str, Any]:
     # make grows until they are done.
     exists[:workers] = [any(exists[position:workers]) for position in range(workers)]
     exists[workers] = status["complete"]
-    if exists[workers + 1] and (accepted := _accepted_at_merge(RunFolder.open(folder))) is not None:
+    if exists[workers + 1] and (accepted := accepted_at_merge(RunFolder.open(folder))) is not None:
         status["merged"] = {"accepted": accepted}
     if older := _dataset_is_older(RunFolder.open(folder), status):
         exists[workers + 1 :] = [False] * len(exists[workers + 1 :])
@@ -209,15 +210,6 @@ def standing(folder: Path) -> dict[str, Any]:
         **({"dataset_is_older": True} if older else {}),
         "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, exists, strict=True)],
     }
-
-
-def _accepted_at_merge(run: RunFolder) -> int | None:
-    """Accepted records of the dataset, after merge's filters; None where accounting.json does not say it."""
-    try:
-        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
-        return int(counts.get("records", counts)["accepted"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:

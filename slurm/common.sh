@@ -29,7 +29,7 @@ use_image() { # IMAGE-OR-EMPTY RUN
     read -ra KGQA <<<"${KGQA_COMMAND:-kgqa}"
     if ! command -v "${KGQA[0]}" >/dev/null; then
       echo "error: ${KGQA[0]} is not on PATH and no image is given" >&2
-      echo "       activate the environment kgqa is installed in, or: export KGQA_LLM_IMAGE=kgqa-llm.sif" >&2
+      echo "       activate the environment kgqa is installed in, or: export KGQA_LLM_IMAGE=llm_0.2.0.sif" >&2
       exit 2
     fi
     return

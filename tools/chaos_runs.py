@@ -55,8 +55,8 @@ def _worded(prompt: str) -> list[Any]:
 TWO_PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
 RUNS = {
     "graphlet": TormentedRun(
-        {"per_shape": 20},
-        growth=(("extend", "--per-shape", "26"), JUDGE),
+        {"per_shape": 8},
+        growth=(("extend", "--per-shape", "11"), JUDGE),
         more={"passes": TWO_PASSES, "dataset": None},
     ),
     "path": _questions("path", _worded("path"), length=2, max_answers=5),

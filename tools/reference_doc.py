@@ -38,7 +38,7 @@ are done. `python -m kgqa_hpc` is the same program.
 | 75 | stopped early (signal, time limit, budget): run the same command again |
 
 Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
-"""
+"""  # noqa: E501
 RECORD = """# Fields of a record
 
 You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a dataset and want to know a field. `tools/reference_doc.py` writes this page from the
@@ -48,7 +48,7 @@ A step that an item never reached is `null`. Values of different types in a fiel
 such fields.
 
 ## All records
-"""
+"""  # noqa: E501
 PROVENANCE = """
 The members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. The members of `provenance`:
 
@@ -62,7 +62,7 @@ The members of `verdicts` are the labels of the judges, each with the fields of 
 | `parameters` | `temperature` and `seed` of each step's last request |
 | `tokens` | `prompt`, `completion`, `cached` of all requests; `cached` is the only number that a repeated run may change |
 | `attempts` | number of requests of each step |
-"""
+"""  # noqa: E501
 
 
 def commands(group: Any, prefix: str = "") -> dict[str, Any]:

@@ -24,9 +24,10 @@ DIFFICULTY = (
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these make a question harder by a step
 # A question stands on its own: its reader sees no source.
 SOURCES = re.compile(
-    r"\b(?:(?:the|this) (?:text|passage|figure|table|context|graph|excerpt|document|paper|article|abstract|study)"
+    r"\b(?:(?:the|this) (?:above |given |provided )?"
+    r"(?:text|passage|figure|table|context|graph|excerpt|document|paper|article|abstract|study)"
     r"(?! of)"
-    r"|(?:as )?(?:shown|described|mentioned|listed) above|above information|fig(?:ure)? [0-9]+)\b"
+    r"|(?:as )?(?:shown|described|mentioned|listed) above|above information|fig(?:ure|s)?\.? [0-9]+)\b"
 )
 
 

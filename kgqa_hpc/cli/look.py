@@ -67,14 +67,15 @@ def plan(
 @app.command()
 def explain(
     run: Run,
-    item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of a record or anchor.")],
+    items: Annotated[list[str], typer.Argument(metavar="ITEM", help="Ids of records or anchors.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the full history of an item: anchor, prompts, raw outputs, verdicts, versions."""
+    """Show the full history of items: anchor, prompts, raw outputs, verdicts, versions."""
     from kgqa_hpc.dataset import explain as room
 
-    story = room.explain(run, item)
-    print_result(story, room.render(story), as_json)
+    stories = [room.explain(run, item) for item in items]
+    text = "\n\n".join(map(room.render, stories))
+    print_result(stories if len(stories) > 1 else stories[0], text, as_json)
 
 
 @app.command()

@@ -227,11 +227,16 @@ def merge(
 
 
 @app.command()
-def report(run: Run) -> None:
+def report(
+    run: Run,
+    all_records: Annotated[
+        bool, typer.Option("--all-records", help="Put all records on the page, not a sample of 3,000.")
+    ] = False,
+) -> None:
     """Write RUN/report/index.html, one self-contained page."""
     from kgqa_hpc import stages
 
-    say(stages.report(run))
+    say(stages.report(run, all_records=all_records))
 
 
 @app.command(name="all")

@@ -32,9 +32,37 @@ Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_sc
 
 
 class RunBudget(Settings):
-    """What a run may cost at most."""
+    """What a run may spend at most, over all its workers and repeated starts; then workers stop with exit code 75."""
 
-    money: float = Field(gt=0, description="At the engines' prices; workers stop (exit 75) when it is spent.")
+    money: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="At the engines' prices, for all attempts.",
+    )
+    tokens: int | None = Field(
+        None,
+        ge=1,
+        exclude_if=lambda value: value is None,
+        description="Tokens of prompts plus answers of all attempts.",
+    )
+    items: int | None = Field(
+        None,
+        ge=1,
+        exclude_if=lambda value: value is None,
+        description="Items that a pass processes.",
+    )
+    hours: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="Wall-clock hours in which workers run.",
+    )
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are set, by name."""
+        return {name: limit for name, limit in self.model_dump().items() if limit is not None}
 
 
 class RuntimeConfig(Settings):
@@ -69,7 +97,7 @@ class RuntimeConfig(Settings):
         3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
     )
     budget: RunBudget | None = Field(
-        None, exclude_if=lambda value: value is None, description="What the run may cost at most."
+        None, exclude_if=lambda value: value is None, description="What the run may spend at most."
     )
 
 
@@ -292,11 +320,17 @@ def _check_target(config: RunConfig, problems: Problems) -> None:
 
 
 def _check_budget(config: RunConfig, problems: Problems) -> None:
-    """A budget of money needs prices."""
+    """Check that a budget has a limit, and that a budget of money has prices."""
+    limits = config.runtime.budget.limits if config.runtime.budget else None
+    if limits == {}:
+        problems.add(("runtime", "budget"), "has no limit: money, tokens, items or hours")
     asked = config.target.budget.money if config.target else None
-    key = ("runtime", "budget") if config.runtime.budget else ("target", "budget", "money") if asked else None
+    key = ("runtime",) if limits and "money" in limits else ("target",) if asked else None
     if key and not any(config.engine_of(entry.name).price for entry in config.passes):
-        problems.add(key, "no engine has a price: engine.price: {input: …, output: …} of a million tokens")
+        problems.add(
+            (*key, "budget", "money"),
+            "no engine has a price: engine.price: {input: …, output: …} of a million tokens",
+        )
 
 
 def _check_step(settings: StepSettings, available: set[str], key: Key, problems: Problems) -> None:

@@ -25,7 +25,7 @@ from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.combined_card import write_combined_card
 from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
-from kgqa_hpc.dataset.record import record_maker
+from kgqa_hpc.dataset.record import THOUGHTS, record_maker
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines, write_staged
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.where import EVERY, Where
@@ -190,7 +190,9 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
         maker = record_maker(run_config(run), "")
         for column in maker.columns:
             earlier = declared.setdefault(column.name, column)
-            if earlier.type != column.type:
+            if column.name == THOUGHTS and isinstance(column.type, dict) and isinstance(earlier.type, dict):
+                declared[THOUGHTS] = column._replace(type={**earlier.type, **column.type})  # by step
+            elif earlier.type != column.type:
                 raise FingerprintMismatch(f"{run.path}: column {column.name} has another type than before")
     return Columns(tuple(declared.values()))
 

@@ -34,6 +34,7 @@ from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
+from kgqa_hpc.text.opener import open_bytes, read_bytes
 
 __all__ = ["explain", "render"]
 
@@ -185,7 +186,7 @@ def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple
     if record["status"] == "open":
         return "open", record["reason"]
     counts = run.dataset / "accounting.json"
-    filters = orjson.loads(counts.read_bytes()) if counts.exists() else {}
+    filters = orjson.loads(read_bytes(counts)) if counts.exists() else {}
     pair = pair_of(record["output"])
     if pair and _is_outlier(pair, filters.get("lengths", {})):
         return "rejected", LENGTH
@@ -209,7 +210,7 @@ def _is_outlier(pair: tuple[str, str], limits: dict[str, Any]) -> bool:
 
 def _reason_in(rejected: Path, item: str) -> str | None:
     start = b'{"id":' + orjson.dumps(item) + b","
-    with rejected.open("rb") as file:
+    with open_bytes(rejected) as file:
         line = next((line for line in file if line.startswith(start)), None)
     return None if line is None else orjson.loads(line)["reason"]
 

@@ -32,6 +32,7 @@ from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import StageProgress
+from kgqa_hpc.text.opener import read_bytes
 
 PUBLISHED = "biographletqa.jsonl"  # written on request, and by every later merge of the run
 
@@ -125,7 +126,7 @@ def _require_newest(
     changed = open_work(work.run).state != work.state
     if not changed and accounting is not None and accounting.partial and _identity(standing) != before:
         path = standing / "accounting.json"
-        waiting = json.loads(path.read_bytes())["waiting"] if path.exists() else None
+        waiting = json.loads(read_bytes(path))["waiting"] if path.exists() else None
         changed = waiting is not None and waiting < accounting.total.waiting
     if changed:
         raise StoreError(

@@ -29,19 +29,10 @@ from pydantic import Field
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.services import answer_within
 
 LARGEST = 16 * 2**20  # bytes of a reply; more is refused
 _AGAIN = {408, 425, 429, 500, 502, 503, 504, 529}
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses to follow: a key would travel to another server."""
-
-    def redirect_request(self, *arguments: Any) -> None:
-        return None
-
-
-OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class HttpSettings(EngineSettings):
@@ -140,7 +131,7 @@ class HttpEngine:
                 return None
             try:
                 asked = urllib.request.Request(url, data, self._headers)
-                with OPENER.open(asked, timeout=self.settings.timeout) as reply:
+                with answer_within(asked, self.settings.timeout, redirects=False) as reply:
                     body: bytes = reply.read(LARGEST + 1)
                 if len(body) > LARGEST:
                     raise ValueError(f"a reply of more than {LARGEST:,} bytes")

@@ -21,7 +21,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.text.streams import LINE_LIMIT, TextStream, refuse_other_encodings
 
 # A quoted record must fit into two blocks; even long descriptions do.
-_BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES = 2 << 20
 
 Batch = dict[str, pa.Array]
 

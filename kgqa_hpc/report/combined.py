@@ -15,6 +15,7 @@ from kgqa_hpc.dataset.exports.source import COMBINED, CombinedFolder
 from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.store.canonical import sha256_of
+from kgqa_hpc.text.opener import read_bytes
 
 _NONE_LOST: dict[str, Any] = {"invalid": {}, "failed": {}, "waiting": 0}
 
@@ -38,7 +39,7 @@ def combined_counts(folder: CombinedFolder) -> dict[str, Any]:
 
 def combined_facts(folder: CombinedFolder, version: str) -> Facts:
     """The title and a table of the runs; `version` is that of this program."""
-    document = orjson.loads((folder.path / COMBINED).read_bytes())
+    document = orjson.loads(read_bytes(folder.path / COMBINED))
     runs = {
         f"{number}, {entry['run'][:16]}": ", ".join(f"{entry[key]:,} {key}" for key in entry if key != "run")
         for number, entry in enumerate(document["runs"], start=1)

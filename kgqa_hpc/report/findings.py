@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.dataset.exports.source import CombinedFolder, read_accounting
 from kgqa_hpc.dataset.whole import require_whole
-from kgqa_hpc.errors import AccountingError
+from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.kg.profile import FILE as GRAPH
 from kgqa_hpc.kg.profile import Profiles, read_profiles
 from kgqa_hpc.report.combined import combined_counts
@@ -28,6 +28,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 FILES = ("accepted", "rejected")
 SAMPLE = 3000  # records the page can show, as far as they fit into SAMPLE_BYTES
 SAMPLE_BYTES = 6_000_000
+ALL_BYTES = 100_000_000  # largest data of a page with all records; browsers hold some ten times as much
 # Of a record, what the page shows: these, and short values of what its kind and steps add.
 _SHOWN = [
     "id",
@@ -60,10 +61,10 @@ class Findings:
     graph: Profiles | None
 
 
-def read_findings(run: RunFolder) -> Findings:
-    """Read the dataset of a run, or a combined one.
+def read_findings(run: RunFolder, *, all_records: bool = False) -> Findings:
+    """Read the dataset of a run, or a combined one; `all_records` instead of samples.
 
-    Raises InputError when there is none, AccountingError when its files disagree.
+    Raises InputError when there is none or a page cannot hold all records, AccountingError when its files disagree.
     """
     combined = isinstance(run, CombinedFolder)
     accounting = combined_counts(run) if isinstance(run, CombinedFolder) else read_accounting(run)
@@ -78,7 +79,7 @@ def read_findings(run: RunFolder) -> Findings:
             f"{run.dataset}: the accepted records and accounting.json do not belong together",
             "was it merged again meanwhile? run the same command again",
         )
-    samples = [record for name in FILES for record in _sample(run.dataset, name, accounting)]
+    samples = [record for name in FILES for record in _sample(run.dataset, name, accounting, all_records)]
     nodes = count_nodes(parts["accepted"], 0 if combined else run_config(run).seed)
     graph = read_profiles(run.stats / GRAPH)
     return Findings(accounting, lengths, nodes, samples, graph)
@@ -94,18 +95,26 @@ def _lengths(paths: list[Path]) -> dict[str, Counter[int]]:
     return lengths
 
 
-def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The first records of every group, equally many of each (records are in a seeded random order)."""
+def _sample(
+    folder: Path, name: str, accounting: dict[str, Any], all_records: bool
+) -> Iterator[dict[str, Any]]:
+    """The first records of every group, equally many of each (records are in a seeded random order); or all."""
     groups = accounting.get("records", accounting)["groups"]
     there = {g: _number(counts[name]) for g, counts in groups.items()}
     room = SAMPLE // len(FILES)
     quota = -(-room // max(sum(n > 0 for n in there.values()), 1))
-    missing = {group: min(number, quota) for group, number in there.items()}
+    missing = there if all_records else {group: min(number, quota) for group, number in there.items()}
+    limit = (ALL_BYTES if all_records else SAMPLE_BYTES) // len(FILES)
     missing_total, size = sum(missing.values()), 0
     path = folder / f"{name}.jsonl"
     with disk_errors(path), open(open_regular(path), "rb") as file:
         for line in file:
-            if missing_total <= 0 or size > SAMPLE_BYTES // len(FILES):
+            if all_records and size > limit:
+                raise InputError(
+                    f"{path}: a page cannot hold all records of a dataset this large",
+                    f"look through it with kgqa sql or kgqa show --where; kgqa report {folder.parent} shows a sample",
+                )
+            if missing_total <= 0 or size > limit:
                 return
             record = orjson.loads(line)
             if missing.get(record["group"], 0) > 0:

@@ -240,6 +240,10 @@ document.addEventListener("keydown", (e) => {
   const first = document.querySelector(".card > button");
   if (e.key === "ArrowDown" && outside && first && (document.activeElement !== document.body || seen(first))) { first.focus(); e.preventDefault(); }
 });
+for (const link of document.querySelectorAll(".pairs a")) {
+  const id = decodeURIComponent(link.hash.slice(1)), record = data.records.find((r) => r.id === id);
+  if (record?.nodes && record.edges) link.after(graph(record));
+}
 addEventListener("hashchange", follow);
 show();
 follow();

@@ -57,8 +57,8 @@ GROUPS = 300  # rows of a table on the page
 PAIRS = 10  # accepted pairs at the top of the page
 
 
-def write_report(run: RunFolder) -> Path:
-    """Write the page of a merged run or a combined dataset; returns its path.
+def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
+    """Write the page of a merged run or a combined dataset, with a sample of its records or all; returns its path.
 
     Raises InputError when there is no dataset yet or the folder of the page is a link, DiskFull.
     """
@@ -66,7 +66,7 @@ def write_report(run: RunFolder) -> Path:
         raise InputError(
             f"{run.report}: is a link; the page is written into no other folder", "remove the link"
         )
-    findings = read_findings(run)
+    findings = read_findings(run, all_records=all_records)
     combined = isinstance(run, CombinedFolder)
     facts = (
         combined_facts(run, __version__)

@@ -25,6 +25,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.text.durations import duration
 from kgqa_hpc.text.numbers import about
+from kgqa_hpc.text.opener import read_bytes
 
 DAY = 86_400.0  # s
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
@@ -141,7 +142,7 @@ def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
     It measured the steps of the first pass; those of later passes are taken to write as much more as was published.
     """
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(read_bytes(file))
         best, measured = document["best"], [str(step) for step in document["steps"]]
         speed, tokens = float(best["decode_tokens_per_s"]), float(best["tokens_per_item"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -60,6 +60,12 @@ def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
     return notes
 
 
+def active_seconds(logs: Path) -> float:
+    """Time in which a worker of the run ran, from the notes; a minute of each start may be missing."""
+    pairs = pairwise(time for time, _ in read_notes(logs))
+    return sum(after - before for before, after in pairs if 0 < after - before < IDLE)
+
+
 def _slope(notes: Notes) -> float | None:
     """Items a day over the stretches in which a worker ran."""
     seconds = items = 0.0

@@ -165,7 +165,7 @@ def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
 
 
 def acceptance_words(status: Mapping[str, Any]) -> str:
-    """'accepted 447 (44.7 %, …)', with the interval 'of 36 to 54 %' while few are judged; empty before any verdict.
+    """'accepted 447 (44.7 %, 42 to 48 %)', with the interval while few are judged; empty before any verdict.
 
     Where items yield lists, their records are counted, of the shards that are done.
     Between passes rejected items have ended and others wait for the next judge: a share would be too low
@@ -180,7 +180,5 @@ def acceptance_words(status: Mapping[str, Any]) -> str:
     number = status["verdicts"]["accepted"]
     if not status["complete"] and len(status["passes"]) > 1:
         return f"accepted {number:,} so far"
-    text = f"accepted {100 * share['share']:.1f} %"
-    if share["judged"] < FEW:
-        text += f" ({100 * share['low']:.0f} to {100 * share['high']:.0f} %)"
-    return text
+    interval = f", {100 * share['low']:.0f} to {100 * share['high']:.0f} %" if share["judged"] < FEW else ""
+    return f"accepted {number:,} ({100 * share['share']:.1f} %{interval})"

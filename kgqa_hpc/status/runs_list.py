@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import InputError, KgqaError
-from kgqa_hpc.status.snapshot import survey
+from kgqa_hpc.status.snapshot import accepted_at_merge, survey
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -36,11 +36,13 @@ def _described(path: Path) -> dict[str, Any]:
         run, now = RunFolder.open(path), survey(path)
     except KgqaError as problem:
         return {"path": str(path), "state": "damaged", "problem": problem.message}
+    merged = accepted_at_merge(run)
     return {
         "path": str(path),
         "state": _state(run, now),
         "items": now["items"],
         "accepted": now["verdicts"]["accepted"],
+        **({} if merged is None else {"merged": merged}),
         "workers": now["workers"]["alive"],
     }
 
@@ -69,7 +71,8 @@ def _rest(row: dict[str, Any]) -> str:
     items = row["items"]
     if not items["total"]:
         return ""
-    return f"{items['ended']:,} of {items['total']:,} items · {row['accepted']:,} accepted"
+    merged = f" · {row['merged']:,} in the dataset" if "merged" in row else ""
+    return f"{items['ended']:,} of {items['total']:,} items · {row['accepted']:,} accepted{merged}"
 
 
 def leftovers(folder: Path) -> list[dict[str, Any]]:

@@ -42,6 +42,15 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
     return compose(run, shards, totals, list(read_states(run.logs)), queue)
 
 
+def accepted_at_merge(run: RunFolder) -> int | None:
+    """Accepted records of the dataset, after merge's filters; None where accounting.json does not say it."""
+    try:
+        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
+        return int(counts.get("records", counts)["accepted"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def pass_names(run: RunFolder) -> list[str]:
     """The passes of a run in their order, from its manifest."""
     passes = run.manifest().sections["passes"]["values"]
@@ -49,8 +58,13 @@ def pass_names(run: RunFolder) -> list[str]:
 
 
 def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
-    """The sums the coordinator saved last, or empty ones. What is damaged or another run's does not count."""
+    """The sums the coordinator saved last, or empty ones. What is damaged or another run's does not count.
+
+    `names` are all shards in order; without them the saved sums cannot be continued, and empty ones are returned.
+    """
     passes = pass_names(run)
+    if not names:
+        return [_empty(name, passes) for name in passes]
     saved: dict[str, Any] = {}
     try:
         document = canonical.loads(read_if_there(run.status_file) or b"{}")

@@ -36,7 +36,8 @@ COPIED = 8  # words in a row that nobody writes twice by chance
 _GRAPH = re.compile(
     r"\b(?:knowledge graph|(?:sub)?graph(?:let)?s?|vertex|vertices|triples?"
     r"|(?<!lymph )(?<!sinus )(?<!sinoatrial )(?<!sa )(?<!av )(?<!atrioventricular )(?<!sentinel )nodes?(?! of ranvier)"
-    r"|(?:nodes and edges)|(?:by|via|through|an|the) edges?(?! of)|multi hop|(?:one|two|three|four|[0-9]) hops?"
+    r"|nodes and edges|(?:by|via|through|an|the|which|two|three|[2-9]) edges?(?! of)"
+    r"|edges? (?:between|joins?|connects?|links?)|multi hop|(?:one|two|three|four|[0-9]) hops?"
     r"|(?<!neural )(?<!neuronal )(?<!synaptic )(?<!vascular )(?<!venous )(?<!brain )connections?"
     r"|(?:directly|indirectly) connected|(?:in|of) the (?:network|path|provided data))\b"
 )

@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+from kgqa_hpc.text.opener import open_regular
+
 # Deeper values (a model may answer with ten thousand brackets) are stored as text.
 DEPTH = 100
 
@@ -47,8 +49,8 @@ def bytes_digest(data: bytes) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """The digest of a whole file, in hexadecimal."""
-    with path.open("rb") as file:
+    """The digest of a whole file, in hexadecimal. Raises OSError, also for what is no regular file."""
+    with open(open_regular(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

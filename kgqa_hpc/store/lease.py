@@ -27,6 +27,7 @@ from typing import Any
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.cleanup import Clock, machine
 from kgqa_hpc.store.regular import GONE, open_regular
+from kgqa_hpc.text.opener import read_bytes
 
 SUFFIX = ".lease"
 SPECULATIVE = ".spec"
@@ -216,7 +217,7 @@ class Leases:
                 if problem.errno in GONE:
                     return False
                 raise
-            meant = is_meant(os.stat(tombstone), tombstone.read_bytes())
+            meant = is_meant(os.stat(tombstone), read_bytes(tombstone))
             if not meant:
                 atomic.link_new(tombstone, path)
             with suppress(FileNotFoundError):

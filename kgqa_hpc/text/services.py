@@ -17,21 +17,37 @@ from typing import Any
 
 
 @contextmanager
-def answer_within(request: urllib.request.Request, seconds: float) -> Iterator[Any]:
-    """The response; read its body inside the block. Raises HTTPException, or OSError, also at the time limit."""
+def answer_within(
+    request: urllib.request.Request,
+    seconds: float,
+    *,
+    read_timeout: float | None = None,
+    redirects: bool = True,
+) -> Iterator[Any]:
+    """The response; read its body inside the block. `read_timeout` is the limit of one read, default: `seconds`.
+
+    Without `redirects` none is followed: a key in the headers would travel to another server.
+    Raises HTTPException, or OSError, also at the time limit.
+    """
     connections = _Connections()
-    opener = urllib.request.build_opener(_Http(connections), _Https(connections))
+    handlers = [_Http(connections), _Https(connections), *([] if redirects else [_NoRedirect()])]
+    opener = urllib.request.build_opener(*handlers)
     timer = threading.Timer(seconds, connections.cut)
     timer.daemon = True
     timer.start()
     try:
-        with opener.open(request, timeout=seconds) as answer:
+        with opener.open(request, timeout=read_timeout or seconds) as answer:
             yield answer
         if connections.over:  # the body may be incomplete
             raise TimeoutError(f"no whole answer within {seconds:g} s")
     finally:
         timer.cancel()
         connections.close()
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
 
 
 class _Connections:

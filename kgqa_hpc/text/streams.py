@@ -9,6 +9,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PIECE = 1 << 20
 # Bytes; longer than any line of a real graph file. The limit bounds the memory that a malformed file can use.
 LINE_LIMIT = 64 << 20
+# Bytes that a packed file may unpack to; more only up to MOST_FOLD times its size. Tables of graphs pack 3 to 30-fold.
+FREELY_UNPACKED = 66 << 20
+MOST_FOLD = 80
 
 
 class TextStream(io.RawIOBase):
@@ -45,7 +49,8 @@ class TextStream(io.RawIOBase):
             ) from None
         except OSError as problem:
             raise error(f"{path}: cannot be read: {problem.strerror}") from None
-        self._inner, self._ahead = self._file, b""
+        self._inner, self._ahead, self._unpacked_bytes = self._file, b"", 0
+        self._most = max(FREELY_UNPACKED, MOST_FOLD * os.fstat(self._file.fileno()).st_size)
         try:
             self._inner = self._unpacked()
             if checked:
@@ -94,8 +99,19 @@ class TextStream(io.RawIOBase):
                 raise self._error(f"{self.path}: is empty", "is it the right file?")
 
     def _inner_read(self, size: int) -> bytes:
+        data = self._inner_piece(size)
+        self._unpacked_bytes += len(data)
+        if self._unpacked_bytes > self._most and self._inner is not self._file:
+            raise self._error(
+                f"{self.path}: unpacks to more than {MOST_FOLD} times its size",
+                "if it is the right file, unpack it and name what comes out",
+            )
+        return data
+
+    def _inner_piece(self, size: int) -> bytes:
         try:
-            return self._inner.read(size)
+            data: bytes = self._inner.read(size)
+            return data
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as problem:
             kind = "gzip" if isinstance(self._inner, gzip.GzipFile) else "compressed"
             raise self._error(

@@ -157,8 +157,7 @@ def _work_through(
     patience = min(LONGEST, config.runtime.lease / 2)
     reporter = Reporter(run, worker, lead, activity, facts, progress, log.write, patience)
 
-    budget = config.runtime.budget
-    spending = Spending(run, budget.money if budget else None)
+    spending = Spending(run, config.runtime.budget.limits if config.runtime.budget else {})
     spending.require_rest()
 
     def check() -> None:
@@ -192,9 +191,7 @@ def _work_through(
         reporter.stop(failed=failed, complete=complete)
         heartbeat.stop()
     if stop.reason is not None and not complete:
-        raise StoppedEarly(
-            f"stopped early: {stop.reason}; everything finished is saved", "run the same command again"
-        )
+        raise StoppedEarly(f"stopped early: {stop.reason}; everything finished is saved", spending.cure)
 
 
 def _all_passes(session: Session, lead: Coordinator) -> None:

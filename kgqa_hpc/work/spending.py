@@ -1,51 +1,68 @@
-"""The money budget of a run (`runtime.budget`): a worker stops when the run has spent it."""
+"""The budget of a run (`runtime.budget`): workers stop when the run has spent its money, tokens, items or hours."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kgqa_hpc.cluster.stop import PATIENCE, Stop
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.status.history import HOUR, active_seconds
 from kgqa_hpc.status.money import money
 from kgqa_hpc.status.snapshot import load_totals
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.numbers import about
 
 LOOK_EVERY_S = 1.0
+CURE = "raise it in the configuration, then kgqa init and kgqa run again"
 SHARE = 0.02  # of the time that may go into looking
 
 
 class Spending:
-    """Looks at what all workers of the run have spent. `budget` None: never."""
+    """Looks at what all workers of the run have spent. `limits` by name; empty: never."""
 
     def __init__(
-        self, run: RunFolder, budget: float | None, now: Callable[[], float] = time.monotonic
+        self, run: RunFolder, limits: Mapping[str, float], now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._run, self._budget, self._now = run, budget, now
-        self._totals = load_totals(run, []) if budget is not None else []
-        self._next = 0.0
+        self._run, self._limits, self._now = run, limits, now
+        self._totals = load_totals(run, []) if limits else []
+        self._began = self._next = now()
+        self.cure = "run the same command again"  # after an early stop
+        self._earlier = active_seconds(run.logs) if "hours" in limits else 0.0
 
     def require_rest(self) -> None:
         """Raises InputError when the budget is spent already: the same command again would do nothing."""
-        if self._budget is not None and (spent := self._spent()) >= self._budget:
+        for name, spent in self._exceeded():
             raise InputError(
-                f"runtime.budget.money: {about(spent)} of {self._budget:g} are spent",
-                "raise it in the configuration, then kgqa init and kgqa run again",
+                f"runtime.budget.{name}: {about(spent)} of {self._limits[name]:,g} are spent",
+                CURE,
             )
 
     def check(self, stop: Stop) -> None:
         """Ask for a stop when the budget is spent. What is in flight is waited for: it is paid for."""
-        if self._budget is None or self._now() < self._next:
+        if not self._limits or self._now() < self._next:
             return
         began = self._now()
-        spent = self._spent()
+        exceeded = self._exceeded()
         self._next = self._now() + max(LOOK_EVERY_S, (self._now() - began) / SHARE)
-        if spent >= self._budget:
-            stop.request(f"{about(spent)} of the budget of {self._budget:g} are spent", PATIENCE)
+        for name, spent in exceeded[:1]:
+            self.cure = f"runtime.budget.{name}: {CURE}"
+            limit = f"the budget of {self._limits[name]:,g} {'' if name == 'money' else name}".rstrip()
+            stop.request(f"{about(spent)} of {limit} are spent", PATIENCE)
 
-    def _spent(self) -> float:
+    def _exceeded(self) -> list[tuple[str, float]]:
+        """The spent limits, each with the amount spent."""
+        spent = self._spent() if self._limits else {}
+        return [(name, spent[name]) for name, limit in self._limits.items() if spent[name] >= limit]
+
+    def _spent(self) -> dict[str, float]:
         for pass_totals in self._totals:
             pass_totals.refresh(self._run)
         figures = money(self._run, self._totals)
-        return float(figures["spent"]) if figures else 0.0
+        used = [totals.all_tokens for totals in self._totals]
+        return {
+            "money": float(figures["spent"]) if figures else 0.0,
+            "tokens": sum(tokens["prompt"] + tokens["completion"] for tokens in used),
+            "items": max((totals.items + totals.journals.ended for totals in self._totals), default=0),
+            "hours": (self._earlier + self._now() - self._began) / HOUR,
+        }

@@ -12,8 +12,8 @@
 # module load apptainer openmpi/5.0
 
 # Images, on a file system all nodes see:
-# export KGQA_LLM_IMAGE=/project/kgqa/kgqa-llm.sif
-# export KGQA_GRAPH_IMAGE=/project/kgqa/kgqa-graph.sif
+# export KGQA_LLM_IMAGE=/project/kgqa/llm_0.2.0.sif
+# export KGQA_GRAPH_IMAGE=/project/kgqa/graph_0.2.0.sif
 
 # Folders that images must see besides the current one and the run's:
 # export KGQA_BINDS=/project,/scratch,/models

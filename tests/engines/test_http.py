@@ -6,7 +6,8 @@ import json
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Literal
 
@@ -107,6 +108,43 @@ def test_no_redirect_is_followed_for_the_key_would_travel(address: str) -> None:
     assert "302" in str(ask(engine, "redirect").error)
     assert not Server.seen["elsewhere"]
     engine.close()
+
+
+def test_a_server_that_trickles_is_cut_off_at_the_time_limit() -> None:
+    """Each byte comes within the timeout of a read, the whole answer never."""
+    with endless_answer() as (address, connections):
+        engine = Echo(EchoSettings(base_url=address, timeout=0.3, tries=2, pause=0.001))
+        answer = ask(engine, "hello")
+        assert answer.finish == "error"
+        assert "within 0.3 s" in str(answer.error) or "closed" in str(answer.error), answer.error
+        assert connections() == 2
+        engine.close()
+
+
+@contextmanager
+def endless_answer() -> Iterator[tuple[str, Callable[[], int]]]:
+    """The address of a server that sends a byte of its body now and then, and a count of its connections."""
+    ended, seen = threading.Event(), []
+
+    class Trickle(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while not ended.wait(0.05):
+                    self.wfile.write(b" ")
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trickle) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", lambda: len(seen)
+        ended.set()
+        server.shutdown()
+        thread.join()
 
 
 def test_a_server_that_is_not_there_fails_the_request_after_all_tries(address: str) -> None:

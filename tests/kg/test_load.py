@@ -3,11 +3,13 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import BaseModel, ValidationError
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Policy
+from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.input_files import graph_files
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import (
@@ -151,6 +153,31 @@ def test_a_source_of_another_package_works_by_its_entry_point(monkeypatch):
     monkeypatch.setattr(SOURCES, "_foreign", {"planets": point}, raising=False)
     graph = load_graph(graph_config({"source": "planets", "moons": 2, "min_degree": 0}))
     assert graph.node_ids.tolist() == ["Mars", "moon 0", "moon 1"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "names", "keys", "problem"),
+    [
+        (["a", "b", "a"], ["A", "B", "A"], {}, "graph source raw .*: 1 node ids stand twice, e.g. 'a'"),
+        (["a", "b"], ["A", ""], {"unnamed_nodes": "error"}, "1 nodes have no name, e.g. 'b'"),
+    ],
+)
+def test_a_graph_made_without_an_assembly_is_held_against_the_settings(
+    monkeypatch, ids: list[str], names: list[str], keys: dict[str, str], problem: str
+):
+    class Raw:
+        name, licence, description, Settings = "raw", "CC0", "As it is.", SourceSettings
+
+        def read(self, settings):
+            node_type, no_edges = np.zeros(len(ids), np.int32), np.zeros(0, np.int32)
+            nodes = np.array(ids, object), np.array(names, object), node_type, ("x",)
+            return KnowledgeGraph(*nodes, no_edges, no_edges, no_edges, ())
+
+    point = EntryPoint("raw", f"{__name__}:Raw", "kgqa_hpc.sources")
+    monkeypatch.setitem(SOURCES._loaded, "raw", Raw)
+    monkeypatch.setattr(SOURCES, "_foreign", {"raw": point}, raising=False)
+    with pytest.raises(GraphFormatError, match=problem):
+        load_graph(graph_config({"source": "raw", **keys}))
 
 
 def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path: Path):

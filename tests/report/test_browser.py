@@ -212,6 +212,11 @@ def test_the_explorer_filters_and_counts(browser: Any, page_file: Path) -> None:
     assert page.inner_text("#accepted-count") == "1"
 
 
+def test_the_first_pairs_show_their_graphlets(browser: Any, page_file: Path) -> None:
+    page = Look(browser, page_file).page
+    assert page.locator("dl.pairs dt").count() == page.locator("dl.pairs dt .graph").count() == 10
+
+
 def test_a_keyboard_is_enough(browser: Any, page_file: Path) -> None:
     page = Look(browser, page_file).page
     page.keyboard.press("/")
@@ -238,7 +243,7 @@ def test_names_of_nodes_do_not_lie_on_each_other_and_types_have_colours(
     for place in range(6):
         page.click(f"#accepted-list .card > button >> nth={place}")
     boxes = page.evaluate(
-        """() => [...document.querySelectorAll(".graph")].map(
+        """() => [...document.querySelectorAll(".card .graph")].map(
             g => [...g.querySelectorAll("[data-node] text")].map(t => t.getBBox())
                 .map(b => [b.x, b.y, b.width, b.height])
         )"""

@@ -175,6 +175,20 @@ def test_the_sample_is_even_over_groups_and_bounded(make_run: Any, monkeypatch: 
     assert len(report(make_run(name="small")).data["records"]) == 2
 
 
+def test_a_page_takes_all_records_where_they_fit(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgqa_hpc.report.findings.SAMPLE", 12)
+    run = make_run()
+    report(run)
+    page = Page(write_report(run.folder, all_records=True).read_text(encoding="utf-8"))
+    lines = [
+        (run.folder.dataset / f"{name}.jsonl").read_text().splitlines() for name in ("accepted", "rejected")
+    ]
+    assert len(page.data["records"]) == sum(map(len, lines)) > 12
+    monkeypatch.setattr("kgqa_hpc.report.findings.ALL_BYTES", 1000)
+    with pytest.raises(InputError, match="a page cannot hold all records"):
+        write_report(run.folder, all_records=True)
+
+
 def test_of_very_many_groups_the_largest_are_shown_and_all_are_counted(make_run: Any) -> None:
     run = make_run()
     report(run)

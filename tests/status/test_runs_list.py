@@ -25,6 +25,16 @@ def test_runs_are_listed_with_their_state_and_a_damaged_one_with_its_problem(tmp
     assert str(damaged.manifest_file) in render_runs(rows, tmp_path)
 
 
+def test_a_merged_run_is_listed_with_the_accepted_records_of_its_dataset(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 20)
+    run.dataset.mkdir()
+    (run.dataset / "accounting.json").write_text('{"accepted": 1234}')
+    (row,) = runs_below(tmp_path)
+    assert row["merged"] == 1234
+    rows = [row | {"items": {"total": 2000, "ended": 2000}, "accepted": 1500}]
+    assert render_runs(rows, tmp_path).endswith("1,500 accepted · 1,234 in the dataset")
+
+
 def test_a_folder_without_runs_says_so_and_a_missing_one_is_refused(tmp_path: Path) -> None:
     assert "no run below" in kgqa("ls", tmp_path).stdout
     with pytest.raises(InputError, match="no such folder"):

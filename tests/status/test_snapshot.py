@@ -50,7 +50,7 @@ def test_shards_items_and_verdicts_are_counted_from_the_results(run: RunFolder) 
     text = render(now)
     assert "shards    3 of 5 done · 2 in work · 0 quarantined" in text
     assert "items     60 of 100" in text
-    assert "accepted 66.7 % (54 to 77 %) · rejected 20 · waiting 40" in text
+    assert "accepted 40 (66.7 %, 54 to 77 %) · rejected 20 · waiting 40" in text
 
 
 def test_a_run_is_complete_when_every_shard_has_a_result(run: RunFolder) -> None:
@@ -174,7 +174,7 @@ def test_finished_items_count_although_no_worker_lives_and_no_shard_is_sealed(ru
     now = survey(run.path)
     assert_adds_up(now)
     assert now["verdicts"] == {"accepted": 2, "rejected": 1, "invalid": 1, "failed": 0, "waiting": 96}
-    assert "accepted 66.7 % (21 to 94 %)" in render(now)
+    assert "accepted 2 (66.7 %, 21 to 94 %)" in render(now)
 
 
 def test_counts_are_the_same_read_on_from_saved_sums_and_never_fall_when_a_shard_is_sealed(

@@ -11,8 +11,10 @@ import yaml
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Price
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.status.history import note
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.spending import Spending
 from tests.command import kgqa
 from tests.runs import make_run
 
@@ -24,9 +26,9 @@ def status(run: Path) -> dict[str, Any]:
     return dict(json.loads(kgqa("status", run, "--json").stdout))
 
 
-def with_budget(run: RunFolder, money: float) -> None:
+def with_budget(run: RunFolder, money: float | None = None, **limits: float) -> None:
     config = yaml.safe_load(run.config_file.read_text())
-    config["runtime"]["budget"] = {"money": money}
+    config["runtime"]["budget"] = {**({} if money is None else {"money": money}), **limits}
     run.config_file.write_text(yaml.safe_dump(config, sort_keys=False))
 
 
@@ -71,3 +73,41 @@ def test_a_price_changes_no_fingerprint(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 4)
     recorded = run.manifest().digest
     assert make_run(tmp_path / "other", 4, engine={"price": PRICE}).manifest().digest == recorded
+
+
+@pytest.mark.parametrize(("limits", "unit"), [({"tokens": 3000}, "tokens"), ({"items": 10}, "items")])
+def test_tokens_and_items_stop_a_run_too(tmp_path: Path, limits: dict[str, float], unit: str) -> None:
+    slow = {"kind": "scripted", "latency": {"batch": 4, "decode_tokens_per_s": 2000}}
+    run = make_run(tmp_path / "run", 400, engine=slow, runtime={"shard_size": 8, "window": 4})
+    with_budget(run, **limits)
+    stopped = kgqa("run", run.path, code=75).stderr
+    assert f"of the budget of {limits[unit]:,} {unit} are spent" in stopped
+    assert f"runtime.budget.{unit}: raise it" in stopped
+    assert limits.get("items", 1) <= status(run.path)["items"]["ended"] < 400
+    assert f"runtime.budget.{unit}:" in kgqa("run", run.path, code=2).stderr
+
+
+def test_done_shards_count_once_after_a_restart(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 16, runtime={"shard_size": 4})
+    kgqa("run", run.path)
+    (only,) = status(run.path)["passes"]
+    used = only["tokens"]["prompt"] + only["tokens"]["completion"]
+    Spending(run, {"tokens": used + 1, "items": 17}).require_rest()
+    with pytest.raises(InputError, match=r"runtime\.budget\.items"):
+        Spending(run, {"items": 16}).require_rest()
+
+
+def test_hours_count_over_all_starts_of_a_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 4)
+    for minute in range(31):
+        note(run.logs, 0, now=1e9 + 60 * minute)
+    clock = iter([0.0, 1000.0, 1801.0])
+    spending = Spending(run, {"hours": 1.0}, lambda: next(clock))
+    spending.require_rest()
+    with pytest.raises(InputError, match=r"runtime\.budget\.hours: 1\.00 of 1 are spent"):
+        spending.require_rest()
+
+
+def test_a_budget_without_a_limit_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no limit: money, tokens, items or hours"):
+        parse_config({"engine": {"kind": "scripted"}, "runtime": {"budget": {}}}, "the test")

@@ -20,6 +20,7 @@ from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.choices import choices_of, right_letter, with_choices
+from kgqa_hpc.text.opener import read_bytes
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.exports.reasoning import Reasoning
@@ -144,7 +145,7 @@ def read_accounting(run: RunFolder) -> dict[str, Any]:
     """
     if isinstance(run, CombinedFolder):
         require_whole(run.path, COMBINED)
-        counts = orjson.loads((run.path / COMBINED).read_bytes())
+        counts = orjson.loads(read_bytes(run.path / COMBINED))
         return {"accepted": counts["accepted"], "rejected": {"rejected": counts["rejected"]}, "groups": {}}
     settle(run.dataset)
     counts = run.dataset / "accounting.json"

@@ -196,7 +196,8 @@ class OpenAIEngine:
                 lane.succeeded(self._last_success - began)
                 lane.rest(self._last_success, self._apis[server].rest_s)
                 self._tell_clamped()
-                if self._omitted != self.info.omitted:  # learned in the middle of the work
+                learned = self._omitted != self.info.omitted  # in the middle of the work
+                if learned or (self._apis[server].fingerprint and not self.info.server):
                     self.info = self._described()
                 return response
             except Trouble as trouble:

@@ -7,16 +7,18 @@ import secrets
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from kgqa_hpc.engines.http import OPENER
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble, endpoint, error_in
 from kgqa_hpc.engines.openai.dialect import error_code, error_words
+from kgqa_hpc.text.services import answer_within
 
-TIMEOUT_S = 300.0
+TIMEOUT_S = 300.0  # of one read
+TRANSFER_S = 3600.0  # of a whole answer: files have up to 200 MB
 LARGEST_REPLY = 16 << 20
 LARGEST_LINE = 16 << 20
 MARK = "kgqa"  # the key of a batch's metadata that holds our name of it
@@ -120,11 +122,8 @@ class BatchServer:
 
     def lines(self, file: str) -> Iterator[bytes]:
         with self._open(f"files/{file}/content") as reply:
-            try:
-                while line := reply.readline(LARGEST_LINE):
-                    yield line
-            except (OSError, HTTPException) as problem:
-                raise Trouble(self._api.clean(f"{self._api.url}: {problem}"), again=True) from None
+            while line := reply.readline(LARGEST_LINE):
+                yield line
 
     def close(self) -> None:
         """Nothing is held."""
@@ -141,19 +140,22 @@ class BatchServer:
         with self._open(path, data, kind, query) as reply:
             try:
                 return json.loads(reply.read(LARGEST_REPLY))
-            except (OSError, HTTPException, ValueError, RecursionError) as problem:
+            except (ValueError, RecursionError) as problem:
                 raise Trouble(f"{self._api.url}: broken answer: {problem}", again=True) from None
 
+    @contextmanager
     def _open(
         self, path: str, data: bytes | None = None, kind: str = "", query: dict[str, str] | None = None
-    ) -> Any:
+    ) -> Iterator[Any]:
         url = endpoint(self._api.url, path)
         if query:
             parts = urlsplit(url)
             url = urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, urlencode(query))))))
         headers = {**self._api.credentials, **({"Content-Type": kind} if kind else {})}
         try:
-            return OPENER.open(urllib.request.Request(url, data, headers), timeout=TIMEOUT_S)
+            request = urllib.request.Request(url, data, headers)
+            with answer_within(request, TRANSFER_S, read_timeout=TIMEOUT_S, redirects=False) as reply:
+                yield reply
         except urllib.error.HTTPError as problem:
             with problem:
                 error = error_in(problem.read(LARGEST_REPLY))

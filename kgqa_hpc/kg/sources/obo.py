@@ -71,6 +71,9 @@ class Obo:
         return assembly.finish({**attributes, "obsolete_terms": obsolete})
 
 
+MOST_LINES = 100_000  # of a term; those of the Gene Ontology have up to a few hundred
+
+
 @dataclass
 class Stanza:
     """One paragraph: its kind ("" for the header), the line it begins on, and (tag, value, line)."""
@@ -124,6 +127,11 @@ def stanzas(path: Path) -> Iterator[Stanza]:
             if not colon:
                 raise GraphFormatError(
                     f"{path.name} line {number:,}: not `tag: value`: {text[:60]!r}", "is it an OBO file?"
+                )
+            if len(stanza.tags) == MOST_LINES:
+                raise GraphFormatError(
+                    f"{path.name} line {number:,}: a term of more than {MOST_LINES:,} lines",
+                    "is it an OBO file?",
                 )
             stanza.tags.append((tag.strip(), value.strip(), number))
     yield stanza

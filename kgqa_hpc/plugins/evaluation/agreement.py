@@ -27,7 +27,7 @@ from kgqa_hpc.plugins.evaluation.bootstrap import (
 
 Level = Literal["nominal", "ordinal", "interval"]
 MISSING = -1
-# What the coefficients over all judges are called.
+# Names of the coefficients over all judges.
 COEFFICIENTS = {
     "raw": "raw agreement",
     "krippendorff_alpha": "Krippendorff's alpha",
@@ -38,7 +38,7 @@ COEFFICIENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """Who said what of which item: `codes` (items, judges) are positions in `categories`, -1 is no vote."""
+    """The judges' votes: `codes` (items, judges) are positions in `categories`; -1 is a missing vote."""
 
     codes: NDArray[np.int64]
     judges: tuple[str, ...]
@@ -46,7 +46,7 @@ class Votes:
 
     @property
     def counts(self) -> Floats:
-        """How many judges put each item in each category, (items, categories)."""
+        """Number of judges who put each item in each category, (items, categories)."""
         per_category = [(self.codes == k).sum(axis=1) for k in range(len(self.categories))]
         return np.stack(per_category, axis=1).astype(np.float64)
 
@@ -56,9 +56,9 @@ def make_votes(
     judges: Sequence[str],
     categories: Sequence[Any] | None = None,
 ) -> Votes:
-    """Votes from rows of values, one row an item and one column a judge, None for no vote.
+    """Votes from rows of values: one row per item, one column per judge, None for a missing vote.
 
-    `categories` are all that could be said, in their order; without them those that were said, sorted.
+    `categories` are all possible values, in their order; by default the values that occur, sorted.
     Raises ValueError for a value that is not a category.
     """
     values = {value for row in table for value in row if value is not None}
@@ -84,7 +84,7 @@ def agreement(
 def cohen_kappa(
     votes: Votes, first: int, second: int, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """Two judges (columns of `votes`) over the items both voted on."""
+    """Cohen's kappa of two judges (columns of `votes`) over the items that both voted on."""
     return _estimated(votes, lambda rows: _cohen(rows, first, second), resamples, seed)
 
 
@@ -108,13 +108,13 @@ def agreement_table(
 
 
 def _estimated(votes: Votes, statistic: Callable[[Votes], Statistic], resamples: int, seed: int) -> Estimate:
-    """The statistic over the patterns of votes there are, each as often as it occurs."""
+    """The statistic over the distinct rows of votes, each weighted by its number of occurrences."""
     rows, counts = _patterns(votes)
     return estimate_counted(statistic(rows), counts.astype(np.float64), resamples=resamples, seed=seed)
 
 
 def _patterns(votes: Votes) -> tuple[Votes, NDArray[np.int64]]:
-    """The different rows of votes and how often each occurs; column by column, for whole rows sort slowly."""
+    """The distinct rows of votes and their counts; computed column by column, because sorting whole rows is slow."""
     key = np.zeros(len(votes.codes), dtype=np.int64)
     for column in votes.codes.T:
         key = np.unique(key * (len(votes.categories) + 1) + column + 1, return_inverse=True)[1]
@@ -123,7 +123,7 @@ def _patterns(votes: Votes) -> tuple[Votes, NDArray[np.int64]]:
 
 
 def _raw(votes: Votes) -> Statistic:
-    """The share of pairs of votes on the same item that are the same, averaged over items."""
+    """The share of equal votes among the pairs of votes on an item, averaged over items."""
     agreed, twice = _item_agreement(votes.counts)
     return lambda weights: ratio(weights @ agreed, weights @ twice)
 
@@ -162,7 +162,7 @@ def _distances(categories: tuple[Any, ...], shares: Floats, level: Level) -> Flo
 
 
 def _item_agreement(counts: Floats) -> tuple[Floats, Floats]:
-    """For each item the share of its pairs of votes that agree, and 1.0 where there is such a pair."""
+    """For each item the share of its pairs of votes that agree, and 1.0 if it has at least two votes, else 0.0."""
     total = counts.sum(axis=1)
     twice = (total >= 2).astype(np.float64)
     return ratio((counts * (counts - 1)).sum(axis=1) * twice, np.maximum(total * (total - 1), 1)), twice
@@ -187,7 +187,7 @@ def _chance_corrected(votes: Votes, chance: Callable[[Floats], Floats]) -> Stati
 
 def _fleiss_chance(shares: Floats) -> Floats:
     """Chance agreement from the judges' pooled shares of the categories."""
-    # A share of exactly one would else leave a rounding error where 0/0 belongs.
+    # Without this, a share of exactly one would leave a rounding error in place of 0/0.
     return np.where(shares.max(axis=1) >= 1 - 1e-12, 1.0, (shares**2).sum(axis=1))
 
 

@@ -1,4 +1,4 @@
-"""What people's ratings say: means, shares, distributions, accepted against rejected, and agreement.
+"""Statistics of human ratings: means, shares, distributions, accepted against rejected pairs, and agreement.
 
 The published figures are those of BioGraphletQA, sections 4.3 and Appendix G. A mean is over ratings; minimum
 and average are over the three criteria of the answer, for ratings that have all three.
@@ -28,8 +28,8 @@ Groups = Mapping[str, pd.DataFrame]
 def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) -> dict[str, Any]:
     """The whole analysis as plain data.
 
-    `model` are ratings by a language model: one more annotator in the agreement, never in a mean.
-    `accepted` and `rejected` are None where no rating says which its item was.
+    `model` are ratings by a language model: they count as one more annotator in the agreement, and in no mean.
+    `accepted` and `rejected` are None if the ratings do not say whether their items were accepted.
     """
     groups = rating_groups(ratings)
     criteria = ratings.criteria
@@ -54,7 +54,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
 
 
 def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
-    """Scores of the rated rows, a column a criterion, NaN for none: all, accepted and rejected where it is told."""
+    """Scores of all rated rows, and of the accepted and rejected ones if known; one column per criterion."""
     rows = ratings.rated
     scores = pd.DataFrame([row.scores for row in rows], columns=list(ratings.criteria), dtype=float)
     if all(row.accepted is None for row in ratings.rows):
@@ -65,7 +65,7 @@ def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
 
 
 def answer_triples(scores: pd.DataFrame) -> Floats:
-    """The three answer scores of the ratings that have all three, (n, 3)."""
+    """Scores for the three criteria of the answer, of the ratings that have all three, (n, 3)."""
     return scores.reindex(columns=list(ANSWER_CRITERIA)).dropna().to_numpy()
 
 
@@ -108,7 +108,7 @@ def _details(scores: pd.DataFrame, weights: pd.Series, seed: int) -> dict[str, A
 
 
 def _weighted(scores: pd.DataFrame, weights: pd.Series) -> dict[str, float] | None:
-    """Means for the whole dataset, each rating standing for `weight` records, where a key gives weights."""
+    """Means for the whole dataset: each rating counts for `weight` records; None without a key that gives weights."""
     if scores.empty or not (weights > 0).all():
         return None
     sums = scores.mul(weights, axis=0).sum() / scores.notna().mul(weights, axis=0).sum()

@@ -1,7 +1,7 @@
-"""Does a judge say the same again, and does it prefer long answers? From verdicts alone.
+"""Reliability and length bias of a judge, computed from its verdicts alone.
 
-Ask a judge twice, or once more with something changed that should not matter (order, length): what flips is
-unreliability or bias. A bias in one direction shows in McNemar's exact test (1947) of the flips.
+A judge is asked twice, or again after a change that should not matter (order, length). Verdicts that flip show
+unreliability or bias; McNemar's exact test (1947) of the flips shows a bias in one direction.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kgqa_hpc.plugins.evaluation.panel import Codes
 
 
 def retest(first: Codes, second: Codes, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """Two rounds of one judge's verdicts (1, 0, -1 missing), both (items,); items without both are left out.
+    """Compare two rounds of one judge's verdicts (1, 0, -1 missing), both (items,); items that lack one are left out.
 
-    `same` is a share with Wilson's interval; `to_accept` and `to_reject` count the flips by direction; `shift`
-    is what they do to the share accepted; `p` is small when one direction prevails.
+    `same` is the share of unchanged verdicts with Wilson's interval; `to_accept` and `to_reject` count the flips by
+    direction; `shift` is the change of the accepted share; `p` is small when one direction prevails.
     """
     from scipy.stats import binomtest
 
@@ -43,7 +43,7 @@ def retest(first: Codes, second: Codes, *, resamples: int = RESAMPLES, seed: int
 def length_preference(
     verdicts: Codes, truth: Truth, lengths: Floats, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, Any]:
-    """The chance that an accepted answer is longer than a rejected one, and a good one than a bad one.
+    """Probability that an accepted answer is longer than a rejected one, and that a good one is longer than a bad one.
 
     For one judge, over the items it has a verdict on; `lengths` (items,) are of their answers. 0.5 is no
     preference; a judge well above people accepts answers for their length.

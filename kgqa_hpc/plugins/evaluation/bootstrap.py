@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 
 RESAMPLES = 1000
-ENDS = (0.025, 0.975)  # of the interval
-_CELLS = 4_000_000  # weights held at a time
+ENDS = (0.025, 0.975)  # confidence level of the interval
+_CELLS = 4_000_000  # weights in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def estimate(statistic: Statistic, items: int, *, resamples: int = RESAMPLES, se
 def estimate_counted(
     statistic: Statistic, counts: Floats, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """As `estimate`, for rows that stand for `counts` items each, (rows,): equal items cost nothing more."""
+    """As `estimate`, for rows that each represent `counts` equal items, (rows,); the time depends on the rows alone."""
     items = round(counts.sum())
     if items == 0:
         return Estimate(None)
@@ -87,7 +87,7 @@ def _resampled(statistic: Statistic, counts: Floats, resamples: int, seed: int) 
 
 
 def _drawn_items(rng: np.random.Generator, items: int, rows: int) -> NDArray[np.int64]:
-    """How often each single item is drawn, (rows, items): six times as quick as a multinomial draw."""
+    """Number of draws of each item, (rows, items); six times as fast as a multinomial draw."""
     drawn = rng.integers(0, items, size=(rows, items))
     flat = (drawn + np.arange(rows)[:, None] * items).ravel()
     return np.bincount(flat, minlength=rows * items).reshape(rows, items)

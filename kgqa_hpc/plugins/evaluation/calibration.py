@@ -38,9 +38,9 @@ WIDTH = 0.10
 
 
 def good_items(ratings: Ratings) -> dict[str, bool]:
-    """Which rated items are good. Ratings without one of the three answer criteria do not tell.
+    """Whether each rated item is good. Ratings that lack one of the three answer criteria are not used.
 
-    Where the file has none of the three (own criteria), the minimum is over all its criteria.
+    If the file has none of the three (it uses its own criteria), the minimum is over all its criteria.
     """
     needed = ANSWER_CRITERIA if any(c in ratings.criteria for c in ANSWER_CRITERIA) else ratings.criteria
     lowest: dict[str, list[float]] = {}
@@ -86,7 +86,7 @@ def calibrate(
 
 
 def needed(ratings: int, errors: dict[str, float], width: float = WIDTH) -> dict[str, Any]:
-    """How sure kappa is from so many ratings, and how many a half width of `width` takes.
+    """Precision of kappa for this number of ratings, and the number that a half width of `width` needs.
 
     `half_width` and `needed` plan for the widest interval (balanced, agreement by chance); `judges` has the
     same for the agreement each judge showed, `errors` being its kappa's error for one rating.
@@ -116,7 +116,7 @@ def _judge(
 
 
 def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any] | None:
-    """The score from which to accept, by kappa; None for a judge with fewer than three different scores."""
+    """The acceptance threshold with the highest kappa; None for a judge with fewer than three different scores."""
     present = ~np.isnan(scores)
     if len(np.unique(scores[present])) < 3:
         return None
@@ -130,7 +130,7 @@ def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, 
 
 
 def best_threshold(scores: Floats, truth: Truth) -> float:
-    """The score with the highest kappa when everything from it on is accepted; of equals the lowest."""
+    """The threshold (accept scores at or above it) with the highest kappa; of equal ones the lowest."""
     levels = np.unique(scores[~np.isnan(scores)])
     ones = np.ones((1, len(truth)))
     kappas = [float(kappa_statistic(_at(scores, level), truth)(ones)[0]) for level in levels]
@@ -142,7 +142,7 @@ def _at(scores: Floats, level: float) -> Codes:
 
 
 def out_of_fold(fit: Callable[[np.ndarray], Callable[[np.ndarray], Codes]], items: int, seed: int) -> Codes:
-    """Decide each item by what was fitted to the other folds. `fit(rows)` returns a rule for other rows."""
+    """Decide each item by the rule fitted to the other folds. `fit(rows)` returns a rule for other rows."""
     fold = np.random.default_rng(seed).permutation(items) % min(FOLDS, items)
     decision = np.full(items, MISSING, dtype=np.int64)
     for number in range(int(fold.max()) + 1):
@@ -155,7 +155,7 @@ def out_of_fold(fit: Callable[[np.ndarray], Callable[[np.ndarray], Codes]], item
 def _panel(
     votes: Codes, judges: tuple[str, ...], truth: Truth, sure: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Rules over several judges, each alone among them, and how the judges relate; None for one judge."""
+    """Measures of rules over several judges and of each judge alone, and how the judges relate; None for one judge."""
     voting = [j for j in range(len(judges)) if (votes[:, j] != MISSING).any()]
     if len(voting) < 2:
         return None
@@ -181,7 +181,7 @@ def _panel(
 
 
 def decide_block(rule: str, judges: Sequence[str], weights: Sequence[float]) -> dict[str, Any]:
-    """`dataset.decide` of a run's configuration for a rule of this room."""
+    """The section `dataset.decide` of a run's configuration for a rule of this module."""
     if rule.endswith(" alone"):
         return {"judges": [rule.removesuffix(" alone")], "rule": "all"}
     if rule == "weighted":
@@ -198,7 +198,7 @@ def decide_block(rule: str, judges: Sequence[str], weights: Sequence[float]) -> 
 def _best(
     measured: dict[str, Any], decisions: dict[str, Codes], truth: Truth, sure: dict[str, Any]
 ) -> dict[str, Any]:
-    """The rule with the highest kappa, the next one that decides otherwise, and the gap between them."""
+    """The rule with the highest kappa, the next rule with different decisions, and the difference of their kappas."""
     candidates = [rule for rule, measures in measured.items() if measures["kappa"]["value"] is not None]
     if not candidates:
         return {"best": None, "next": None, "gap": None}
@@ -210,7 +210,7 @@ def _best(
 
 
 def render(document: dict[str, Any]) -> str:
-    """A page of text from what `calibrate` gave."""
+    """The result of `calibrate` as text."""
     lines = _head(document)
     lines += [f"{'judge':<28}{'n':>5}  {'precision':<22}{'recall':<22}{'kappa':<24}AUC"]
     rows = {

@@ -1,7 +1,7 @@
 """METEOR and CIDEr by pycocoevalcap: an optional extra (its licence is not stated, and it runs Java).
 
-Texts go through the package's own tokenizer, as in the caption evaluation it comes from, so that scores are
-those that others report.
+Texts go through the package's own tokenizer, as in the caption evaluation it comes from, so that scores can be
+compared with published ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CaptionScorer:
     _meteor: Any
 
     def meteor(self, rows: Sequence[int]) -> float:
-        """METEOR 1.5 of these items together, 0 to 1."""
+        """METEOR 1.5 of the chosen items as a whole, 0 to 1."""
         return float(self._meteor.compute_score(*self._pairs(rows, empty=_NO_WORDS))[0])
 
     def cider(self) -> list[float]:
@@ -45,7 +45,7 @@ class CaptionScorer:
 
 
 def missing() -> str | None:
-    """Why the two metrics cannot be computed here, None when they can."""
+    """The reason why the two metrics cannot be computed on this machine; None if they can."""
     try:
         import pycocoevalcap  # noqa: F401
     except ImportError:
@@ -54,7 +54,7 @@ def missing() -> str | None:
 
 
 def caption_scorer(predictions: Sequence[str], references: Sequence[str]) -> CaptionScorer:
-    """Tokenize the texts. Raises OSError when the tokenizer cannot write beside itself, as it does."""
+    """Tokenize the texts. Raises OSError when the tokenizer cannot write into its own package folder."""
     from pycocoevalcap.meteor.meteor import Meteor
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.opener import NotRegular, read_bytes
 
 _FORMULA = frozenset("=+-@\t\r")
+MOST_COLUMNS = 10_000
 LARGEST_CELL = 1 << 20
 
 
@@ -23,14 +26,14 @@ def guard(text: str) -> str:
 
 
 def unguard(cell: str) -> str:
-    """What `guard` was given."""
+    """The text that `guard` received."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in _FORMULA else cell
 
 
 def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
     """A UTF-8 CSV file (RFC 4180), every cell guarded."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")  # so that both characters are quoted inside a cell
+    writer = csv.writer(out, lineterminator="\r\n")  # quotes both characters inside a cell
     writer.writerow(header)
     for row in rows:
         writer.writerow(["" if cell is None else guard(str(cell)) for cell in row])
@@ -56,7 +59,11 @@ def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, d
     if not any(header):
         raise InputError(f"{path}: is empty", "the first line must name the columns")
     names = [name.lower() for name in header]
-    if twice := {name for name in names if names.count(name) > 1}:
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"{path} line 1: {len(names):,} columns; {MOST_COLUMNS:,} are allowed", "is it the right file?"
+        )
+    if twice := {name for name, count in Counter(names).items() if count > 1}:
         raise InputError(f"{path} line 1: column {min(twice)!r} stands there twice", "rename one of them")
     if missing := [name for name in needed if name not in names]:
         raise InputError(f"{path} line 1: no column {missing[0]!r}", f"it has: {', '.join(header)}")
@@ -82,10 +89,10 @@ def _rows(path: Path, names: list[str], reader: Iterator[list[str]]) -> Iterator
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (IsADirectoryError, PermissionError) as problem:
+    except (NotRegular, PermissionError) as problem:
         raise InputError(f"{path}: {problem.strerror}") from None
     except UnicodeDecodeError as problem:
         raise InputError(f"{path}: not UTF-8 (byte {problem.start:,})", "save it as CSV UTF-8") from None

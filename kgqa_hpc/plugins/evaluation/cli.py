@@ -1,4 +1,4 @@
-"""The verbs that say what a dataset, a judge or a model's answers are worth."""
+"""Commands that evaluate a dataset, its judges, or a model's answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def human_analyse(
     ratings: RatingFiles,
     key: Annotated[Path | None, typer.Option(help="The key that `kgqa human sample` wrote.")] = None,
     llm: Annotated[
-        Path | None, typer.Option(help="Ratings by a language model: one more annotator, in no mean.")
+        Path | None,
+        typer.Option(help="Ratings by a language model: one more annotator in the agreement."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the figures (needs the extra report).")] = None,
     seed: Seed = 0,
@@ -91,7 +92,9 @@ def human_sample(
 
 @human.command(name="page")
 def human_page(
-    sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="What `kgqa human sample` wrote.")],
+    sheet: Annotated[
+        Path, typer.Argument(metavar="OUT.csv", help="The sheet written by `kgqa human sample`.")
+    ],
     page: Annotated[Path, typer.Argument(metavar="PAGE.html", help="The page to write.")],
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Rating question-answer pairs",
 ) -> None:
@@ -111,7 +114,7 @@ def study(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Variants of a prompt, model or setting, scored and compared; the same command resumes."""
+    """Score and compare variants of a prompt, model or setting; repeat the command to resume."""
     from kgqa_hpc.plugins.evaluation import studies
     from kgqa_hpc.plugins.evaluation.study import render
 
@@ -141,7 +144,7 @@ def calibrate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
+    """Compare judges and panels with human ratings: precision, recall, kappa, AUC, the best rule."""
     import tempfile
 
     from kgqa_hpc.plugins.evaluation import calibration, studies
@@ -187,7 +190,7 @@ def score(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """BLEU, ROUGE, a judge's scores and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    """Score predictions by BLEU, ROUGE, a judge and, where installed, METEOR and CIDEr, overall and per group."""
     from kgqa_hpc.plugin_files import load_plugin_file
     from kgqa_hpc.plugins.evaluation import judged_answers
     from kgqa_hpc.plugins.evaluation import score as room
@@ -209,7 +212,7 @@ def grounding(
     source: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
     as_json: AsJson = False,
 ) -> None:
-    """How many documents support the pairs, and how many quotes were real."""
+    """Report the number of documents that support the pairs, and the share of verified quotes."""
     from kgqa_hpc.plugins.evaluation import grounding as room
     from kgqa_hpc.plugins.evaluation.records import records
 
@@ -237,7 +240,7 @@ def diversity(
     seed: Annotated[int, typer.Option(help="Of samples and topics.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """How varied the accepted questions are: distinct-n, self-BLEU, Vendi score, topics."""
+    """Measure the diversity of the accepted questions: distinct-n, self-BLEU, Vendi score, topics."""
     from kgqa_hpc.plugins.evaluation import variety as room
 
     document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model, figures=out)

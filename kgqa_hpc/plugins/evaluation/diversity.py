@@ -1,4 +1,4 @@
-"""How varied texts are: distinct n-grams, type-token curves, self-BLEU, the Vendi score.
+"""Diversity of texts: distinct n-grams, type-token curves, self-BLEU, the Vendi score.
 
 Sources: distinct-n, Li et al. (2016); type-token curves as in QAProt's Figure 2d; self-BLEU, Zhu et al.
 (2018); Vendi, Friedman and Dieng (2023). Words are lower-case runs of letters and digits.
@@ -25,7 +25,7 @@ def words(text: str) -> list[str]:
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float | None:
-    """Different n-grams over all n-grams, within texts; None when there is none."""
+    """Distinct n-grams divided by all n-grams, within texts; None if there is none."""
     seen: set[tuple[str, ...]] = set()
     total = 0
     for text in texts:
@@ -94,7 +94,7 @@ def vendi_score(vectors: Floats) -> float | None:
 
 
 def drawn(texts: int, number: int, seed: int) -> np.ndarray:
-    """Places of `number` of so many texts, ascending, drawn by the seed; of all where there are fewer."""
+    """Positions of `number` of the texts, drawn by the seed, ascending; all positions if there are fewer texts."""
     if texts <= number:
         return np.arange(texts)
     return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
@@ -105,7 +105,7 @@ def _ngrams(tokens: list[str], n: int) -> list[tuple[str, ...]]:
 
 
 def _two_highest(grams: list[_Grams]) -> dict[tuple[str, ...], tuple[int, int, int]]:
-    """For each n-gram the highest count in one text, which text, and the highest count in another one."""
+    """For each n-gram the highest count in a text, that text's position, and the highest count in any other text."""
     highest: dict[tuple[str, ...], tuple[int, int, int]] = {}
     for i, counts in enumerate(grams):
         for gram, count in counts.items():
@@ -123,7 +123,7 @@ def _clipped(i: int, grams: _Grams, tops: dict[tuple[str, ...], tuple[int, int, 
 
 
 def _nearest_other(lengths: np.ndarray, size: int) -> int:
-    """The length nearest to `size` among the others; of two the shorter. Its own is once among `lengths`."""
+    """The length nearest to `size` among the other texts; of two the shorter. `lengths` includes the text itself."""
     begin, right = np.searchsorted(lengths, size, side="left"), np.searchsorted(lengths, size, side="right")
     if right - begin > 1:
         return size

@@ -1,4 +1,4 @@
-"""Texts as vectors of a model that lies on this machine: the mean of its last hidden states (mean pooling).
+"""Text embeddings by a model on this machine: the mean of its last hidden states (mean pooling).
 
 Needs torch and transformers (the extra `embeddings`), which are imported here and nowhere else in the package. Reimers
 and Gurevych (2019) pool so; models of sentence-transformers that pool otherwise are pooled by the mean all the same.
@@ -16,7 +16,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 
 BATCH = 32
-TOKENS = 512  # of a text; what is beyond is not read
+TOKENS = 512  # of a text that are read
 
 Progress = Callable[[int, int, str], None]
 
@@ -28,7 +28,9 @@ def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) 
     a folder that holds no model.
     """
     tokenizer, model, torch = _load(folder)
-    order = np.argsort([len(text) for text in texts], kind="stable")  # texts of one batch are about as long
+    order = np.argsort(
+        [len(text) for text in texts], kind="stable"
+    )  # so that texts of a batch have similar lengths
     rows: list[Any] = [None] * len(texts)
     with torch.inference_mode():
         for start in range(0, len(texts), BATCH):

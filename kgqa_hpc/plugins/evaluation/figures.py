@@ -122,7 +122,7 @@ def _violins(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
 
 
 def _placed(groups: Groups, criteria: Sequence[str]) -> list[tuple[float, str, str, np.ndarray]]:
-    """Where each criterion's values of each group stand; groups side by side."""
+    """Horizontal position, criterion, group and values of each box; groups side by side."""
     points = []
     for i, criterion in enumerate(criteria):
         for j, (name, scores) in enumerate(groups.items()):
@@ -151,7 +151,7 @@ def _finish(axes: Axes, groups: Groups, criteria: Sequence[str]) -> None:
 
 
 def _answer(figure: Figure, groups: Groups) -> None:
-    """Minimum and rounded average of the answer's three scores: bars, and the share with at least so much."""
+    """Minimum and rounded average of the answer's three scores as bars, and the share of pairs at or above a score."""
     panels: Any = figure.subplots(1, 2, sharey=True)
     by_group = {name: answer_triples(scores) for name, scores in groups.items()}
     triples = {name: three for name, three in by_group.items() if len(three)}
@@ -181,7 +181,7 @@ def _answer(figure: Figure, groups: Groups) -> None:
 
 
 def _shares(axes: Axes, shares: list[float], colour: str, *, right: bool) -> None:
-    """Write each share beside its point: one group's above on the right, the other's below on the left."""
+    """Write each share beside its point: of one group above it on the right, of the other below it on the left."""
     offset = (4, 3) if right else (-4, -9)
     look: Any = {"textcoords": "offset points", "ha": "left" if right else "right", "fontsize": 7}
     for level, share in zip(LEVELS, shares, strict=True):

@@ -1,4 +1,4 @@
-"""How well a dataset's pairs are supported: relevant documents per pair, and quotes that were real.
+"""Support of a dataset's pairs by documents: relevant documents per pair, and the share of verified quotes.
 
 As published: of the ten documents of each pair, how many are relevant, from none to all; their mean; the
 share of pairs without any (BioGraphletQA, 3.4 and Figure 7).
@@ -41,7 +41,7 @@ def grounding(records: Iterable[Mapping[str, Any]], where: str) -> dict[str, Any
 
 
 def render(document: dict[str, Any]) -> str:
-    """The counts as text."""
+    """The result of `grounding` as text."""
     quotes = document["quotes"]
     lines = [f"{'relevant':>8}  {'pairs':>9}"]
     lines += [f"{n:>8}  {number:>9,}" for n, number in document["relevant_documents"].items()]

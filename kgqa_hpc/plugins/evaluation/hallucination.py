@@ -1,4 +1,4 @@
-"""Hallucination rates before and after cleaning, by judges that did not clean, and both ways to sum them up.
+"""Hallucination rates before and after cleaning, by judges that took no part in it, with two summary factors.
 
 QAProt, section 4.1 and Table 3: a pair is a hallucination when it fails one criterion or more. The paper's
 "13-fold" is the mean of the judges' reduction factors; the ratio of the mean rates is 9.9. Both are named.
@@ -24,7 +24,7 @@ from kgqa_hpc.plugins.evaluation.records import records
 def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
     """Rates and factor of each judge, and both summaries; a factor is None where the rate after is 0.
 
-    Rates are in any unit. Raises ValueError unless both are of the same judges, not none.
+    Rates are in any unit. Raises ValueError unless both have the same judges, at least one.
     """
     if before.keys() != after.keys() or not before:
         raise ValueError("the rates before and after must be of the same judges")
@@ -94,7 +94,7 @@ def _rates(votes: Codes, judges: tuple[str, ...]) -> dict[str, Estimate]:
 
 
 def _require_others(judges: tuple[str, ...], audits: tuple[Path, Path], panel: Path) -> None:
-    """Raises InputError when a model that cleaned audits too: its rate would be of its own opinion."""
+    """Raises InputError when a model of the cleaning panel is also an auditor: it would rate its own decisions."""
     cleaners = _models(panel, None)
     for audit_ in audits:
         if shared := sorted(_models(audit_, judges) & cleaners):
@@ -116,7 +116,7 @@ def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
 
 
 def _intervals(votes: tuple[Codes, Codes], resamples: int, seed: int) -> dict[str, list[float] | None]:
-    """95 % intervals of both summaries: pairs are drawn anew, with all their verdicts, in each audit by itself."""
+    """95 % intervals of both summaries: a bootstrap over pairs (with all their verdicts), separately in each audit."""
     rng = np.random.default_rng(seed)
     drawn = [np.stack([_drawn_rates(codes, rng) for _ in range(resamples)]) for codes in votes]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,7 +136,7 @@ def _drawn_rates(votes: Codes, rng: np.random.Generator) -> Floats:
 
 
 def _quantiles(values: Floats) -> list[float] | None:
-    """None where a resample has no hallucination left, for then the factor has no upper end."""
+    """The interval's ends; None if a resample has no hallucination left, because the factor then has no upper end."""
     if not np.isfinite(values).all():
         return None
     return [float(quantile) for quantile in np.quantile(values, ENDS)]

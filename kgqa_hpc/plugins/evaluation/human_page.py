@@ -20,7 +20,7 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
     Returns the number of items. Raises InputError: a missing column, an id twice or empty, no items.
     """
     items = _items(sheet)
-    # Names what a browser saves, so that two samples on one machine do not mix.
+    # Key of the browser's local storage, so that two samples on one machine stay apart.
     sample = hashlib.sha256(json.dumps(items).encode()).hexdigest()[:16]
     data = {"sample": sample, "title": title, "items": items, "scales": [asdict(scale) for scale in SCALES]}
     make_folder(page.parent)

@@ -21,6 +21,7 @@ from kgqa_hpc.plugins.evaluation.power import Aim, Plan, plan
 from kgqa_hpc.plugins.evaluation.records import group_of, records
 from kgqa_hpc.plugins.evaluation.scales import CRITERIA
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.text.opener import read_bytes
 
 Stratum = tuple[bool, str]  # accepted, value of the column
 
@@ -30,7 +31,7 @@ KEY = ("ID", "accepted", "stratum", "population", "weight", "reason")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was written: the plan with its power, and for each stratum (sampled, population)."""
+    """The sample as written: the plan with its statistical power, and (sampled, population) of each stratum."""
 
     plan: Plan
     strata: dict[Stratum, tuple[int, int]]
@@ -65,7 +66,7 @@ def draw_sample(
     a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
     """
     aim = aim or Aim()
-    try:  # with a number, too: the plan tells what it comes to
+    try:  # also for a given number: the plan states its power
         needed = 2 * aim.pairs
     except ValueError as problem:
         raise InputError(f"power calculation: {problem}") from None
@@ -92,9 +93,9 @@ def draw_sample(
 
 
 def _write_new(files: dict[Path, bytes]) -> None:
-    """Write the files, unless one of them is there already and is another one: it may hold ratings."""
+    """Write the files, unless one of them exists with other content: it may hold ratings."""
     for path, data in files.items():
-        if path.exists() and path.read_bytes() != data:
+        if path.exists() and read_bytes(path) != data:
             cure = "it may hold ratings: choose another name"
             raise InputError(f"{path}: is there already and is another one", cure)
     for path, data in files.items():
@@ -103,7 +104,7 @@ def _write_new(files: dict[Path, bytes]) -> None:
 
 
 def share_out(sizes: list[int], total: int) -> list[int]:
-    """Give `total` places to strata of these sizes as evenly as they allow; places left over go to the first.
+    """Distribute `total` draws over strata of these sizes as evenly as possible; the remainder goes to the first.
 
     Adds up to min(total, sum(sizes)).
     """
@@ -112,7 +113,7 @@ def share_out(sizes: list[int], total: int) -> list[int]:
     while remaining:
         open_ = [i for i, size in enumerate(sizes) if size > level]
         step = min(remaining // len(open_), min(sizes[i] for i in open_) - level)
-        if step == 0:  # fewer places left than strata
+        if step == 0:  # fewer draws left than strata
             return [quota + (i in open_[:remaining]) for i, quota in enumerate(quotas)]
         level += step
         remaining -= step * len(open_)
@@ -121,7 +122,7 @@ def share_out(sizes: list[int], total: int) -> list[int]:
 
 
 def _strata(source: Path, by: str, condition: str | None) -> tuple[list[Stratum], np.ndarray]:
-    """The strata there are, sorted, and the position of each record's stratum among them."""
+    """The existing strata, sorted, and the position of each record's stratum among them."""
     numbers: dict[Stratum, int] = {}
     codes = [numbers.setdefault(_stratum(record, by), len(numbers)) for record in records(source, condition)]
     names = sorted(numbers)
@@ -139,9 +140,9 @@ def _stratum(record: dict[str, Any], by: str) -> Stratum:
 
 
 def _quotas(population: Counter[Stratum], size: int, rng: np.random.Generator) -> dict[Stratum, int]:
-    """Halves for accepted and rejected (one gives way where the other has too few), evenly over the strata.
+    """Draws per stratum: half accepted, half rejected (more of one if the other has too few), evenly over strata.
 
-    Which strata get a place more where it does not come out even is drawn.
+    The strata that receive one draw more, if it does not come out even, are chosen at random.
     """
     sides = [[s for s in sorted(population) if s[0] is side] for side in (True, False)]
     totals = [sum(population[s] for s in side) for side in sides]

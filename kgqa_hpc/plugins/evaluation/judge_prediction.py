@@ -1,4 +1,4 @@
-"""How good is the answer that another model gave: five aspects from 0 to 5 (QAProt, appendix, Figure 8).
+"""Ratings of another model's answers by a judge: five aspects from 0 to 5 (QAProt, appendix, Figure 8).
 
 Over the file that `kgqa score PREDICTIONS REFERENCES --joined FILE` writes: records with question, answer (the
 reference) and `prediction`. `kgqa score … --judged RUN` then sets the means beside the other metrics.
@@ -32,7 +32,7 @@ class JudgePrediction(Step):
         return bool(item.output.get("prediction"))
 
     def compute(self, item: Item) -> Outcome:
-        """Of an empty prediction, or of a record that has none."""
+        """Score an empty or missing prediction with 0, without a request."""
         if item.output.get("prediction") is None:
             return Reject(f"{self.label}: no prediction")
         return self._scored(item, dict.fromkeys(ASPECTS, 0))

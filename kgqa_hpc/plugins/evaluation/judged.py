@@ -1,4 +1,4 @@
-"""One way to decide, measured against the truth: precision, recall, kappa, AUC, each with its interval.
+"""Measures of a decision rule against the truth: precision, recall, kappa and AUC, each with its interval.
 
 Shares have Wilson's (1927) interval, kappa and AUC the bootstrap's over items. An item without a decision is
 left out and counted as undecided.
@@ -80,7 +80,7 @@ def kappa_gap(
 
 
 def auc(scores: Floats, truth: Truth, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """The chance that a good item has the higher score, ties counted half; NaN scores are left out.
+    """Probability that a good item has a higher score than a bad one, ties counted half; NaN scores are left out.
 
     Undefined when all known items are good or all are bad.
     """

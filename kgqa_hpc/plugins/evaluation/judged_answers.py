@@ -1,4 +1,4 @@
-"""Predictions and references for a judge, and what it said of them (step `judge_prediction`).
+"""Files of predictions and references for a judge, and the scores it gave them (step `judge_prediction`).
 
 The judge is a run of its own, over a file in which each reference has its prediction beside it; its scores come back
 by id.
@@ -40,7 +40,7 @@ def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequen
 
 
 def read_judged(source: Path, ids: Sequence[str]) -> dict[str, Floats]:
-    """For each judge of a run its scores by aspect and their mean, (ids,) each, NaN for what it did not score.
+    """For each judge of a run its scores by aspect and their mean, (ids,) each; NaN for a missing score.
 
     Raises InputError when no record is one of the ids with scores.
     """

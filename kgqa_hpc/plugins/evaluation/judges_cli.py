@@ -1,4 +1,4 @@
-"""Commands that tell how far judges can be trusted without ratings by people."""
+"""Commands that measure the reliability of judges without human ratings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def panel(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """The judges of a run side by side: what each and each rule accepts, who decides alone, how they agree."""
+    """Compare the judges of a run: acceptance of each judge and rule, lone dissenters, and agreement."""
     from kgqa_hpc.plugins.evaluation import label_table, panel_table
 
     if column:
@@ -51,7 +51,7 @@ def retest(
     trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a run's judges again about the same pairs, as they were and perturbed: test-retest, position, verbosity."""
+    """Repeat a run's judgements on the same pairs, unchanged and perturbed: test-retest, position and length bias."""
     from kgqa_hpc.plugins.evaluation import perturb as room
     from kgqa_hpc.plugins.evaluation import studies
 
@@ -71,7 +71,7 @@ def hallucination(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Hallucination rates before and after cleaning, by judge, with the mean of the factors and the ratio of means."""
+    """Report hallucination rates before and after cleaning, by judge, and both summary factors."""
     from kgqa_hpc.plugins.evaluation import hallucination as room
 
     document = room.audit(before, after, panel, seed=seed)

@@ -1,7 +1,7 @@
-"""How several columns of labels relate: who names how often what, confusion of every two, and how they agree.
+"""Comparison of several label columns: counts of each label, confusion of every two columns, and agreement.
 
-For columns that name the same thing in two ways, as the type of a question by rule and by a judge. A record without a
-label in one of them is counted as missing there.
+For columns that label the same property in two ways, such as the type of a question by rule and by a judge. A record
+without a label in a column is counted as missing there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
 
 
 def render(document: dict[str, Any]) -> str:
-    """The table as text; in a confusion the rows are the labels of the first column."""
+    """The comparison as text; the rows of a confusion table are the labels of the first column."""
     labels, columns = document["labels"], document["columns"]
     rows = [[label, *(entry["labels"][label] for entry in columns.values())] for label in labels]
     missing = ["missing", *(entry["missing"] for entry in columns.values())]
@@ -80,7 +80,7 @@ def _confusion(votes: Votes, first: int, second: int) -> dict[str, Any]:
 
 
 def _aligned(rows: Sequence[Sequence[Any]]) -> list[str]:
-    """The rows with their cells under each other, the first to the left."""
+    """The rows as aligned lines of text; the first column is left-aligned."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [

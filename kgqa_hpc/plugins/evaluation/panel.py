@@ -1,7 +1,7 @@
-"""Several judges as a panel: rules of decision, confusion between judges, and who decides alone.
+"""A panel of several judges: decision rules, confusion between judges, and lone dissenters.
 
 A verdict is 1 (holds), 0 (does not) or -1 (missing). A rule decides only items that every judge of the panel
-has voted on; what lacks a verdict stays -1 and is counted, never guessed.
+has voted on; an item with a missing verdict stays -1 and is counted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 
 Codes = NDArray[np.int64]
 
-# The weight of a judge that is no better than a coin: a run takes positive weights only.
+# The weight of a judge that is no better than chance: a run's weights must be positive.
 LEAST = 0.01
 
 
 def at_least(verdicts: Codes, k: int) -> Codes:
-    """Accept what at least `k` judges accept. `verdicts` (items, judges) → (items,)."""
+    """Decisions of a rule that accepts an item if at least `k` judges do. `verdicts` (items, judges) → (items,)."""
     return _decided(verdicts, (verdicts == 1).sum(axis=1) >= k)
 
 
@@ -33,7 +33,7 @@ def weighted(verdicts: Codes, weights: Floats) -> Codes:
 
 
 def rules(verdicts: Codes) -> dict[str, Codes]:
-    """Every rule that needs no weights, by its name; `all`, `majority` and the `k of n` that are neither."""
+    """Decisions of all rules without weights, by name: `all`, `majority` and every other `k of n`."""
     n = verdicts.shape[1]
     half = n // 2 + 1  # a tie is not a majority
     needed = {"all": n, "majority": half, **{f"{k} of {n}": k for k in range(1, n) if k != half}}
@@ -41,10 +41,10 @@ def rules(verdicts: Codes) -> dict[str, Codes]:
 
 
 def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
-    """A judge's weight: the log odds that it is right, with one success and one failure added to each.
+    """Weight of each judge: the log odds that it is right, with one success and one failure added.
 
     The optimal weights of independent judges (Nitzan and Paroush 1982). Missing verdicts are left out. A judge
-    that is no better than a coin keeps LEAST.
+    that is no better than chance gets LEAST.
     """
     voted = verdicts != MISSING
     right = ((verdicts == 1) == truth[:, None]) & voted
@@ -53,7 +53,7 @@ def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
 
 
 def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:
-    """For every pair of judges how many items both accept, one, neither, or lack a verdict."""
+    """For every pair of judges the number of items that both, one or neither accepts, or that lack a verdict."""
     rows = []
     for a, b in combinations(range(len(judges)), 2):
         first_verdicts, right = verdicts[:, a], verdicts[:, b]
@@ -71,10 +71,10 @@ def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def decides_alone(verdicts: Codes, judges: Sequence[str]) -> dict[str, dict[str, int]]:
-    """How often each judge is the only one to reject, and the only one to accept.
+    """Number of items that each judge alone rejects, and that it alone accepts.
 
-    Under `all` the lone rejections are what the judge alone removes; under `1 of n` the lone acceptances are
-    what it alone keeps. Counted over items with every verdict, panels of two or more.
+    Under the rule `all` a judge's lone rejections are the items that it alone removes; under `1 of n` its lone
+    acceptances are those that it alone keeps. Counted over items with all verdicts, in panels of two or more.
     """
     full = (verdicts != MISSING).all(axis=1)
     accepted = (verdicts == 1).sum(axis=1)

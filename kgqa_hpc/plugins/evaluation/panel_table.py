@@ -1,6 +1,6 @@
-"""How the judges of a whole run relate, without any rating: what each accepts, and how they agree.
+"""Comparison of a run's judges without human ratings: acceptance of each judge, and agreement.
 
-Memory is a byte for each verdict, so it holds for a million records.
+Verdicts take one byte each in memory, so a million records fit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kgqa_hpc.plugins.evaluation.verdicts import opinion
 
 
 def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
-    """For a merged run or a file of records: per judge what it accepts, and for several judges what each rule
-    would accept, confusion, lone decisions and agreement.
+    """For a merged run or a file of records: acceptance of each judge; for several judges also acceptance of each
+    rule, confusion, lone decisions and agreement.
 
     Raises InputError when no record has a vote.
     """

@@ -1,4 +1,4 @@
-"""The same pairs with something changed that should not matter, to be judged again: test-retest, order, length.
+"""Perturbed copies of pairs, to be judged again: unchanged (test-retest), in another order, and longer.
 
 Order is Zheng et al.'s (2023, "Judging LLM-as-a-judge", section 3.3) position: options or documents in another order;
 without any, the answer's sentences. Length is their repetitive attack: the answer said twice, nothing new in it.
@@ -37,7 +37,7 @@ PERTURBATIONS: dict[str, Callable[[Fields], dict[str, Any] | None]] = {
 
 
 def perturbed(record: Fields, names: list[str]) -> list[dict[str, Any]]:
-    """The record under each perturbation, its id marked; without those that leave it as it is (one sentence)."""
+    """The record under each perturbation, with a marked id; those without effect (one sentence) are left out."""
     variants = ((name, PERTURBATIONS[name](record)) for name in names)
     return [
         {**variant, "id": f"{record['id']}{MARK}{name}"} for name, variant in variants if variant is not None
@@ -47,7 +47,7 @@ def perturbed(record: Fields, names: list[str]) -> list[dict[str, Any]]:
 def compare_rounds(
     first: list[dict[str, Any]], second: list[dict[str, Any]], *, seed: int = 0
 ) -> dict[str, Any]:
-    """By judge and perturbation, what the second round's verdicts on `ID~NAME` say against the first's on `ID`.
+    """By judge and perturbation, the second round's verdicts on `ID~NAME` compared with the first's on `ID`.
 
     Both are dataset records with `verdicts`. An item that lacks one of the two votes is left out.
     """

@@ -1,4 +1,4 @@
-"""How many ratings are enough: to tell two shares apart, for the width of a share, for the width of kappa.
+"""Sample sizes for human ratings: to distinguish two shares, and for the interval widths of a share and of kappa.
 
 Normal approximations (Fleiss, Levin and Paik 2003, chapter 4; Cohen 1960).
 """
@@ -16,7 +16,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a sample should be able to tell: `expected` good among the accepted, and a lower share."""
+    """Goal of a sample: to distinguish the share `expected` of good pairs among the accepted from a lower share."""
 
     expected: float = 0.75
     difference: float = 0.2
@@ -31,7 +31,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The size of a sample for people, and what it can tell. Shares are of pairs that people find good."""
+    """Size of a sample for raters, and its statistical power. Shares are of pairs that raters find good."""
 
     accepted: int
     rejected: int
@@ -59,7 +59,7 @@ class Plan:
 
 
 def pairs_for_difference(expected: float, difference: float, power: float = 0.8, alpha: float = 0.05) -> int:
-    """Pairs in each of two groups so that shares `expected` and `expected - difference` are told apart.
+    """Pairs in each of two groups that distinguish the shares `expected` and `expected - difference`.
 
     Two-sided test at `alpha` with the given power. Raises ValueError for shares outside 0 to 1.
     """
@@ -75,7 +75,7 @@ def pairs_for_difference(expected: float, difference: float, power: float = 0.8,
 def detectable_difference(
     first: int, second: int, expected: float, power: float = 0.8, alpha: float = 0.05
 ) -> float | None:
-    """The smallest drop below `expected` that groups of these sizes tell; None when there is none."""
+    """The smallest drop below `expected` that groups of these sizes can detect; None if there is none."""
     if not first or not second:
         return None
     pairs = 2 / (1 / first + 1 / second)
@@ -99,7 +99,7 @@ def kappa_error(agreement: float, chance: float) -> float:
     return sqrt(agreement * (1 - agreement)) / (1 - chance) if chance < 1 else float("inf")
 
 
-# Two balanced judges that agree by chance only: the widest interval one has to plan for with shares near 1/2.
+# Two balanced judges that agree by chance only: the widest interval to plan for with shares near 1/2.
 WORST_KAPPA_ERROR = kappa_error(0.5, 0.5)
 
 
@@ -114,7 +114,7 @@ def ratings_for_kappa(half_width: float, error: float = WORST_KAPPA_ERROR) -> in
 
 
 def plan(accepted: int, rejected: int, aim: Aim) -> Plan:
-    """What a sample of these sizes can tell."""
+    """Plan and power of a sample of these sizes."""
     return Plan(
         accepted,
         rejected,

@@ -98,7 +98,8 @@ function show() {
   byId("place").textContent = `Item ${state.position + 1} of ${data.items.length}` + (isDone(item) ? " · done" : "");
   byId("question").textContent = item.question;
   byId("answer").textContent = item.answer;
-  byId("count").textContent = `${done} of ${data.items.length} rated`;
+  const passed = data.items.filter((each) => rating(each).not_qualified).length;
+  byId("count").textContent = `${done - passed} of ${data.items.length} rated` + (passed ? ` · ${passed} not qualified` : "");
   byId("progress").max = data.items.length;
   byId("progress").value = done;
   byId("not-qualified").checked = one.not_qualified;
@@ -198,6 +199,13 @@ function onKey(event) {
   event.preventDefault();
   action();
 }
+
+// The question and its answer stay in sight below the header; a scale that is scrolled to lies below both.
+new ResizeObserver(() => {
+  const header = document.querySelector("header").offsetHeight;
+  document.body.style.setProperty("--header", header + "px");
+  document.body.style.setProperty("--covered", header + byId("pair").offsetHeight + 8 + "px");
+}).observe(byId("pair"));
 
 buildScales();
 byId("annotator").addEventListener("change", (event) => begin(event.target.value));

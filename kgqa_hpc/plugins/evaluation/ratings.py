@@ -1,7 +1,7 @@
 """Ratings by people (or by a model in their place), from CSV in the wide or the long form.
 
-Wide: a row an item, a column a criterion, numbers 1 to 5. Long: a row a score, with `Evaluation Category` and
-`Score` as "5. words". Both may have `annotator`, `not_qualified`, `comment`, `accepted` and any other column.
+Wide: one row per item, one column per criterion, numbers 1 to 5. Long: one row per score, with `Evaluation Category`
+and `Score` as "5. words". Both may have `annotator`, `not_qualified`, `comment`, `accepted` and any other column.
 A row without scores is not rated. docs/guide/evaluation.md, "Ratings".
 """
 
@@ -21,7 +21,7 @@ NOT_QUALIFIED = "not qualified to evaluate"
 _OURS = "id question answer annotator accepted not_qualified comment comments score"
 _OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds stratum population"
 _TEXT_COLUMNS = {CATEGORY, *_OURS.split()}
-# Columns that are never criteria, though some hold small numbers.
+# Columns that are never criteria, even if they hold small numbers.
 _RESERVED = _TEXT_COLUMNS | {*_OTHERS.split()}
 _TRUE, _FALSE = {"true", "1", "yes", "accepted"}, {"false", "0", "no", "rejected"}
 _NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What one annotator said of one item. `scores` is empty when the item was not rated."""
+    """Scores of one annotator for one item. `scores` is empty when the item was not rated."""
 
     id: str
     question: str
@@ -208,7 +208,7 @@ def _truth(cell: str, line: str) -> bool | None:
     text = cell.strip().lower()
     if not text:
         return None
-    if text.endswith(".0"):  # a spreadsheet's or pandas' way to write 1
+    if text.endswith(".0"):  # 1 as spreadsheets and pandas write it
         text = text[:-2]
     if text in _TRUE or text in _FALSE:
         return text in _TRUE

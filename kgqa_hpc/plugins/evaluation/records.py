@@ -1,6 +1,6 @@
-"""Dataset records as the statistics need them: from a merged run, or from any file of JSON lines.
+"""Reader of dataset records for the statistics: from a merged run, or from any file of JSON lines.
 
-Read line by line, so that a million records cost no memory. docs/guide/dataset.md lists the fields of a record.
+Records are read line by line, so memory does not grow with their number. docs/guide/dataset.md lists the fields of a record.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ ACCEPTABLE = 3  # the level from which the paper calls a score acceptable
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A criterion and what its levels 1 to 5 mean: (label, explanation), lowest first."""
+    """A criterion and its levels 1 to 5 as (label, explanation), lowest first."""
 
     name: str
     key: str
     levels: tuple[tuple[str, str], ...]
 
 
-# A criterion's name and key, then a level a line: label, explanation.
+# Each block: name and key of a criterion, then one line per level: label, explanation.
 _TEXT = """
 Scientific Validity of the Question | question_validity
 Not at all valid | Fundamental errors: it makes no sense or cannot be answered.

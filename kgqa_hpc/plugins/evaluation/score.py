@@ -1,6 +1,6 @@
-"""Predictions against references: BLEU and ROUGE, METEOR and CIDEr, in all and per group, with intervals.
+"""Text metrics of predictions against references: BLEU, ROUGE, METEOR and CIDEr, overall and per group, with intervals.
 
-Each metric is its reference implementation's, on that one's scale: BLEU-2 and BLEU-4 of the corpus by
+Each metric comes from its reference implementation, on its scale: BLEU-2 and BLEU-4 of the corpus by
 sacrebleu (0 to 100), ROUGE-1, ROUGE-2 and ROUGE-L by rouge-score (mean F, no stemming, 0 to 1). The published
 tables (QAProt, Tables 4, 8 and 9) divide BLEU by 100.
 """
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Predictions and references in the same order, and the references' own rows for their columns."""
+    """Predictions and references in the same order, and the full rows of the references for their columns."""
 
     predictions: tuple[str, ...]
     references: tuple[str, ...]
@@ -44,7 +44,7 @@ class Pairs:
 def read_pairs(predictions: Path, references: Path, *, missing: Literal["error", "empty"] = "error") -> Pairs:
     """Both files matched by id, in the order of the references. Columns of a prediction fill in where needed.
 
-    `missing` says what a reference without a prediction is: an error, or an empty prediction. Raises
+    `missing`: treatment of a reference without a prediction, as an error or as an empty prediction. Raises
     InputError with file and line: no id, no text, an id twice, a prediction without a reference, no lines.
     """
     predicted, expected = _read(predictions), _read(references)
@@ -73,7 +73,7 @@ def score(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Every metric in all and per value of the columns `by` (default: GROUP_COLUMNS, where there are any).
+    """Every metric over all items and per value of the columns `by` (default: those of GROUP_COLUMNS that exist).
 
     `judged` is a run of the step `judge_prediction` over these pairs: the means of its scores are metrics, too.
     A list in a column puts its item in each of the groups. Raises InputError for a column that no item has.
@@ -109,7 +109,7 @@ _Metric = Callable[[list[int], int, int], Estimate]
 
 
 def _metrics(pairs: Pairs) -> tuple[dict[str, _Metric], dict[str, str]]:
-    """What can be computed here, each from rows, resamples and seed, and why the others cannot."""
+    """Metrics that this machine can compute, as functions of rows, resamples and seed; the others with a reason."""
     counts = bleu_counts(pairs.predictions, pairs.references)
     metrics: dict[str, _Metric] = {
         f"bleu{n}": lambda rows, resamples, seed, n=n: estimate(  # type: ignore[misc]
@@ -153,7 +153,7 @@ def _mean_metric(values: Floats) -> _Metric:
 
 
 def bleu_counts(predictions: Sequence[str], references: Sequence[str]) -> Floats:
-    """For each pair its matching and all n-grams (1 to 4) and both lengths, (items, 10); they add up."""
+    """For each pair its matching and total n-grams (1 to 4) and both lengths, (items, 10); rows can be summed."""
     from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU(max_ngram_order=_ORDER)

@@ -1,6 +1,6 @@
-"""Runs that are made to learn something: a study of variants, judges of rated pairs, judges asked again.
+"""Runs for experiments: a study of variants, judges on rated pairs, and repeated judgements.
 
-Each is the ordinary stages (stages.py) over a configuration that is cut to the purpose.
+Each executes the ordinary stages (stages.py) with a configuration reduced to its purpose.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def retest(
 ) -> dict[str, Any]:
     """Ask judges of a merged run again about `number` of its pairs under each perturbation (evaluate/perturb.py).
 
-    `judges` are labels; all where it is empty. What they say is kept in `folder`, which resumes. Raises InputError
-    for an unknown judge or perturbation, or a run without verdicts.
+    `judges` are labels; all judges if it is empty. Verdicts are kept in `folder`; a repeated call resumes.
+
+    Raises InputError for an unknown judge or perturbation, or a run without verdicts.
     """
     from kgqa_hpc.plugins.evaluation.perturb import PERTURBATIONS, READING, compare_rounds, perturbed
     from kgqa_hpc.plugins.evaluation.records import records
@@ -100,7 +101,7 @@ def retest(
 
 
 def _asked(plain: dict[str, Any], selects: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The parts of a configuration that a run of its wanted steps alone needs."""
+    """The parts of a configuration that a run with only the selected steps needs."""
     passes = [
         {**pass_data, "steps": [s for s in pass_data["steps"] if selects(s)]} for pass_data in plain["passes"]
     ]

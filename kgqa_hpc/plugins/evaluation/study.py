@@ -25,15 +25,15 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 
-Price = tuple[float, float]  # of a million tokens read and written
+Price = tuple[float, float]  # per million prompt tokens and completion tokens
 
 
 @dataclass(slots=True)
 class Variant:
-    """What came of one variant: the score of each anchor by its id, and what it took.
+    """Result of one variant: the score of each anchor by its id, and the tokens used.
 
-    `prompt_tokens` and `completion_tokens` are of all steps but those that score, which `scoring_tokens` is of:
-    the former is what the dataset would take, the latter what this study took besides.
+    `prompt_tokens` and `completion_tokens` count all steps except the scoring ones: the cost of a dataset.
+    `scoring_tokens` counts the scoring steps: the additional cost of the study.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Variant:
 
 
 def score_arrays(variants: Mapping[str, Variant]) -> dict[str, Floats]:
-    """The scores of each variant, in the order of its anchors' ids: the same anchor in the same row, where shared."""
+    """The scores of each variant in the order of anchor ids, so that shared anchors have the same row."""
     return {
         name: np.array([variant.scores[a] for a in sorted(variant.scores)])
         for name, variant in variants.items()
@@ -120,9 +120,10 @@ def _row(name: str, variant: Variant, scores: Floats, price: Price | None, seed:
 def write_study(
     run: RunFolder, config: RunConfig, *, price: Price | None = None, seed: int = 0
 ) -> dict[str, Any]:
-    """Compute the study and write RUN/study: study.json, study.md and, where matplotlib is, the two figures.
+    """Compute the study and write RUN/study: study.json, study.md and, with matplotlib, the two figures.
 
-    `price` is of a million tokens read and written, in any currency. Raises InputError, DiskFull, StoreError.
+    `price` is per million prompt tokens and completion tokens, in any currency.
+    Raises InputError, DiskFull, StoreError.
     """
     from importlib.util import find_spec
 

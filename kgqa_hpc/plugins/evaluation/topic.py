@@ -18,18 +18,19 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
-TERMS = 3  # in the name of a topic
-NO_TOPIC = "none"  # of a record without a title
+TERMS = 3  # terms in the name of a topic
+NO_TOPIC = "none"  # topic of a record without a title
 
 
 class TopicSettings(StepSettings):
-    """Which texts, and how many topics."""
+    """Settings of a topic step: the texts to cluster and the number of topics."""
 
-    source: str = Field(alias="from", description="The run or file that anchors.from names.")
+    source: str = Field(alias="from", description="Run or file of the records, as in anchors.from.")
     field: str = Field(
-        "document_title", description="Column with the text; records of one text have one topic."
+        "document_title",
+        description="Column with the text to cluster; records with equal texts get the same topic.",
     )
-    number: int = Field(22, ge=1, description="Topics, as k-means finds them.")
+    number: int = Field(22, ge=1, description="Number of topics (clusters of k-means).")
     model: str | None = Field(
         None,
         description="Folder of an embedding model, such as BioMedBERT (extra embeddings); default: TF-IDF.",
@@ -38,7 +39,7 @@ class TopicSettings(StepSettings):
 
 
 class Topic(Step):
-    """Gives a record the topic of its text; asks nobody."""
+    """Adds the topic of a record's text, without a model request."""
 
     name = "topic"
     Settings = TopicSettings
@@ -52,7 +53,7 @@ class Topic(Step):
         self._topics: dict[str, str] | None = None
 
     def compute(self, item: Item) -> Outcome:
-        """Clusters the texts of the source when it is needed first. Raises InputError for a source without any."""
+        """Add the topic; the first call clusters all texts. Raises InputError for a source without any."""
         if self._topics is None:
             self._topics = _topics(self.settings, self.context.run_seed)
         item.annotations["topic"] = self._topics.get(item.output.get(self.settings.field) or "", NO_TOPIC)

@@ -1,4 +1,4 @@
-"""Topics of texts: TF-IDF vectors, k-means, and what each topic is about.
+"""Topics of texts: TF-IDF vectors, k-means, and the strongest terms of each topic.
 
 K-means is spherical (Dhillon and Modha 2001): vectors of length one, cosine, seeded by k-means++. QAProt
 finds about 22 topics with embeddings; vectors of a model may be given in place of TF-IDF.
@@ -18,8 +18,8 @@ from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 from kgqa_hpc.plugins.evaluation.diversity import words
 
 ROUNDS = 100
-TERMS = 8  # told of a topic
-# Words that say nothing of the topic of a question.
+TERMS = 8  # terms shown per topic
+# Stop words of questions.
 _STOP_WORDS = """
 a about after also among an and any are as at be been between both but by can could do does during
 each for from given had has have how in into is it its may might more most not of on or other over
@@ -33,7 +33,7 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 class Topics:
     """`labels` (n,) of each text; for each topic its size and its strongest terms.
 
-    `effective` is the exponential of the entropy of the sizes: how many topics of one size this is worth.
+    `effective` is the exponential of the entropy of the sizes: the number of equally large topics with that entropy.
     """
 
     labels: NDArray[np.int64]

@@ -53,7 +53,7 @@ def test_every_vendor_answers_and_the_provenance_says_what_was_agreed(name: str)
             answers = {
                 r.id: r for r in engine.generate(Mailbox.holding(requests("a", "b", "a forbidden thing")))
             }
-            after = engine._described().provenance()
+            after = engine.info.provenance()
         finally:
             engine.close()
     assert (answers["a"].finish, answers["b"].finish) == ("stop", "stop")

@@ -7,10 +7,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from kgqa_hpc.dataset.combine import combine
 from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.run import Run
+from kgqa_hpc.store.run_folder import RunFolder
 from tests.project import CONFIG, write_graph
 from tests.servers import QuietHandler, serving
 
@@ -46,21 +49,22 @@ class Thinking(QuietHandler):
         self.reply(200, json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode())
 
 
+def finished(folder: Path, address: str, name: str, passes: str = "") -> Path:
+    engine = f'kind: openai, model: m, base_url: "{address}/v1", keep_thoughts: true, thinking_tokens: 100'
+    config = CONFIG.replace("kind: scripted", engine).replace("6}", "1}") + passes
+    (folder / f"{name}.yaml").write_text(config, encoding="utf-8")
+    whole = Run.from_config(folder / f"{name}.yaml", folder / name)
+    whole.work()
+    whole.merge()
+    return folder / name
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("thinking")
     write_graph(folder)
     with serving(Thinking) as address:
-        engine = (
-            f'kind: openai, model: m, base_url: "{address}/v1", keep_thoughts: true, thinking_tokens: 100'
-        )
-        (folder / "run.yaml").write_text(
-            CONFIG.replace("kind: scripted", engine).replace("6}", "1}"), encoding="utf-8"
-        )
-        whole = Run.from_config(folder / "run.yaml", folder / "run")
-        whole.work()
-        whole.merge()
-    return folder / "run"
+        return finished(folder, address, "run")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -90,3 +94,16 @@ def test_a_refusal_is_an_outcome_with_its_text(run: Path) -> None:
     assert [item["refusal"] for item in refused] == [REFUSAL]
     accounting = json.loads((run / "dataset/accounting.json").read_text(encoding="utf-8"))
     assert accounting["invalid"] == {"generate: refused": 1}
+
+
+def test_runs_with_thoughts_of_different_steps_are_combined(run: Path, tmp_path: Path) -> None:
+    write_graph(tmp_path)
+    with serving(Thinking) as address:
+        steps = "passes: [{name: main, steps: [generate, {use: judge, as: strict}]}]\n"
+        second = finished(tmp_path, address, "second", steps)
+    combine(tmp_path / "both", [RunFolder(run), RunFolder(second)], mixed=True)
+    for name in ("accepted", "rejected"):
+        for record in lines(tmp_path / f"both/{name}.jsonl"):
+            assert record["thoughts"]["generate"].startswith("Thought ")
+    thoughts = pq.read_schema(next((tmp_path / "both").rglob("*.parquet"))).field("thoughts").type
+    assert {field.name for field in thoughts} == {"generate", "judge", "strict"}

@@ -123,7 +123,7 @@ def test_ten_items_by_keyboard_reload_go_on_export_analyse(opened: Any, tmp_path
         page.keyboard.type("33333")
         page.keyboard.press("ArrowRight")
     page.keyboard.press("q")
-    assert page.inner_text("#count") == "10 of 12 rated"
+    assert page.inner_text("#count") == "9 of 12 rated · 1 not qualified"
     _export(page, tmp_path / "ratings.csv")
     ratings = read_ratings([tmp_path / "ratings.csv"])
     found = analyse(ratings)
@@ -132,6 +132,21 @@ def test_ten_items_by_keyboard_reload_go_on_export_analyse(opened: Any, tmp_path
     assert found["all"]["Answer Completeness"] == pytest.approx((6 * 1 + 3 * 3) / 9)
     sheet = read_ratings_sheet(tmp_path / "sheet.csv")
     assert {r.id: (r.question, r.answer) for r in ratings.rows} == sheet
+
+
+def test_the_pair_stays_in_sight_while_its_last_scale_is_scored(opened: Any) -> None:
+    page = opened
+    page.set_viewport_size({"width": 1280, "height": 600})
+    _start(page, "A")
+    page.keyboard.type("5432")
+    page.wait_for_function("window.scrollY > 0")
+    inside = "(e) => { const b = e.getBoundingClientRect(); return [b.top, b.bottom, innerHeight]; }"
+    header = page.eval_on_selector("header", inside)
+    pair = page.eval_on_selector("#pair", inside)
+    scale = page.eval_on_selector("fieldset.current", inside)
+    assert header[1] <= pair[0] + 1
+    assert pair[1] <= scale[0] + 1
+    assert scale[1] <= scale[2]
 
 
 def read_ratings_sheet(path: Path) -> dict[str, tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from kgqa_hpc.anchors.family import own_words
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.plugins.literature.documents.quotes import QuotableText
@@ -83,7 +84,7 @@ def _records(pairs: list[dict[str, Any]], text: str, most: int, label: str) -> I
         trouble = None
         if quotable.find(fields["protein"]) is None:
             trouble = "protein not in the text"
-        elif _SOURCE.search(question) or _SOURCE.search(plain(fields["answer"])):
+        elif any(_SOURCE.search(plain(words)) or own_words(words) for words in (question, fields["answer"])):
             trouble = "speaks of its source"
         elif question in questions:
             trouble = "question repeated"

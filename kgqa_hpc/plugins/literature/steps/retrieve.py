@@ -75,6 +75,8 @@ class Retrieve(Step):
         return orjson.dumps({"documents": short}).decode()
 
     def restore(self, item: Item, output: Mapping[str, Any]) -> None:
-        """The documents with their texts."""
+        """The documents with their texts. Those of a source record have no texts: they stay as they are."""
         names = ("id", "score", "title", "text", "rank")
-        item.output["documents"] = [{name: hit[name] for name in names} for hit in output["documents"]]
+        hits = output.get("documents")
+        if hits is not None and all("text" in hit for hit in hits):
+            item.output["documents"] = [{name: hit[name] for name in names} for hit in hits]

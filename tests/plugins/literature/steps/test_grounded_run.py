@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from kgqa_hpc import stages
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.plugins.evaluation.grounding import grounding
 from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.literature.steps.retrieve import Retrieve
 from kgqa_hpc.runs import open_for_work
+from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import replay
 from tests.plugins.literature.documents.files import index, jsonl
@@ -84,6 +89,30 @@ def test_explain_and_replay_show_every_request_with_the_document_that_was_read(g
     for document, entry in zip(record["documents"], requests[1:], strict=True):
         assert f"Study {document['id']}:" in entry["messages"][-1]["content"]
     assert replay(grounded / "run", record["id"])["same"]
+
+
+def test_explain_shows_pairs_that_are_grounded_again(grounded: Path) -> None:
+    """The documents of a grounded source have no title and no text."""
+    config = yaml.safe_load((grounded / "run.yaml").read_text())
+    config["anchors"] = {"kind": "records", "from": "run"}
+    (grounded / "again.yaml").write_text(yaml.safe_dump(config))
+    stages.all_stages(grounded / "again.yaml", grounded / "again")
+    ids = [record["id"] for record in records(grounded / "again")]
+    shown = CliRunner().invoke(app, ["explain", str(grounded / "again"), *ids[:3], "--json"])
+    assert shown.exit_code == 0, shown.output
+    stories = json.loads(shown.stdout)
+    assert [story["id"] for story in stories] == ids[:3]
+    assert all(request["messages"] for story in stories for request in story["requests"])
+    assert ids[2] in CliRunner().invoke(app, ["explain", str(grounded / "again"), *ids[:3]]).stdout
+
+
+def test_a_search_without_an_answer_leaves_the_documents_of_the_source() -> None:
+    before = [{"id": "9", "rank": 1, "score": 2.0, "relevant": True, "snippets": []}]
+    item = Item(Anchor("r1", "records", "all"))
+    item.output["documents"] = before
+    step = Retrieve.__new__(Retrieve)
+    step.restore(item, {"documents": before})
+    assert item.output["documents"] == before
 
 
 def test_every_pair_has_its_documents_in_order_and_counts_add_up(grounded: Path) -> None:

@@ -78,6 +78,7 @@ def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item
         pair("BRCA1", "What does BRCA1 do?"),
         pair("TP53", "What did the authors find about TP53?"),
         pair("TP53", "Is TP53 changed?", "According to this study it is not."),
+        pair("TP53", "Is TP53 changed?", "It is not, as shown above."),
     )
     assert isinstance(extract.take(item, stop(said), 0), Done)
     assert item.records is not None
@@ -88,6 +89,7 @@ def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item
         None,
         "extract: question repeated",
         "extract: protein not in the text",
+        "extract: speaks of its source",
         "extract: speaks of its source",
         "extract: speaks of its source",
     ]
