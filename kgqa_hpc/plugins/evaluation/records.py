@@ -1,6 +1,6 @@
 """Reader of dataset records for the statistics: from a merged run, or from any file of JSON lines.
 
-Records are read line by line, so memory does not grow with their number. docs/guide/dataset.md lists the fields of a record.
+Records are read line by line, so memory does not grow with their number. docs/reference/record.md lists the fields.
 """
 
 from __future__ import annotations
