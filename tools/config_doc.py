@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write docs/reference/config.md from the settings themselves: python tools/config_doc.py > docs/reference/config.md
 
-Every key is a pydantic field with its type, default and one sentence; sections that name an entry (a source, a kind, a
-step, an engine) have one table for each entry that is shipped. tests/test_config_doc.py compares.
+Every key is a pydantic field with its type, default and one sentence; sections that name an entry (a source,
+a kind, a step, an engine) have one table for each entry that is shipped. tests/test_config_doc.py compares.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kgqa_hpc.steps import STEPS
 SHARED = 2  # a key of so many entries, with the same words, is described once
 HEAD = """# Configuration
 
-You write a configuration and look for a key. It is one YAML file, checked completely before anything starts: unknown keys are refused with the nearest
-known key, and all errors are printed at once. `kgqa init --example NAME FILE` writes a file to start from; `configs/` has more. Relative paths start in
-the folder of the file.
+You write a configuration and look for a key. It is one YAML file, checked completely before anything starts:
+unknown keys are refused with the nearest known key, and all errors are printed at once. `kgqa init --example
+NAME FILE` writes a file to start from; `configs/` has more. Relative paths start in the folder of the file.
 
-This page is written by `tools/config_doc.py` from the settings themselves. A package that adds a source, a kind of
-anchor, a step or an engine brings its own keys.
+This page is written by `tools/config_doc.py` from the settings themselves. A package that adds a source, a
+kind of anchor, a step or an engine brings its own keys.
 
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
 """  # noqa: E501

@@ -26,9 +26,10 @@ SHARED = 4  # an option of so many commands, with the same words, is described o
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 COMMANDS = """# Commands
 
-You know the command and look for an option. `tools/reference_doc.py` writes this page from the argument parser, and `kgqa VERB --help` prints the same
-words. A **run** is one folder. Results go to stdout, progress and messages to stderr. Every verb may be repeated: finished parts are kept, missing parts
-are done. `python -m kgqa_hpc` is the same program.
+You know the command and look for an option. `tools/reference_doc.py` writes this page from the argument
+parser, and `kgqa VERB --help` prints the same words. A **run** is one folder. Results go to stdout, progress
+and messages to stderr. Every verb may be repeated: finished parts are kept, missing parts are done. `python
+-m kgqa_hpc` is the same program.
 
 | exit code | meaning |
 |---|---|
@@ -41,16 +42,18 @@ Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
 """  # noqa: E501
 RECORD = """# Fields of a record
 
-You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a dataset and want to know a field. `tools/reference_doc.py` writes this page from the
-columns that the code declares; the card of each dataset lists those it has. What the files are: [the dataset](../guide/dataset.md).
+You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a dataset and want to know a field.
+`tools/reference_doc.py` writes this page from the columns that the code declares; the card of each dataset
+lists those it has. What the files are: [the dataset](../guide/dataset.md).
 
-A step that an item never reached is `null`. Values of different types in a field of `verdicts` are JSON text; `json_text` in `accounting.json` names
-such fields.
+A step that an item never reached is `null`. Values of different types in a field of `verdicts` are JSON text;
+`json_text` in `accounting.json` names such fields.
 
 ## All records
 """  # noqa: E501
 PROVENANCE = """
-The members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. The members of `provenance`:
+The members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. The
+members of `provenance`:
 
 | member | meaning |
 |---|---|
@@ -58,9 +61,9 @@ The members of `verdicts` are the labels of the judges, each with the fields of 
 | `excluded_edge_types` | edge types of `graph.exclude_edge_types`; anchors and answers know nothing of them |
 | `anchor` | `id`, `kind` and `weight`: 1 unless groups were sampled unevenly |
 | `prompt` | prompt of each step: `name`, `sha256` |
-| `engine` | engine of each step: `name`, `version`, `model`, `digest`, `quantisation`; of a server also `server`, `structured`, `omitted` |
+| `engine` | `name`, `version`, `model`, `digest`, `quantisation`; of servers `server`, `structured`, `omitted` |
 | `parameters` | `temperature` and `seed` of each step's last request |
-| `tokens` | `prompt`, `completion`, `cached` of all requests; `cached` is the only number that a repeated run may change |
+| `tokens` | `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone |
 | `attempts` | number of requests of each step |
 """  # noqa: E501
 
