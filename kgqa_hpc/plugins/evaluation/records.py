@@ -1,10 +1,6 @@
 """Reader of dataset records for the statistics: from a merged run, or from any file of JSON lines.
 
-<<<<<<< HEAD
-Records are read line by line, so memory does not grow with their number. docs/reference/record.md lists the fields.
-=======
 Records are read line by line, so memory does not grow with their number. docs/reference/record.md lists their fields.
->>>>>>> main
 """
 
 from __future__ import annotations
