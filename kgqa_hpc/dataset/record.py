@@ -1,7 +1,7 @@
 """Records of the dataset: question, answer, their evidence, verdicts and provenance.
 
 A record depends on an anchor and its item's result alone: no time, host, worker, path or restart enters, so the same
-results give the same bytes on every machine. docs/guide/dataset.md lists the fields.
+results give the same bytes on every machine. docs/reference/record.md lists the fields.
 """
 
 from __future__ import annotations
