@@ -34,7 +34,7 @@ This page is written by `tools/config_doc.py` from the settings themselves. A pa
 kind of anchor, a step or an engine brings its own keys.
 
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
-"""  # noqa: E501
+"""
 
 
 def page() -> str:

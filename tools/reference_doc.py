@@ -39,7 +39,7 @@ and messages to stderr. Every verb may be repeated: finished parts are kept, mis
 | 75 | stopped early (signal, time limit, budget): run the same command again |
 
 Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
-"""  # noqa: E501
+"""
 RECORD = """# Fields of a record
 
 You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a dataset and want to know a field.
@@ -50,7 +50,7 @@ A step that an item never reached is `null`. Values of different types in a fiel
 `json_text` in `accounting.json` names such fields.
 
 ## All records
-"""  # noqa: E501
+"""
 PROVENANCE = """
 The members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. The
 members of `provenance`:
@@ -65,7 +65,7 @@ members of `provenance`:
 | `parameters` | `temperature` and `seed` of each step's last request |
 | `tokens` | `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone |
 | `attempts` | number of requests of each step |
-"""  # noqa: E501
+"""
 
 
 def commands(group: Any, prefix: str = "") -> dict[str, Any]:
