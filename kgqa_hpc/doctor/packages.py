@@ -14,12 +14,12 @@ from kgqa_hpc.engines.engine import Readiness
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import METRICS, SECTIONS, Registry
+from kgqa_hpc.registry import METRICS, REGISTRIES, SECTIONS, Registry
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import RULES
 
 SYSTEM_PYTHON = "/usr/bin/python3"
-REGISTRIES = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
+CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
 def _engine(name: str, timeout: float) -> Check:
@@ -63,7 +63,8 @@ def _graph_tool(timeout: float) -> Check:
 
 def _registries(timeout: float) -> list[Check]:
     """One check for each registry, and one for each entry of another package that cannot be used."""
-    return [check for registry in REGISTRIES for check in _registry(registry)]
+    commands = filter(None, [REGISTRIES.get("commands")])  # in place where `kgqa` runs
+    return [check for registry in (*CHECKED, *commands) for check in _registry(registry)]
 
 
 def _registry(registry: Registry) -> list[Check]:

@@ -43,17 +43,16 @@ def _require_policy(graph: KnowledgeGraph, config: GraphConfig) -> None:
 
     Raises GraphFormatError for a repeated node id, and under `unnamed_nodes: error` for a node without a name.
     """
-    entry = SOURCES.entry(config.source)
     repeated = [node for node, number in Counter(graph.node_ids.tolist()).items() if number > 1]
     if repeated:
         raise GraphFormatError(
-            f"{entry}: {len(repeated):,} node ids stand twice, e.g. {repeated[0]!r}",
+            f"{SOURCES.entry(config.source)}: {len(repeated):,} node ids stand twice, e.g. {repeated[0]!r}",
             "build the graph with kgqa_hpc.kg.assemble.Assembly, which applies graph.duplicate_nodes",
         )
     if config.unnamed_nodes == "error" and config.hydrate is None and (graph.names == "").any():
         unnamed = graph.node_ids[graph.names == ""]
         raise GraphFormatError(
-            f"{entry}: {len(unnamed):,} nodes have no name, e.g. {unnamed[0]!r}",
+            f"{SOURCES.entry(config.source)}: {len(unnamed):,} nodes have no name, e.g. {unnamed[0]!r}",
             "name them, or set graph.unnamed_nodes: drop",
         )
 

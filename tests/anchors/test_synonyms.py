@@ -10,7 +10,7 @@ import pytest
 
 from kgqa_hpc import stages
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.golden.cases import config, write_graph
+from tests.golden.cases import config, is_taken_out, write_graph
 
 
 def sampled(folder: Path, name: str, graph: dict[str, Any], kind: dict[str, Any]) -> list[dict[str, Any]]:
@@ -23,7 +23,13 @@ def sampled(folder: Path, name: str, graph: dict[str, Any], kind: dict[str, Any]
         return list(anchors.rows())
 
 
-@pytest.mark.parametrize("kind", [{"kind": "graphlet", "per_shape": 5}, {"kind": "context", "number": 20}])
+CONTEXT = pytest.param(
+    {"kind": "context", "number": 20},
+    marks=pytest.mark.skipif(is_taken_out("reasoning"), reason="the plugin reasoning was taken out"),
+)
+
+
+@pytest.mark.parametrize("kind", [{"kind": "graphlet", "per_shape": 5}, CONTEXT])
 def test_an_anchor_holds_the_synonyms_of_its_nodes_and_has_the_id_it_has_without(
     tmp_path: Path, kind: dict[str, Any]
 ) -> None:
