@@ -83,7 +83,7 @@ class Incidence:
         return Arm(int(self.relation[row]), bool(self.out[row]), end)
 
     def step(self, node: int, relation: int, out: bool) -> npt.NDArray[np.int32]:
-        """The nodes one edge of this type and direction away, ascending."""
+        """Nodes that an edge of this type and direction joins to `node`, ascending."""
         begin, end = int(self.starts[node]), int(self.starts[node + 1])
         types, kind = self.relation[begin:end], np.int32(relation)
         begin, end = begin + int(types.searchsorted(kind)), begin + int(types.searchsorted(kind, "right"))

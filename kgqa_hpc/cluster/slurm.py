@@ -98,8 +98,9 @@ _FILE = Path(kgqa_hpc.__file__).parents[1] / "slurm" / "site" / "local.sh"
 
 
 def site_profile() -> dict[str, str]:
-    """The variables KGQA_… of this environment, and those that the site's file sets: KGQA_SITE, else that of the
-    checkout. Raises InputError for a file that is missing or fails.
+    """The variables KGQA_… of the environment and of the site's file (KGQA_SITE, or slurm/site/local.sh of the checkout).
+
+    Raises InputError if the file is missing or fails.
     """
     environment = {name: value for name, value in os.environ.items() if name.startswith("KGQA_")}
     file = Path(environment["KGQA_SITE"]) if environment.get("KGQA_SITE") else _FILE

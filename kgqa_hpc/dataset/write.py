@@ -181,7 +181,7 @@ def _require_whole(path: Path, whole: bool) -> None:
 
 
 def _row_groups(blocks: Iterator[pa.Array]) -> Iterator[bytes]:
-    """Lines joined for each row group."""
+    """The JSON lines of each row group, concatenated."""
     lines: list[memoryview] = []
     rows = size = 0
     for block in blocks:

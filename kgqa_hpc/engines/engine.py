@@ -44,7 +44,7 @@ OBSERVED = ("server", "structured", "omitted")
 
 
 # Troubles with a server: requests tried again, refusals for too many requests (HTTP 429), seconds waited for both.
-# An engine over a server may count them in an attribute `server_load`.
+# Counts by name (LOAD), which an engine over a server may keep in an attribute `server_load`.
 ServerLoad = dict[str, float]
 LOAD = ("retries", "throttled", "waited_s")
 

@@ -78,7 +78,7 @@ class HttpEngine:
 
     def request(self, request: Request) -> tuple[str, Mapping[str, Any]]:
         """The path behind `base_url` and the JSON to post."""
-        raise TypeError(f"engine {self.name} does not say what it posts")
+        raise TypeError(f"engine {self.name} has no method request()")
 
     def response(self, body: Any) -> str | Response:
         """The answer's text in the server's JSON; a Response (its id is set here) also tells tokens and finish."""

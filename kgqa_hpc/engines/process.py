@@ -312,7 +312,7 @@ class EngineProcess:
 
     def _watch(self, heard: list[tuple[str, Any]], working: bool) -> None:
         now = time.monotonic()
-        # Only time in which we were here counts: a worker that was suspended must not blame its engine.
+        # Time in which this process was suspended does not count as silence of the engine.
         elapsed = min(now - self._looked, self._stall_after / 4)
         self._looked = now
         beats = [content for verb, content in heard if verb == "beat" and isinstance(content, int)]

@@ -1,9 +1,9 @@
 """Exact counts of all 29 shapes without enumerating them.
 
-Not necessarily induced copies are counted from degrees, codegrees, triangles per edge and link graphs; the
-induced counts follow by back-substitution, for a copy of s in t on the same nodes is counted once per
-`SUBCOPIES[t][s]` (method: ESCAPE, Pinar, Seshadhri, Vishal, WWW 2017; the 4-node identities also in ORCA,
-Hocevar, Demsar 2014; the arrangement, the use of the 2-core and the exact carrying of large sums are ours).
+Counts of subgraphs that need not be induced come from degrees, codegrees, triangles per edge and link graphs. The
+induced counts follow by back-substitution: an induced t contains `SUBCOPIES[t][s]` copies of s on its nodes (method:
+ESCAPE, Pinar, Seshadhri, Vishal, WWW 2017; the 4-node identities also in ORCA, Hocevar, Demsar 2014; the
+arrangement, the use of the 2-core and the exact carrying of large sums are ours).
 
 Time O(sum of d^2 + sum of te^2 + 5-cycle term) over the 2-core, memory O(m + triangles). Inputs
 int64/int32; every total is an exact Python integer: what only depends on degrees and per-vertex counts is

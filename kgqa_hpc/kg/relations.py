@@ -40,11 +40,11 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RelationIndex:
-    """Distinct typed edges by pair of endpoints.
+    """Index of distinct typed edges by their pair of nodes.
 
-    `pairs`: int64 (p + 1,), lower << 32 | higher, sorted and unique, then a number no pair has, so that every
-    search ends inside. A padding of -1 gives a negative key, which is never found. The edges of pair i are
-    `edges[starts[i]:starts[i+1]]`; `starts`: int64 (p+1,). `edges`: int32 (r,), 2 * type code + 1 when the
+    `pairs`: int64 (p + 1,), keys `lower << 32 | higher`, sorted and unique, followed by a sentinel larger than all
+    keys. A padding node -1 gives a negative key, which matches no pair. The edges of pair i are
+    `edges[starts[i]:starts[i+1]]`; `starts`: int64 (p + 1,). `edges`: int32 (r,), 2 * type code, plus 1 if the
     edge points from the higher to the lower node.
     """
 

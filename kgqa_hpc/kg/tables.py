@@ -125,11 +125,11 @@ def _header_cure(names: Sequence[str], columns: Sequence[str], separator: str) -
 
 
 def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each row's id and its values in the wanted columns of a table of entities, stripped; "" where there is nothing.
+    """Rows of a table of entities: the id, and the stripped values of the requested columns ("" for an empty cell).
 
-    As OREGANO writes them: tab-separated, the id first, then names and identifiers of other data bases;
-    headers and values padded with blanks. Of columns whose stripped names are one, the last value that is not
-    empty counts. Raises GraphFormatError with file and line, and for a column the table does not have.
+    The format is OREGANO's: tab-separated, the id first, then names and identifiers of other databases;
+    headers and values are padded with blanks. If several columns have the same stripped name, the last
+    non-empty value counts. Raises GraphFormatError with file and line, and for a column the table does not have.
     """
     file = DelimitedFile.open(path, RAGGED)
     header = [name.strip() for name in file.first_record.fields]

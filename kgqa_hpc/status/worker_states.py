@@ -80,7 +80,7 @@ def place() -> dict[str, str]:
 
 
 def _is_dead(state: dict[str, Any]) -> bool:
-    """Whether it is a process of this machine that has ended; of other machines only the age is known."""
+    """Whether the worker was a process of this machine that has ended; False for workers of other machines."""
     process_place = place()
     pid = state.get("pid")
     return (

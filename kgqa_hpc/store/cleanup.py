@@ -23,7 +23,7 @@ from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
 from kgqa_hpc.store.document import read_bytes, write_document
 
-# The file system's clock is read again after so long; in between the monotonic clock carries it on.
+# Seconds between readings of the file system's clock; the monotonic clock extends a reading until the next.
 CLOCK_AGE = 5.0
 
 

@@ -15,7 +15,7 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.lease import Lease
 
 Log = Callable[..., None]
-# After a failed heartbeat the next one comes after this part of the period: many tries fit into an expiry.
+# Share of the heartbeat period until the next try after a failed heartbeat, so that many tries precede the expiry.
 SOON = 0.2
 
 

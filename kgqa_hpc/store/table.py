@@ -190,8 +190,9 @@ def _chunk(data: h5py.Dataset, begin: int, size: int, ours: bool) -> bytes:
 
 
 def _inflated(packed: bytes, size: int) -> bytes:
-    """At most `size` bytes of zlib's header of two bytes, deflated bytes, and four bytes each of zlib's and HDF5's
-    checksum; nothing where these are something else.
+    """The inflated data of an HDF5 chunk, at most `size` bytes; empty if the chunk has another form.
+
+    A chunk is zlib's header (2 bytes), deflated data, zlib's checksum and HDF5's checksum (4 bytes each).
     """
     try:
         block: bytes = decompressobj(-MAX_WBITS).decompress(packed[2:-8], size)

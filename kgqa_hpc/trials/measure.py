@@ -226,7 +226,7 @@ def _document(
             **{key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},
             "tokens_per_item": round(tokens, 1),
         },
-        # Of the time of an answer, what guiding takes; below 0 where it is quicker (shorter answers, noise).
+        # Share of an answer's time that the grammar takes; negative if guided answers are faster (shorter, or noise).
         "grammar_share": round(1 - best["decode_tokens_per_s"] / free, 4) if free else None,
     }
 

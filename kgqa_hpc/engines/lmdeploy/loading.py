@@ -64,9 +64,9 @@ def load(settings: LmdeploySettings) -> Loaded:
 
 
 def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budget | None:
-    """What the card has room for; None where card or model cannot be measured.
+    """The batch and cache that fit into the card's memory; None if the size of card or model is unknown.
 
-    A batch that the settings ask for is kept, and said to be too large where it is. Raises EngineConfigError
+    A batch from the settings is kept, with a warning if it is too large. Raises EngineConfigError
     when not even one sequence fits.
     """
     size = read_size(folder)

@@ -106,7 +106,9 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """The supervisor: run the command until it ends or the owner is gone; exit with its code."""
+    """Entry point of the supervisor process: run the server's command until it ends or the owner has ended.
+
+    Exits with the command's code."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the engine ignores it; the server should not inherit that
     try:
         server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)

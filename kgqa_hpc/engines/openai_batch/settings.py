@@ -36,14 +36,17 @@ class OpenAIBatchSettings(ChatSettings):
     )
     gpus: int = Field(0, ge=0, description="GPUs of its own for `command`.")
     requests_per_batch: int = Field(
-        512, ge=1, le=50_000, description="Of a batch at most; as runtime.shard_size: a shard is a batch."
+        512,
+        ge=1,
+        le=50_000,
+        description="Most requests in a batch; set it to runtime.shard_size, so that a shard is a batch.",
     )
     batches: int = Field(8, ge=1, le=1000, description="Batches of a worker at the same time.")
     gather_s: float = Field(
-        5.0, gt=0, description="Seconds without a new request after which a smaller batch goes out."
+        5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
     )
-    poll_s: float = Field(60.0, gt=0, description="Seconds between two looks at a batch.")
-    away_s: float = Field(3600.0, gt=0, description="Seconds that the server may be out of reach.")
+    poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch's state.")
+    away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
 
     @property
     def gpus_per_worker(self) -> int:

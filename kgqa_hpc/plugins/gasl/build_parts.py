@@ -95,7 +95,7 @@ class PartBuilder:
     # conditions
 
     def condition(self, clause: Tree | None, ends: bool = False) -> w.Condition | None:
-        """The condition of a WITH or WHERE; only some may look at the ends of an edge or a path."""
+        """The condition of a WITH or WHERE clause; `ends`: it may refer to the end nodes of an edge or a path."""
         return self._any(clause.children[0], ends) if clause else None
 
     def _any(self, tree: Tree, ends: bool) -> w.Condition:

@@ -90,7 +90,7 @@ def template(token: Token, position: Place) -> Template:
 
 
 def check_pattern(pattern: str, position: Place) -> None:
-    """Refuse what Python and RE2 do not both take, and more than 200 characters, as a `syntax` error."""
+    """Raises ScriptError `syntax` for a pattern that Python or RE2 rejects, or of more than 200 characters."""
     import re2
 
     if len(pattern) > MAX_PATTERN:

@@ -35,7 +35,7 @@ class IndexSettings(EngineSettings):
     kind: Literal["index"] = "index"
     path: str | None = Field(None, description="The folder of the index.")
     url: str | None = Field(None, description="Address of an OpenSearch service, instead of a folder.")
-    name: str | None = Field(None, description="The index in the service at `url`.")
+    name: str | None = Field(None, description="Name of the index in the OpenSearch service at `url`.")
 
     def contents(self) -> dict[str, str]:
         """The fingerprint of the index: documents and parameters. Raises InputError without an index."""

@@ -149,7 +149,7 @@ def option_names(anchor: Anchor) -> dict[str, Any]:
 
 
 class _GraphOptions:
-    """Draws the options of a context: the subject and the right answer are nodes of it that are joined."""
+    """Draws the options of a context; subject and right answer are adjacent nodes of the context."""
 
     def __init__(self, answers: AnswerGraph) -> None:
         self._answers = answers

@@ -1,4 +1,5 @@
-"""The recipe: per class of entity the identifier spaces in order of preference, per space where names stand.
+"""The recipe for names: for each class of entity its identifier spaces in order of preference, and for each
+identifier space the sources of names.
 
 A YAML file, checked completely before anything is read. Relative paths start where the recipe lies, those of
 class tables in the graph's own folder unless `folder` names another.

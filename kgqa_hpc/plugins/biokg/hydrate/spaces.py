@@ -109,7 +109,7 @@ class Spaces:
         self._wanted[space].update(keys)
 
     def ask(self, space: str, keys: list[str]) -> None:
-        """Ask the web service of a space, where it has one and may be asked, for ids without an answer."""
+        """Request unknown ids from the web service of an identifier space, if it has one and web access is allowed."""
         described = self._recipe.spaces[space]
         if described.resolver is None:
             return

@@ -20,7 +20,7 @@ PLACEHOLDERS = ("not sure", "other proteins", "unknown", "proteinname", "protein
 PLACEHOLDER = "the protein"
 _ARTICLE = re.compile(r"(?:(?<=\s)|^)(?:the|a|an)\s$", re.IGNORECASE)
 _NOUN = re.compile(r"\s(?:proteins?|(?P<gene>genes?))\b", re.IGNORECASE)
-# "the protein", "the synaptic protein" before a name; words that join two phrases belong to no kind of protein.
+# "the protein", "the synaptic protein" before a name; conjunctions and prepositions end the phrase.
 _NOUN_AHEAD = re.compile(
     r"(?:\b(?:the|a|an|this)\s(?P<kind>(?:(?!(?:and|by|for|from|in|of|on|or|that|to|with)\s)[\w-]+\s){1,3})?)?"
     r"\b(?:protein|(?P<gene>gene))\s$",
