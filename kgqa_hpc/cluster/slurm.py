@@ -98,7 +98,7 @@ _FILE = Path(kgqa_hpc.__file__).parents[1] / "slurm" / "site" / "local.sh"
 
 
 def site_profile() -> dict[str, str]:
-    """The variables KGQA_… of the environment and of the site's file (KGQA_SITE, or slurm/site/local.sh of the checkout).
+    """Variables KGQA_… of the environment and of the site's file (KGQA_SITE, or slurm/site/local.sh of the checkout).
 
     Raises InputError if the file is missing or fails.
     """
