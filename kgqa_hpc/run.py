@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kgqa_hpc import run_inputs, stages
+from kgqa_hpc import settings_objects, stages
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
@@ -59,7 +59,7 @@ class Run:
     ) -> None:
         self.path = Path(folder)
         self._file: Path | None = None
-        self._inputs = run_inputs.Inputs()
+        self._inputs = settings_objects.Inputs()
         data = {key: value for key, value in {**sections, "seed": seed}.items() if value is not None}
         if graph is not None:
             data["graph"] = self._inputs.graph(graph)
@@ -81,7 +81,7 @@ class Run:
         if isinstance(config, Mapping):
             return cls(folder, **dict(config))
         run = cls.__new__(cls)
-        run.path, run._file, run._inputs = Path(folder), Path(config), run_inputs.Inputs()
+        run.path, run._file, run._inputs = Path(folder), Path(config), settings_objects.Inputs()
         with noting_refusal(run.path, str(config)):
             run._data, run._base = plain_config(run._file), run._file.resolve().parent
         return run
@@ -197,9 +197,11 @@ class Run:
             "name": label,
             "steps": [{"use": "judge", "prompt": stem, "as": label}],
         }
-        inputs = run_inputs.Inputs()
+        inputs = settings_objects.Inputs()
         if engine is not None:
-            settings["engine"] = run_inputs.with_folder(inputs.engine(engine), RunFolder(self.path).path)
+            settings["engine"] = settings_objects.with_folder(
+                inputs.engine(engine), RunFolder(self.path).path
+            )
             inputs.place(RunFolder.open(self.path))
         add_pass(self.path, settings, file, trust=trust)
         run_command(self.path, trust=trust)
@@ -229,7 +231,9 @@ class Run:
         return explain(self.path, item)
 
     def _parsed(self, inputs: Path | None = None) -> RunConfig:
-        data = run_inputs.with_folder(self._data, inputs or self.path.resolve() / run_inputs.FOLDER)
+        data = settings_objects.with_folder(
+            self._data, inputs or self.path.resolve() / settings_objects.FOLDER
+        )
         return parse_config(data, "Run" if self._file is None else str(self._file), self._base)
 
 

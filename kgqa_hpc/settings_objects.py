@@ -1,24 +1,33 @@
-"""Settings as Python objects: `kgqa_hpc.Csv(nodes=...)`, `Graphlets(per_shape=10)`, `Generate("p5")`, `OpenAI(...)`.
+"""Settings and inputs as Python objects: `kgqa_hpc.Csv(nodes=...)`, `Graphlets(per_shape=10)`, `OpenAI(...)`.
 
 Each of these functions returns the checked `Settings` of one registry entry. Its name is the entry's name in CamelCase;
 names of anchor kinds are plural (`Paths`), so that they differ from those of steps and engines.
+
+A graph in memory and an engine function are written to files in RUN/inputs. The configuration refers to them as
+`{inputs}/NAME`; `with_folder` replaces `{inputs}` by the folder.
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import Problems, section
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.run_folder import RunFolder
 
 _SPECIAL = {"openai": "OpenAI", "openai_batch": "OpenAIBatch", "hpo": "HPO"}
 
@@ -86,3 +95,118 @@ def plain(sort: str, value: Any) -> Any:
             (name for name in registry.names() if registry.get(name).Settings is type(value)), None
         )
     return data
+
+
+FOLDER = "inputs"
+_MARK = "/{inputs}/"  # absolute, so that no working folder is put before it
+NODE_TYPE, EDGE_TYPE = "entity", "related_to"  # of a networkx graph that states none
+
+
+class Inputs:
+    """Files to write into the run folder after its creation."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+
+    def graph(self, value: Any) -> Any:
+        """The `graph:` section for settings, a mapping (nodes and edges may be frames), frames, or a networkx graph."""
+        if hasattr(value, "number_of_nodes"):
+            value = _frames(value)
+        if isinstance(value, tuple) and len(value) == 2:
+            value = {"nodes": value[0], "edges": value[1]}
+        section = plain("graph", value)
+        if not isinstance(section, Mapping):
+            raise InputError(
+                f"graph: {type(value).__name__} is not a graph",
+                "give settings such as kgqa_hpc.Csv(...), (nodes, edges) as pandas frames, or a networkx graph",
+            )
+        frames = {key: section[key] for key in ("nodes", "edges") if hasattr(section.get(key), "to_csv")}
+        files = {key: self._add(f"{key}.csv", frame.to_csv(index=False)) for key, frame in frames.items()}
+        return {**({"source": "csv"} if frames else {}), **section, **files}
+
+    def engine(self, value: Any) -> Any:
+        """The `engine:` section for settings, a mapping or a function."""
+        if not callable(value):
+            return plain("engine", value)
+        name = getattr(value, "__name__", type(value).__name__).strip("<>")
+        content = _saved(value)
+        digest = hashlib.sha256(_source(value) or content).hexdigest()[:12]
+        return {"kind": "function", "call": self._add(f"{name}-{digest}.pickle", content), "model": name}
+
+    def write(self, folder: Path) -> None:
+        """Write every file into a folder."""
+        for name, content in self._files.items():
+            make_folder(folder)
+            write_file(folder / name, content)
+
+    def place(self, run: RunFolder) -> None:
+        """Write every file into RUN/inputs. Raises FingerprintMismatch when work was done with another graph."""
+        folder = run.path / FOLDER
+        for name, content in self._files.items():
+            path = folder / name
+            if path.exists() and (name.endswith(".pickle") or path.read_bytes() == content):
+                continue  # the name of a function says its source
+            if path.exists() and not run.untouched():
+                raise FingerprintMismatch(
+                    f"{path}: {run.path} was made with another graph", "use another run folder for this graph"
+                )
+            make_folder(folder)
+            write_file(path, content)
+
+    def _add(self, name: str, content: str | bytes) -> str:
+        self._files[name] = content.encode() if isinstance(content, str) else content
+        return _MARK + name
+
+
+def with_folder(data: Any, folder: Path) -> Any:
+    """The data with `{inputs}` replaced by `folder`."""
+    if isinstance(data, Mapping):
+        return {key: with_folder(value, folder) for key, value in data.items()}
+    if isinstance(data, list):
+        return [with_folder(value, folder) for value in data]
+    return (
+        str(folder / data.removeprefix(_MARK)) if isinstance(data, str) and data.startswith(_MARK) else data
+    )
+
+
+def _frames(graph: Any) -> tuple[Any, Any]:
+    """Nodes and edges of a networkx graph; `name` and `type` of a node, `type` of an edge, are their attributes."""
+    import pandas as pd
+
+    nodes = [
+        {**data, "id": node, "name": data.get("name", node), "type": data.get("type", NODE_TYPE)}
+        for node, data in graph.nodes(data=True)
+    ]
+    edges = [
+        {**data, "source_id": source, "target_id": target, "type": data.get("type", EDGE_TYPE)}
+        for source, target, data in graph.edges(data=True)
+    ]
+    return pd.DataFrame(nodes), pd.DataFrame(edges)
+
+
+def _saved(function: Callable[..., Any]) -> bytes:
+    """The function, pickled by value together with the objects of its module that it uses. Raises InputError."""
+    import cloudpickle
+
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    is_importable = module is not None and module.__name__ != "__main__"
+    try:
+        if is_importable:
+            cloudpickle.register_pickle_by_value(module)
+        content: bytes = cloudpickle.dumps(function)
+    except Exception as problem:
+        raise InputError(
+            f"engine: {function!r} cannot be sent to the engine's process: {problem}",
+            'put it into a module and name it: {"kind": "function", "call": "module:function"}',
+        ) from problem
+    finally:
+        if is_importable:
+            cloudpickle.unregister_pickle_by_value(module)
+    return content
+
+
+def _source(function: Callable[..., Any]) -> bytes | None:
+    try:
+        return inspect.getsource(function).encode()
+    except (OSError, TypeError):
+        return None

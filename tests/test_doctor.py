@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc import __version__, doctor
-from kgqa_hpc.doctor import Check, packages, probes
+from kgqa_hpc.doctor import Check, probes
 
 LIMIT = 120.0  # s; generous, for a loaded machine must not decide a test
 
@@ -204,8 +204,8 @@ def test_every_engine_in_the_registry_is_asked_and_one_that_cannot_be_imported_i
     from kgqa_hpc.registry import Registry
 
     broken = Registry("engines", "engine", {"fine": ENGINE_PATH, "broken": "no_such_module:Engine"})
-    monkeypatch.setattr(packages, "ENGINES", broken)
-    names = {check.name: check.ok for check in packages.PROBES["engines"](LIMIT)}
+    monkeypatch.setattr(doctor, "ENGINES", broken)
+    names = {check.name: check.ok for check in doctor.PROBES["engines"](LIMIT)}
     assert names["engine fine"] is True
     assert names["engine broken"] is False
 

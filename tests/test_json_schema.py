@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from kgqa_hpc.config.files import examples, write_example
-from kgqa_hpc.config.json_schema import FILE, LINE, json_schema
+from kgqa_hpc.config.files import FILE, LINE, examples, json_schema, write_example
 from tests.command import kgqa
 
 NAMES = [

@@ -119,7 +119,7 @@ def test_a_query_larger_than_the_memory_leaves_no_file_in_the_current_folder(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kgqa_hpc.sql_views.MEMORY", "20MB")
+    monkeypatch.setattr("kgqa_hpc.database.MEMORY", "20MB")
     done = ask(
         run, "SELECT count(*) AS n FROM (SELECT DISTINCT hash(i), hash(i + 1) FROM range(20_000_000) AS t(i))"
     )

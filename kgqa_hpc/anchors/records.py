@@ -150,7 +150,7 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
         raise InputError(
             f"anchors.where: {source} is no run", "an SQL expression needs anchors.from a merged run"
         )
-    from kgqa_hpc.sql_views import matching_ids
+    from kgqa_hpc.database import matching_ids
 
     dataset = _dataset_files(source)[0].parent
     ids = {name: matching_ids(dataset, name, conditions) for name in ("accepted", "rejected")}

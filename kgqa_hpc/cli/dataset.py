@@ -171,9 +171,9 @@ def sql(
     """Query the dataset in SQL: read-only views accepted, rejected, lost and nodes."""
     import pandas
 
+    from kgqa_hpc.database import query as ask
     from kgqa_hpc.dataset.exports.source import open_folder, open_source
     from kgqa_hpc.dataset.whole import read_sums, require_whole
-    from kgqa_hpc.sql_views import query as ask
 
     dataset = open_source(open_folder(run)).run.dataset
     require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))

@@ -1,4 +1,4 @@
-"""`kgqa list`: available steps, kinds, engines …, of kgqa_hpc, other packages and your own files."""
+"""Commands that list and clean: entries of the registries with their keys, runs below a folder, unneeded files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kgqa_hpc.cli.app import COMMANDS, AsJson, app, print_result
+from kgqa_hpc.cli.app import COMMANDS, AsJson, Run, app, print_json, print_result
 from kgqa_hpc.registry import METRICS, SECTIONS, Registry
 
 Entry = dict[str, Any]
@@ -118,7 +118,7 @@ def _first_words(text: str | None) -> str:
 
 
 def _details(entry: Any) -> Entry:
-    from kgqa_hpc.key_table import keys_of
+    from kgqa_hpc.cli.key_table import keys_of
 
     settings, columns = getattr(entry, "Settings", None), getattr(entry, "columns", ())
     details = {
@@ -143,3 +143,51 @@ def _lines(entry: Entry) -> Iterator[str]:
             yield from (
                 "  " + "  ".join(str(row[member]) for member in members if row[member]) for row in rows
             )
+
+
+@app.command()
+def config(
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of a configuration.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of a configuration, for editors that complete and check keys."""
+    from kgqa_hpc.config.files import FILE, json_schema
+    from kgqa_hpc.errors import InputError
+
+    if not schema:
+        raise InputError("what of the configuration? --schema prints its JSON Schema", f"> {FILE}")
+    print_json(json_schema())
+
+
+@app.command()
+def ls(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Folder to search, three levels deep.")
+    ] = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """List the runs below a folder with state, items and accepted items."""
+    from kgqa_hpc.status import runs_list as room
+
+    rows = room.runs_below(folder)
+    print_result(rows, room.render_runs(rows, folder), as_json)
+
+
+@app.command()
+def clean(
+    run: Run,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete the files; without this option they are only listed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete logs, leases, set-aside files and status of a run at rest: nothing that a result needs."""
+    from kgqa_hpc.status import runs_list as room
+
+    parts = room.leftovers(run)
+    if yes:
+        room.clean(parts)
+    lines = [f"{part['bytes'] / 1e6:>10,.1f} MB  {part['path']}" for part in parts] or ["nothing to delete"]
+    last = [] if yes or not parts else [f"delete it: kgqa clean {run} --yes"]
+    print_result(parts, "\n".join([*lines, *last]), as_json)

@@ -1,9 +1,10 @@
-"""Commands of the main way, in order: from configuration to dataset and report, and to a larger sample."""
+"""Commands of the main way, in order: from configuration to dataset and report."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -203,7 +204,6 @@ def merge(
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
     from kgqa_hpc import stages
-    from kgqa_hpc.cli.options import dataset_changes
     from kgqa_hpc.dataset import accounting
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.run import Run as AnyRun
@@ -213,7 +213,7 @@ def merge(
     counts: accounting.Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
-    AnyRun(run).change_dataset(dataset_changes(changes or [], config))
+    AnyRun(run).change_dataset(_dataset_changes(changes or [], config))
     if as_recorded:
         accept_recorded(RunFolder.open(run))
     if shared:
@@ -224,6 +224,37 @@ def merge(
         say(f"{run / 'dataset'} was written by another process of this merge", aside=True)
     else:
         print_result(counts.to_dict(), f"{accounting.render(counts)}\n{run / 'dataset'}", as_json)
+
+
+def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any]:
+    """The changes that --set KEY=VALUE and --config FILE make to `dataset:`; a value is YAML.
+
+    Raises InputError; ConfigError when the file is no configuration.
+    """
+    import yaml
+
+    from kgqa_hpc.errors import InputError
+
+    changes: dict[str, Any] = {}
+    if config is not None:
+        from kgqa_hpc.config import plain_config
+        from kgqa_hpc.config.dataset import DatasetConfig
+
+        section = plain_config(config).get("dataset")
+        if not isinstance(section, dict):
+            raise InputError(
+                f"{config}: has no section dataset:", "only that section can change in a merged run"
+            )
+        changes |= DatasetConfig.with_paths(section, config.resolve().parent)
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise InputError(f"--set {pair!r} is not KEY=VALUE", "as in --set split.by=nodes")
+        try:
+            changes[key.removeprefix("dataset.")] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise InputError(f"--set {pair!r}: the value is no YAML", "put it into quotes") from None
+    return changes
 
 
 @app.command()
@@ -250,25 +281,3 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
     say(
         f"dataset  {folder.dataset}\nreport   {folder.report / 'index.html'}\none item kgqa explain {run} ITEM"
     )
-
-
-@app.command()
-def extend(
-    run: Run,
-    per_shape: Annotated[
-        int | None, typer.Option(min=1, help="Total number of graphlets of each shape.")
-    ] = None,
-    number: Annotated[
-        int | None, typer.Option(min=1, help="Total number of anchors, for other kinds than graphlets.")
-    ] = None,
-    threads: Threads = None,
-    trust_config: TrustConfig = False,
-) -> None:
-    """Draw a larger sample that contains the old one; answers are kept. Run `run` and `merge` afterwards."""
-    from kgqa_hpc.errors import InputError
-    from kgqa_hpc.runs.sampling import extend as draw_more
-
-    if (per_shape is None) == (number is None):
-        raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
-    say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
-    say(f"next: kgqa run {run}")

@@ -1,7 +1,7 @@
 """Steps that ask nobody at the end of the last pass, done again at merge with the settings of `dataset.steps`.
 
 The answers of the models stand in the results, so the fields of an item before its last computing steps follow from
-them: the steps before are gone through once more with the recorded answers (steps/retrace.py), then the last ones
+them: the steps before are gone through once more with the recorded answers (steps/lifecycle.py), then the last ones
 run with their new settings. No request is sent.
 """
 
@@ -16,9 +16,8 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.open import kept_prompts
-from kgqa_hpc.steps.evidence import begin, end
+from kgqa_hpc.steps.lifecycle import begin, end, retrace
 from kgqa_hpc.steps.outcomes import Done, Outcome, Retry
-from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.run_folder import RunFolder
 

@@ -46,7 +46,7 @@ class Where:
         """
         if not self.condition:
             return lambda record: True
-        from kgqa_hpc.sql_views import matching_ids
+        from kgqa_hpc.database import matching_ids
 
         require_whole(dataset, *(part.name for part in dataset.glob(f"{name}-*.parquet")))
         ids = matching_ids(dataset, name, self.condition)

@@ -18,8 +18,8 @@ from kgqa_hpc.prompts.front_matter import lacking, place
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.evidence import check_kind
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.lifecycle import check_kind
 from kgqa_hpc.steps.step import ADDS, Step, StepContext
 from kgqa_hpc.steps.variants import KindFamily, StepFamily
 

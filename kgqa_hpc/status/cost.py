@@ -16,7 +16,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import read_summary
-from kgqa_hpc.text.numbers import about
+from kgqa_hpc.text.durations import about
 
 KINDS = ("prompt", "completion", "cached")
 

@@ -14,7 +14,7 @@ from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.status.pass_totals import PassTotals
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.yaml_file import load_yaml
-from kgqa_hpc.text.numbers import about
+from kgqa_hpc.text.durations import about
 
 
 def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None:

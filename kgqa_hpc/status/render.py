@@ -9,8 +9,7 @@ from typing import Any
 from kgqa_hpc.status.money import render_money
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
-from kgqa_hpc.text.durations import duration
-from kgqa_hpc.text.numbers import about
+from kgqa_hpc.text.durations import about, duration
 from kgqa_hpc.text.plain_text import plain
 
 WATCH_EVERY = 5.0  # s

@@ -1,12 +1,14 @@
-"""Checks of an answer's fields against its schema: types, bounds, and strings without control characters.
+"""Checks of an answer's fields against its schema, and the options of multiple-choice records by letter.
 
-The schemas are those of prompts/front_matter.py: strings, booleans, numbers, lists of them or of flat objects.
+The schemas are those of prompts/front_matter.py: strings, booleans, numbers, lists of them or of flat objects. Strings
+hold no control characters.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from string import ascii_uppercase
 from sys import maxsize
 from typing import Any, NamedTuple
 
@@ -164,3 +166,23 @@ _MADE: dict[str, Callable[[str, Mapping[str, Any]], Field]] = {
     "array": _list,
     "object": _object,
 }
+
+
+def choices_of(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Options by letter: the member `choices`, or the list `options`; empty for a record without options."""
+    choices, options = fields.get("choices"), fields.get("options")
+    if isinstance(choices, Mapping):
+        return dict(choices)
+    return dict(zip(ascii_uppercase, options or (), strict=False))
+
+
+def right_letter(fields: Mapping[str, Any]) -> str:
+    """The letter of the correct option of a multiple-choice record."""
+    if isinstance(fields.get("choices"), Mapping):
+        return str(fields["answer_letter"])
+    return ascii_uppercase[fields["correct_option"]]
+
+
+def with_choices(question: str, choices: Mapping[str, str], between: str = "\n") -> str:
+    """The question followed by its options, `A. …`; the question alone without options."""
+    return between.join([question, *(f"{letter}. {text}" for letter, text in choices.items())])

@@ -1,8 +1,9 @@
-"""Parser of durations in configurations and Slurm's output, and formatter of durations in messages."""
+"""Parser of durations in configurations and Slurm's output, and formatters of durations and numbers in messages."""
 
 from __future__ import annotations
 
 import re
+from math import floor, log10
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _YEAR = 365.25  # days
@@ -48,3 +49,11 @@ def duration(seconds: float) -> str:
     if days:
         return f"{days:,} day{'s' if days > 1 else ''} {hours} h"
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def about(value: float, digits: int = 3) -> str:
+    """The value as text, rounded to `digits` significant digits: 57,600,000 and 0.403."""
+    if not value:
+        return "0"
+    decimals = digits - 1 - floor(log10(abs(value)))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"

@@ -1,4 +1,4 @@
-r"""Text forms: the subset of JSON Schema's `pattern` that every engine of this package can enforce during decoding.
+r"""Forms of texts (the subset of JSON Schema's `pattern` that every engine can enforce), and reply forms of prompts.
 
     ^(Which|What|How) [^?]*[?]$     begins with one of the three words; its only question mark is at the end
     ^.*[.!]$                        one line that ends with a period or an exclamation mark
@@ -6,6 +6,9 @@ r"""Text forms: the subset of JSON Schema's `pattern` that every engine of this 
 
 A form has a beginning (literal text, or alternatives in brackets), a middle of any length, and at most one final
 character. Matching needs no backtracking. A string's length limits, less beginning and end, limit the middle.
+
+Reply forms stand in a prompt's text: `{"question", "answer"}`, `{why: "", valid: true/false, score: 5}`. They are
+seldom valid JSON, so they are split at commas and colons.
 """
 
 from __future__ import annotations
@@ -71,3 +74,23 @@ def read_form(pattern: str) -> TextForm:
 
 def _meant(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)
+
+
+_QUOTES = " \t\n\"'"
+
+
+def reply_form(text: str) -> dict[str, str] | None:
+    """The type (string, boolean, integer) of each field of the last form in a text; None without a form."""
+    for group in reversed(text.split("}")[:-1]):
+        parts = [part.partition(":") for part in group.rpartition("{")[2].split(",")]
+        named = [part for part in parts if part[1]] or parts
+        fields = {name.strip(_QUOTES): _type(value.strip(_QUOTES)) for name, _, value in named}
+        if (len(fields) > 1 or named[0][1]) and all(name.isidentifier() for name in fields):
+            return fields
+    return None
+
+
+def _type(value: str) -> str:
+    if value.lower().startswith(("true", "false")):
+        return "boolean"
+    return "integer" if value.isdecimal() else "string"

@@ -21,10 +21,10 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.runs.checks import missing_packages, require_packages, require_servers
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.lifecycle import begin
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text.numbers import about
+from kgqa_hpc.text.durations import about
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task

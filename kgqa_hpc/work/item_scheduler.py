@@ -21,8 +21,8 @@ from typing import Protocol
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError
-from kgqa_hpc.steps.evidence import end
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.lifecycle import end
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 from kgqa_hpc.work.guard import Guard
 from kgqa_hpc.work.pace import bring_up

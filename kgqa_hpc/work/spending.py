@@ -11,7 +11,7 @@ from kgqa_hpc.status.history import HOUR, active_seconds
 from kgqa_hpc.status.money import money
 from kgqa_hpc.status.snapshot import load_totals
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.numbers import about
+from kgqa_hpc.text.durations import about
 
 LOOK_EVERY_S = 1.0
 CURE = "raise it in the configuration, then kgqa init and kgqa run again"

@@ -16,7 +16,7 @@ from kgqa_hpc.status.forecast import DAY, ENOUGH, PUBLISHED_TOKENS, Pilot, forec
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.numbers import about
+from kgqa_hpc.text.durations import about
 from tests.runs import make_run
 
 GENERATED, JUDGED = 269_574, 264_373  # sections 3.1.3 and 3.3: questions generated, pairs judged

@@ -18,7 +18,7 @@ from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
-from kgqa_hpc.steps.evidence import begin
+from kgqa_hpc.steps.lifecycle import begin
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.run_folder import RunFolder
 

@@ -14,12 +14,12 @@ from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import read_accounting_file, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.entries import load_run_plugins
+from kgqa_hpc.steps.answer_fields import choices_of, right_letter, with_choices
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.choices import choices_of, right_letter, with_choices
 from kgqa_hpc.text.opener import read_bytes
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.dataset.exports.source import THINKING, ExportSource, write_lines
-from kgqa_hpc.text.choices import choices_of, right_letter, with_choices
+from kgqa_hpc.steps.answer_fields import choices_of, right_letter, with_choices
 
 
 class Messages:

@@ -16,8 +16,7 @@ import orjson
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
 from kgqa_hpc.engines.scripted.prompt_parts import names_in, question_in
 from kgqa_hpc.engines.scripted.random import Draw
-from kgqa_hpc.text.reply_form import reply_form
-from kgqa_hpc.text.text_form import TextForm, read_form
+from kgqa_hpc.text.text_form import TextForm, read_form, reply_form
 
 _LENGTHS = {"question": (79, 395), "answer": (59, 996)}
 _OTHER_LENGTH = (40, 300)
