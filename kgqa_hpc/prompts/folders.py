@@ -1,6 +1,6 @@
-"""Where prompt modules are looked up: the user's folder first, then what comes with the package.
+"""Search path of prompt files and modules: the user's folder first, then the folders of the package.
 
-A user's folder overrides file by file: one of its own `p5.md` replaces the prompt, one of its own
+Each file of the user's folder overrides the shipped file of the same name: its `p5.md` replaces the prompt p5, and its
 `modules/question.md` replaces that module in every prompt that includes it.
 """
 
@@ -19,13 +19,13 @@ from kgqa_hpc.store.yaml_file import parse_yaml
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 DOMAIN = "biomedicine"
-PUBLISHED = "published"  # prompts in the structure of the paper's, beside ours
+PUBLISHED = "published"  # folder of prompts with the structure of the paper's prompts
 LARGEST = 256 * 1024  # bytes of one file; the longest of ours has 12,000
 _RELATIVE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def shipped_prompts() -> Path:
-    """The repository's prompts/ in a checkout, its copy inside an installed package."""
+    """The folder of shipped prompts: prompts/ of the repository, or its copy in the installed package."""
     repository = _PACKAGE.parent
     if (repository / "pyproject.toml").is_file() and (repository / "prompts").is_dir():
         return repository / "prompts"
@@ -34,15 +34,16 @@ def shipped_prompts() -> Path:
 
 @dataclass(frozen=True)
 class Folders:
-    """An ordered list of folders; the first that has a file wins."""
+    """An ordered list of folders; a file is taken from the first folder that has it."""
 
     paths: tuple[Path, ...]
 
     @classmethod
     def with_user(cls, folder: str | Path | None, domain: str = DOMAIN) -> Folders:
-        """The user's folder before the shipped one, in each the domain's own files first and published/ last.
+        """The user's folder and then the shipped one; each is searched for files of the domain first, in
+        published/ last.
 
-        Raises PromptError when `folder` is none, or no folder has that domain.
+        Raises PromptError when `folder` does not exist, or no folder has that domain.
         """
         roots = [shipped_prompts()]
         if folder is not None:
@@ -78,7 +79,7 @@ class Folders:
         return words
 
     def names(self) -> list[str]:
-        """All prompts that can be named in a configuration."""
+        """Names of all prompts for configurations."""
         return sorted({file.stem for path in self.paths for file in path.glob("*.md")})
 
     def prompt(self, name: str) -> Path:

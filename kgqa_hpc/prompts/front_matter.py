@@ -1,10 +1,10 @@
-"""The YAML head of a prompt file: which step it serves, what its answer must look like, how it is decoded.
+"""The YAML head of a prompt file: its step, the JSON schema of the answer, and the sampling parameters.
 
-The JSON schema of an answer is the subset that every engine can enforce while it decodes, and that is checked in
-microseconds afterwards: strings (with maxLength, and a pattern of kgqa_hpc/text/text_form.py), one of a list of
-strings, booleans, integers, numbers, and lists (with maxItems) of these or of objects of these.
+Schemas use the subset of JSON Schema that every engine can enforce during decoding: strings (with maxLength, and a
+pattern of kgqa_hpc/text/text_form.py), enumerations of strings, booleans, integers, numbers, and lists (with maxItems)
+of these or of objects of these.
 
-Whether there is such a step, and the schema has what it reads, is known where steps are (runs/chain.py).
+runs/chain.py checks that the step exists, and that the schema has the fields that the step reads.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _KEYS = {
     "array": {"type", "items", "minItems", "maxItems", "description"},
 }
 _OBJECT = {"type", "properties", "required", "additionalProperties", "description"}
-LONGEST = 20_000  # characters of one field; far above what a prompt of ours asks for
+LONGEST = 20_000  # characters of one field; shipped prompts ask for far fewer
 MOST = 100  # entries of a list
 
 
 def schema_problems(schema: Any) -> Iterator[str]:
-    """One sentence for each way in which `schema` leaves the subset."""
+    """A sentence for each violation of the subset by `schema`."""
     yield from _object_problems("schema", schema)
 
 
 def lacking(fields: Mapping[str, Any], step: str, needed: Mapping[str, str]) -> Iterator[str]:
-    """One sentence for each field that `step` reads and that is not among the `fields` of a prompt.
+    """A sentence for each field that `step` reads and that the `fields` of a prompt lack.
 
-    `needed`: types by field; several that will do are written "integer|number".
+    `needed`: types by field name; alternatives are written "integer|number".
     """
     for name, kind in needed.items():
         if fields.get(name, {}).get("type") not in kind.split("|"):
@@ -117,15 +117,15 @@ def _is_count(value: Any) -> bool:
 
 
 class FrontMatter(BaseModel):
-    """One field is one key of the head.
+    """Keys of the head.
 
-    `schema` is the JSON schema of the answer, or the name of a module file that holds it. A first attempt
-    is decoded at `temperature` (0: greedy), a repeated one at `retry_temperature`: greedy again would give
-    the same text again. `allow_cut` takes a question or answer that was cut off at its maxLength.
+    `schema` is the JSON schema of the answer, or the name of a module file that holds it. The first attempt is sampled
+    at `temperature` (0: greedy), later attempts at `retry_temperature`, because greedy decoding would repeat the text.
+    `allow_cut` accepts a question or answer that was cut off at its maxLength.
 
-    For prompts made for another pipeline: `layout` one_message sends the system block and the user block as one
-    user message, `read` last_object asks for free text and takes its last JSON object, `attempts` is how often at
-    most the prompt is asked for one item, `rename` gives fields of its answer the names that the step reads.
+    For prompts of other pipelines: `layout` one_message sends the system and user blocks as one user message, `read`
+    last_object asks for free text and takes its last JSON object, `attempts` is the largest number of attempts per
+    item, `rename` maps fields of the answer to the names that the step reads.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -143,7 +143,7 @@ class FrontMatter(BaseModel):
     description: str = ""
 
 
-# Keys that came later: left out at their defaults, so that older prompts keep their version.
+# Keys added later: omitted at their defaults, so that the version of older prompts stays the same.
 _LATER = ("layout", "read", "attempts", "rename")
 
 
@@ -162,7 +162,7 @@ def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
 
 
 def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]:
-    """Check the head completely and return it with its schema and its defaults spelt out (but for `_LATER`).
+    """Check the head completely and return it with its schema and all defaults, except those of `_LATER`.
 
     Raises PromptError with file and line of the first problem.
     """
@@ -186,7 +186,7 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]
 
 
 def place(file: Path, key: str) -> str:
-    """Where a prompt's head has the key: 'FILE line N', for what is found wrong later."""
+    """The position of a key in a prompt's head as 'FILE line N', for error messages."""
     head, _, _ = split_front_matter(read_text(file), file)
     return f"{file} line {_line_of(head, key)}"
 

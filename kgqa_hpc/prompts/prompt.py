@@ -1,9 +1,9 @@
 """A prompt: assembled from modules, checked completely when it is loaded, rendered in microseconds.
 
-A prompt file is a YAML head and a Jinja2 body of two blocks: `system`, which is the same for every item (so
-that an engine's prefix cache reads it once; variables in it are refused), and `user`, which ends with the
-item. Includes are expanded before anything else; the sha256 of the expanded source and its head is the
-version of the prompt. docs/guide/prompts.md shows one and lists the variables.
+A prompt file is a YAML head and a Jinja2 body of two blocks: `system`, which is the same for every item, so that an
+engine's prefix cache processes it once (variables in it are refused), and `user`, which ends with the item. Includes
+are expanded first; the sha256 of the expanded source and its head is the version of the prompt. docs/guide/prompts.md
+shows an example and lists the variables.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _SHOWN = 200  # characters of a line that a message quotes
 
 @dataclass(frozen=True)
 class Prompt:
-    """A loaded prompt. `sha256` is its version; `system` its constant part, `variables` all names that the
-    rest may ask for, `text` the whole file with every include and default written out: loaded again, it is
-    the same prompt. `one_message`, `last_object`, `attempts` and `rename`: see FrontMatter.
+    """A loaded prompt. `sha256` is its version, `system` its constant part, `variables` the names in its user block,
+    `text` the whole file with every include and default written out, from which the same prompt can be loaded.
+    `one_message`, `last_object`, `attempts` and `rename`: see FrontMatter.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Prompt:
         return {"role": "system", "content": self.system}
 
     def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
-        """The messages for one item, all texts clean. Raises PromptError for a variable that `variables` lacks."""
+        """The messages for one item, with cleaned texts. Raises PromptError for a variable that `variables` lacks."""
         cleaned = {name: clean_value(variables[name]) for name in self.variables if name in variables}
         try:
             user = block(self._template, "user", cleaned)
@@ -94,7 +94,7 @@ class Prompt:
         return (self._constant, {"role": "user", "content": user})
 
     def _position(self, problem: Exception) -> str:
-        """File, line and text of the line that failed; a line of a module is shown without its number."""
+        """File, number and text of the line that failed; for a line of a module, without the number."""
         number = line_of(self._template, problem)
         if number is None:
             return ""
@@ -106,15 +106,16 @@ class Prompt:
         return f"{location}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}: "
 
     def identity(self) -> dict[str, str]:
-        """What provenance and fingerprints store."""
+        """Name and version, as stored in provenance and fingerprints."""
         return {"name": self.name, "sha256": self.sha256}
 
 
 def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAIN) -> Prompt:
-    """Find, assemble and check the prompt `name`; `folder` is the user's own, `domain` gives it its words.
+    """Find, assemble and check the prompt `name`; `folder` is the user's own, `domain` selects the words of a
+    subject area.
 
-    Raises PromptError: unknown name, missing module, bad head (with file and line), template syntax, a
-    variable in the system block. `try_prompt` checks the variables.
+    Raises PromptError for an unknown name, a missing module, a bad head (with file and line), a template syntax error,
+    or a variable in the system block. `try_prompt` checks the variables.
     """
     folders = Folders.with_user(folder, domain)
     file = folders.prompt(name)
@@ -124,7 +125,7 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
     return _assembled(name, json.dumps(front, ensure_ascii=False), source, file)
 
 
-@lru_cache(maxsize=64)  # a run looks at each of its prompts two or three times before it begins
+@lru_cache(maxsize=64)  # a run loads each of its prompts two or three times before it begins
 def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
     front = json.loads(front_json)
     tree = parse(source, file)
@@ -152,10 +153,9 @@ def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
 
 
 def try_prompt(prompt: Prompt, location: str, samples: Sequence[Mapping[str, Any]]) -> None:
-    """Render a prompt with each sample of what it will see, so that nothing is undefined later.
+    """Render a prompt with sample variables, so that no variable is undefined during the run.
 
-    Every name in the template must be in all samples, in branches too that they do not take. Raises
-    PromptError.
+    Every name in the template must be in all samples, even in branches that no sample takes. Raises PromptError.
     """
     for sample in samples:
         cure = f"it may name {', '.join(sample)}"
@@ -183,7 +183,7 @@ def _expand(
         chain = " -> ".join(path.name for path in (*within, file))
         raise PromptError(f"{file}: includes itself: {chain}", "break the circle")
     outside = _INCLUDE.sub(lambda match: "\n" * match[0].count("\n"), source)
-    if _CODE.search(outside):  # most modules are nothing but text
+    if _CODE.search(outside):  # most modules have no template code
         parse(outside, file, offset)
 
     def text_of(match: re.Match[str]) -> str:
@@ -195,12 +195,12 @@ def _expand(
         return texts[module]
 
     text = _INCLUDE.sub(text_of, source)
-    require_short(text, file)  # here, for modules that include each other several times grow without end
+    require_short(text, file)  # at each level, because repeated includes multiply the length
     return text
 
 
 def _with_words(source: str, folders: Folders, file: Path) -> str:
-    """The words of the domain in their places: they are part of the prompt's text and of its version."""
+    """Replace {{ domain.NAME }} by the words of the domain, which are part of the prompt's text and version."""
     if not _WORD.search(source):
         return source
     words = folders.words()
@@ -215,7 +215,7 @@ def _with_words(source: str, folders: Folders, file: Path) -> str:
 
 
 def _check_layout(tree: nodes.Template, file: Path) -> None:
-    """Exactly the blocks system (constant) and user, nothing that loads templates at run time."""
+    """Require exactly the blocks system (constant) and user, and no code that loads templates while rendering."""
     for kind in (nodes.Include, nodes.Extends, nodes.Import, nodes.FromImport):
         if tree.find(kind) is not None:
             raise PromptError(

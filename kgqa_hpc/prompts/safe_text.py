@@ -1,8 +1,8 @@
-"""Texts from outside, made harmless for a prompt.
+"""Removal of prompt markup from untrusted text.
 
-Names come from a graph, questions from a model: both are data. In a prompt they stay on their line and
-cannot end a fence, close a listing, open a chat turn or be taken for template code. Rendering cleans every variable
-(`clean_value`), whoever supplies it; what is clean already stays.
+Names come from a graph and questions from a model; both are data. In a prompt they stay on one line and cannot end a
+code fence, close a listing, open a chat turn or be parsed as template code. Rendering cleans every variable
+(`clean_value`); clean texts stay unchanged.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 NAME_LENGTH = 1_000  # characters; the longest name of the published graph has 950
-LONGEST = 1_000_000  # of a variable that its author has not cut
+LONGEST = 1_000_000  # characters of any other variable
 TEXT_LENGTH = 8_000  # characters of a question or an answer shown to a judge; schemas bound them well below
 
-# What nearly all names and sentences consist of: nothing here needs a closer look.
+# Nearly all names and sentences consist of these characters only and need no further check.
 _UNUSUAL = re.compile(r"[^A-Za-z0-9 ,.;:()/+_%*&'?!α-ωΑ-Ω–-]")
 _USUAL = bytes(code for code in range(128) if not _UNUSUAL.match(chr(code)))
-# Three or more of what opens a fence or a rule; three primes are part of chemical names (6'''-feruloyl).
+# Three or more characters of a fence or a rule; three primes occur in chemical names (6'''-feruloyl).
 _FENCE = re.compile(r"([`~=#\"-])\1{2,}")
 # A bracket that opens a chat turn (<|im_start|>, </s>, [INST]), a thought (<think>) or a template tag ({{,
 # {%).
@@ -41,27 +41,27 @@ def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
-clean_name = functools.lru_cache(maxsize=1 << 10)(clean_text)  # those of hubs and types come again and again
+clean_name = functools.lru_cache(maxsize=1 << 10)(clean_text)  # names of hubs and types repeat often
 
 
 def clean_type(text: str) -> str:
-    """A type of nodes as words: "biological_process" is "biological process"."""
+    """A node type as words: "biological_process" becomes "biological process"."""
     return clean_name(text.replace("_", " "))
 
 
 class Lines(str):
-    """A text of several lines that may stand in a prompt as such, each line clean."""
+    """A text of several lines, each of them clean, which a prompt may show as several lines."""
 
     __slots__ = ()
 
 
 def clean_lines(text: str) -> Lines:
-    """`text` with each of its lines clean, for a variable that shows several."""
+    """`text` with each of its lines cleaned, for a variable of several lines."""
     return Lines("\n".join(clean_text(line, LONGEST) for line in text.strip().splitlines()))
 
 
 def clean_value(value: Any) -> Any:
-    """A variable of a prompt with every text in it clean, also in lists, mappings and dataclasses; `Lines` stay."""
+    """A prompt variable with all its texts cleaned, also in lists, mappings and dataclasses; `Lines` stay unchanged."""
     if value is None or isinstance(value, int | float | range | Lines):
         return value
     if isinstance(value, str):
@@ -78,6 +78,6 @@ def clean_value(value: Any) -> Any:
 
 
 def _is_usual(text: str) -> bool:
-    # For ASCII, what is left without the usual: several times as quick as the search, on a long answer.
+    # For long ASCII texts, deleting the usual characters is several times as fast as the search.
     odd = text.encode().translate(None, _USUAL) if text.isascii() else _UNUSUAL.search(text)
     return not (odd or "---" in text or "  " in text)

@@ -1,9 +1,9 @@
-"""What a template may say, and how much work it may make: variables, conditions, loops and a few filters.
+"""The template language of prompts: variables, conditions, loops and a few filters, with limits on their work.
 
-A prompt may come with a run folder of somebody else. Jinja2's sandbox keeps a template from reaching out, not
-from counting to 10^10^10 or printing a gigabyte. So nothing here can grow without being counted: no
-assignment, macro, power or call but `range`; each node of the tree that a loop goes through and each element
-that a filter looks at is one of MOST_STEPS; a text, also one in between, has at most LONGEST_TEXT characters.
+A prompt may come with a run folder of another user. Jinja2's sandbox stops a template from using Python objects, but
+not from counting to 10^10^10 or printing a gigabyte. Here, templates have no assignment, macro, power, or call except
+`range`. Each node of a loop's body, in every turn, and each element that a filter reads counts towards MOST_STEPS. A
+text, including intermediate results, has at most LONGEST_TEXT characters.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
 from kgqa_hpc.errors import PromptError
 
-LONGEST_SOURCE = 256 * 1024  # characters, all modules written out; the longest of ours has 12,000
+LONGEST_SOURCE = 256 * 1024  # characters with all modules expanded; the longest shipped prompt has 12,000
 LONGEST_TEXT = 1_000_000  # characters; more than any model reads
-AT_ONCE = 64  # pieces of a text that are made before its length is looked at
+AT_ONCE = 64  # pieces of a text that are joined between two checks of its length
 MOST_STEPS = 100_000  # for one item; a graphlet of five nodes takes about a hundred
-DEEPEST = 8  # loops and conditions within each other; Python itself gives up at 20
-NESTED = 80  # levels of the tree, expressions within expressions included
+DEEPEST = 8  # nested loops and conditions; Python itself allows 20
+NESTED = 80  # levels of the syntax tree
 FILTERS = (
     "abs capitalize count d default dictsort first float int items join last length list lower map max min"
     " reject rejectattr reverse select selectattr sort string title tojson trim truncate unique upper wordcount"
@@ -51,12 +51,12 @@ _WORDS = {
     nodes.With: "with",
     nodes.Pow: "**",
 }
-# What a template's own code may raise.
+# Exceptions that rendering a template may raise.
 RENDERING = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError)
 
 
 class _Work(threading.local):
-    """The steps that are left for what this thread renders."""
+    """The number of steps left for the template that this thread renders."""
 
     left = MOST_STEPS
 
@@ -81,9 +81,9 @@ class _Environment(ImmutableSandboxedEnvironment):
 _SIZED = (str, list, tuple, dict, range)
 
 
-@pass_context  # so that it is never computed ahead, once for all turns of a loop around it
+@pass_context  # the context keeps Jinja2 from evaluating it once, ahead of an outer loop
 def _counted(context: Context, values: Iterable[Any], cost: int) -> Iterable[Any]:
-    """What a loop goes through; each turn costs as many steps as there are nodes in its body."""
+    """The elements of a loop; each costs as many steps as the loop's body has nodes."""
     if isinstance(values, _SIZED):
         _work.spend(cost * len(values))
         return values
@@ -122,7 +122,7 @@ def _joined(texts: Iterable[str], between: str) -> str:
 
 @pass_environment
 def _join(environment: Environment, values: Iterable[Any], d: str = "", attribute: Any = None) -> str:
-    """Jinja2's filter of this name, which would look at the length when it is too late."""
+    """Jinja2's filter `join` with a limit on the length during joining."""
     if attribute is not None:
         values = map(make_attrgetter(environment, attribute), values)
     return _joined(map(str, values), d)
@@ -155,10 +155,10 @@ def require_short(source: str, file: Path) -> None:
         raise PromptError(f"{file}: more than {LONGEST_SOURCE:,} characters", "a prompt is shorter")
 
 
-@functools.lru_cache(maxsize=256)  # modules are shared, and prompts are looked at again
+@functools.lru_cache(maxsize=256)  # prompts share modules and are loaded several times
 def parse(source: str, file: Path, offset: int = 0) -> nodes.Template:
-    """The tree of a template. Raises PromptError with file and line for what it may not say."""
-    _work.left = MOST_STEPS  # what is constant is computed here
+    """The syntax tree of a template. Raises PromptError with file and line for syntax outside the language."""
+    _work.left = MOST_STEPS  # for constant expressions, which Jinja2 evaluates here
     try:
         tree = _jinja.parse(source)
         _look_through(tree, 0, 0)
@@ -168,7 +168,7 @@ def parse(source: str, file: Path, offset: int = 0) -> nodes.Template:
     except TemplateSyntaxError as problem:
         line = offset + problem.lineno
         raise PromptError(f"{file} line {line}: {problem.message}", "mend the template") from None
-    except (RecursionError, ValueError, MemoryError) as problem:  # ValueError: a number of 5,000 digits
+    except (RecursionError, ValueError, MemoryError) as problem:  # ValueError for a number of 5,000 digits
         reason = "nested too deeply" if isinstance(problem, RecursionError) else problem
         raise PromptError(f"{file}: {reason}", "mend the template") from None
 
@@ -180,14 +180,14 @@ def compiled(tree: nodes.Template) -> Template:
 
 def block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
     """The text of one block. Raises one of RENDERING."""
-    # template.new_context() does the same at several times the price: it goes through all globals twice.
+    # template.new_context() takes several times as long, because it copies all globals twice.
     context = _jinja.context_class(_jinja, {**_jinja.globals, **variables}, template.name, template.blocks)
     _work.left = MOST_STEPS
     return _joined(template.blocks[name](context), "").strip()
 
 
 def line_of(template: Template, problem: BaseException) -> int | None:
-    """The line of the template's source at which rendering failed; None where it cannot be known."""
+    """The line of the template's source at which rendering failed; None if it is unknown."""
     line, trace = None, problem.__traceback__
     while trace is not None:
         if trace.tb_frame.f_globals.get("blocks") is template.blocks:
@@ -197,7 +197,7 @@ def line_of(template: Template, problem: BaseException) -> int | None:
 
 
 def _look_through(node: nodes.Node, depth: int, level: int) -> None:
-    """Refuse what cannot be counted, and have every loop counted. Raises TemplateSyntaxError."""
+    """Refuse syntax whose work cannot be limited, and count every loop. Raises TemplateSyntaxError."""
     for child in node.iter_child_nodes():
         if problem := _problem(child, depth, level):
             raise TemplateSyntaxError(problem, child.lineno)

@@ -2,9 +2,9 @@
 
 The file is a JSON object of texts, `{"0": "…", … "14": "…"}` for the 15 prompts of the ablation in their order
 (BioGraphletQA, section 3.2.1; prompt_templates.json of its code), or a single text (.txt). Each becomes a prompt file
-that sends the text as it is, the graphlet or the pair behind it, as one user message, and takes the last JSON object of
-the answer. A filter (Appendix D.3) has the two booleans of the step `judge`; a criterion (D.1) a boolean or a whole
-number of any name, which is the score.
+that sends the unchanged text, followed by the graphlet or the pair, as one user message, and reads the last JSON object
+of the answer. A filter (Appendix D.3) asks for the two booleans of the step `judge`; a criterion (D.1) asks for one
+boolean or integer of any name, which is the score.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PUBLISHED = (
     "4_5",
     "5",
 )
-VERDICTS = ("valid_question", "original_answer_valid")  # what the step judge reads
+VERDICTS = ("valid_question", "original_answer_valid")  # fields that the step judge reads
 LARGEST = 10_000_000  # bytes of a template file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,90}")
 _CODE = re.compile(r"\{(?=[{%#])")
@@ -64,8 +64,8 @@ Kind = Literal["generate", "judge", "score"]
 def import_templates(file: Path, folder: Path, step: Kind = "generate") -> list[Path]:
     """Write one prompt file for each text of `file` into `folder`; returns their paths, in the file's order.
 
-    Texts are data: what looks like template code in them is sent as it stands. Raises InputError for a file
-    that is no such object, or a prompt that is there already with another text; then nothing is written.
+    Template code in the texts is not executed but sent literally. Raises InputError, before any file is written, for a
+    file that is no such object, or an existing prompt with another text.
     """
     prompts = {folder / f"{name}.md": text for name, text in _prompts(file, step).items()}
     for path, text in prompts.items():
@@ -99,7 +99,7 @@ def _block(name: str, text: str) -> str:
 
 
 def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
-    """Schema, line `rename` and the user block of a text. Raises InputError for one that asks for other fields."""
+    """Schema, line `rename` and user block of a text. Raises InputError for a text that asks for other fields."""
     if step == "generate":
         return _SCHEMAS[step], "", _GRAPHLET
     form = reply_form(text) or {}
@@ -120,7 +120,7 @@ def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
 
 
 def _subject(text: str) -> str:
-    """What a criterion judges, by its own words: a pair, or the first of question and answer that it is given."""
+    """The subject of a criterion (pair, answer or question), found in the words of its text."""
     material = text.lower().partition("your job")[0]
     if "pair" in material or "question and answer" in material:
         return "pair"

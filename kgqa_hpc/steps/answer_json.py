@@ -1,11 +1,11 @@
 """Parser of a model's text into the fields of a schema.
 
 Three stages. Strict: the whole text is one JSON object. Salvage: a thought, a code fence or prose surrounds the JSON;
-the answer is the only complete object with the schema's fields (identical copies are allowed). Mend: the text from the
-first to the last brace is a malformed object (a trailing comma, single quotes, an unescaped quotation mark); the value
-of each field is the text between its key and the next key. Otherwise Unparseable is raised, with a reason from a small
-vocabulary. The parser never guesses: it refuses an object inside a string, two different objects, a repeated key and
-truncated text, because a retry costs seconds and a wrong field stays in the dataset forever.
+the answer is the only complete object with the schema's fields (identical copies are allowed). Repair: the text from
+the first to the last brace is a malformed object (a trailing comma, single quotes, an unescaped quotation mark); the
+value of each field is the text between its key and the next key. Otherwise Unparseable is raised, with a reason from
+a small vocabulary. The parser never guesses: it refuses an object inside a string, two different objects, a repeated
+key and truncated text, because a retry costs seconds and a wrong field stays in the dataset.
 
 Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are searched or mended, and at most DEEPEST
 nested brackets. No regular expression here can backtrack, so time and memory are linear in the length of any text.
@@ -24,10 +24,10 @@ import orjson
 
 from kgqa_hpc.steps.answer_fields import Fields, Parsed, Unparseable, checked_fields
 
-LARGEST = 1_000_000  # characters; a thousand times what a prompt asks for
-SALVAGEABLE = 40_000  # characters of a text that is searched or mended, prose and thoughts included
+LARGEST = 1_000_000  # characters; a thousand times the length that prompts ask for
+SALVAGEABLE = 40_000  # characters of a text that is searched or repaired, including prose and thoughts
 DEEPEST = 64  # brackets within brackets; schemas need two
-_ATTEMPTS = 100  # opening braces that are tried; prose has a handful
+_ATTEMPTS = 100  # number of opening braces to try; prose has few
 
 
 def parse_json(text: str, fields: Fields) -> Parsed:
@@ -76,7 +76,7 @@ def parse_last_object(text: str, fields: Fields) -> Parsed:
 
 def _too_deep(text: str) -> bool:
     """Whether brackets are nested deeper than DEEPEST; brackets in strings count too, as no real answer has so many."""
-    # Split, for it is several times as quick as to count, and nearly every text has few.
+    # Splitting is several times as fast as counting, and nearly every text has few brackets.
     if len(text.split("{", DEEPEST)) + len(text.split("[", DEEPEST)) - 2 < DEEPEST:
         return False
     return max(accumulate((c in "{[") - (c in "}]") for c in text if c in "{[]}")) > DEEPEST
@@ -93,8 +93,8 @@ def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
     # If the text has two quotes for each key and string of the object, it has no other keys and none is repeated.
     if text.count('"') == 2 * (len(data) + _strings(data)):
         return data
-    # A key that stands twice needs the slow reader; `"name"` can hardly occur elsewhere, for quotes in
-    # strings are escaped. \\u00 may spell a key with escapes, and lists may hold objects with any keys.
+    # Only a repeated key needs the slow parser. `"name"` hardly occurs elsewhere, because quotes in strings are
+    # escaped. \\u00 may be part of an escaped key, and lists may hold objects with any keys.
     nested = any(isinstance(value, dict | list) for value in data.values())
     if nested or "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in names):
         _refuse_repeated_keys(text)
@@ -118,7 +118,7 @@ def _refuse_repeated_keys(text: str) -> None:
         _decoder.decode(text)
     except Unparseable:
         raise
-    except (ValueError, RecursionError):  # an integer of thousands of digits, nesting beyond the reader
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or too deep nesting
         raise Unparseable("not_json") from None
 
 
@@ -132,18 +132,17 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-# Line breaks within strings are let through: models write them, and they leave no doubt.
+# Line breaks within strings are accepted: models write them, and they are unambiguous.
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant, strict=False)
 
 _THOUGHTS = tuple((f"<{word}>", f"</{word}>") for word in ("think", "thinking", "thought", "reasoning"))
 
 
 def _unwrap(text: str) -> str:
-    """`text` without leading thoughts and without the one fence around all of it; empty if only a thought
-    began.
+    """`text` without leading thoughts and without a code fence around the rest; empty for an unfinished thought.
 
-    A reasoning model's template may swallow the opening tag; then a closing tag ends the thought unless an
-    object is open before it.
+    The template of a reasoning model may already contain the opening tag; then a closing tag ends the thought, unless
+    an object begins before it.
     """
     start = 0
     while closing := next((end for begin, end in _THOUGHTS if text.startswith(begin, start)), None):
@@ -176,10 +175,10 @@ def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
     if not rivals:
         return _mend(text, names)
     if _keys(names).search(outside):
-        raise Unparseable("ambiguous")  # a fragment of another object, perhaps the one this was quoted in
+        raise Unparseable("ambiguous")  # a fragment of another object, which may quote this object
     last, depth = rivals[-1]
     if depth != 0:
-        raise Unparseable("ambiguous")  # inside braces that were never closed
+        raise Unparseable("ambiguous")  # inside unclosed braces
     answer = {name: last[name] for name in names if name in last}
     if any(
         name in candidate and candidate[name] != answer.get(name) for candidate, _ in rivals for name in names
@@ -249,7 +248,7 @@ def _mend(text: str, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 _OPENING, _CLOSING = "\"'“‘", "\"'”’"
-# A closing quotation mark before a comma or colon: the text may be over, or go on.
+# A quotation mark before a comma or colon may end the string or belong to it.
 _ENDS = {mark: re.compile(rf"(?<!\\){mark}\s*+[,:]") for mark in _CLOSING}
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|\Z)", re.DOTALL)
@@ -257,7 +256,7 @@ _LITERALS = {"true": True, "false": False}
 
 
 def _written(text: str) -> Any:
-    """The value in the text between two keys: a quoted text, true, false, or a number. Raises Unparseable."""
+    """The value between two keys: a quoted text, true, false, or a number. Raises Unparseable."""
     text = text.strip().removesuffix(",").rstrip()
     if len(text) >= 2 and text[0] in _OPENING and text[-1] in _CLOSING:
         if _ENDS[text[-1]].search(text, 1):
@@ -278,7 +277,7 @@ def _unescape(match: re.Match[str]) -> str:
     if match[1]:
         return chr(int(match[1], 16))
     if match[2] not in _ESCAPES:
-        raise Unparseable("not_json")  # no escape there is: half a character, LaTeX, or a slip
+        raise Unparseable("not_json")  # not an escape sequence of JSON: half a character, or LaTeX
     return _ESCAPES[match[2]]
 
 

@@ -29,10 +29,10 @@ from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
 from kgqa_hpc.text.opener import read_bytes
 
-COPIED = 8  # words in a row that nobody writes twice by chance
+COPIED = 8  # consecutive words that hardly occur twice by chance
 
-# "node", "edge" and "connection" also belong to anatomy, where another word beside them says so. The paper names
-# "connections" as the fault it met most; of its 116 rated pairs 39 speak of a graph in these words.
+# "node", "edge" and "connection" also occur in anatomy, together with another anatomical word. The paper names
+# "connections" as its most frequent fault; 39 of its 116 rated pairs mention a graph in these words.
 _GRAPH = re.compile(
     r"\b(?:knowledge graph|(?:sub)?graph(?:let)?s?|vertex|vertices|triples?"
     r"|(?<!lymph )(?<!sinus )(?<!sinoatrial )(?<!sa )(?<!av )(?<!atrioventricular )(?<!sentinel )nodes?(?! of ranvier)"
@@ -41,7 +41,7 @@ _GRAPH = re.compile(
     r"|(?<!neural )(?<!neuronal )(?<!synaptic )(?<!vascular )(?<!venous )(?<!brain )connections?"
     r"|(?:directly|indirectly) connected|(?:in|of) the (?:network|path|provided data))\b"
 )
-_NUMBER = re.compile(r"(?<=\w) ?\((?:node )?[0-9]\)")  # Ethanol (1): positions of nodes in the prompt
+_NUMBER = re.compile(r"(?<=\w) ?\((?:node )?[0-9]\)")  # node numbers of the prompt, as in "Ethanol (1)"
 
 
 def graph_words(question: str, answer: str, names: Iterable[str]) -> list[str]:
@@ -185,7 +185,7 @@ def _read_aliases(path: Path) -> dict[str, list[str]]:
 
 
 class Verify(Step):
-    """Rejects what the anchor kind objects to, with its reason."""
+    """Rejects pairs to which the anchor kind objects, with its reason."""
 
     name = "verify"
     adds = "column"
@@ -229,7 +229,7 @@ class KeepSettings(StepSettings):
 
 
 class Keep(Step):
-    """Asks nobody and changes nothing: the source's fields are there, and are only declared as columns."""
+    """Declares fields of the source's records as columns; sends no request and changes no value."""
 
     name = "keep"
     Settings = KeepSettings
@@ -245,6 +245,6 @@ class Keep(Step):
 
 
 def declared() -> dict[str, Column]:
-    """All columns that steps and anchor kinds declare under a fixed name, by name."""
+    """All columns with fixed names that steps and anchor kinds declare, by name."""
     entries = [registry.get(name) for registry in (KINDS, STEPS) for name in registry.names()]
     return {column.name: column for entry in entries for column in entry.columns}

@@ -21,16 +21,16 @@ def step(
     needs: Sequence[str] = ("question", "answer"),
     name: str | None = None,
 ) -> Any:
-    """Make a step that asks nobody of a function of the item.
+    """Make a step without requests from a function of the item.
 
     The function returns the values of its columns as a mapping, or an outcome (`Done`, `Reject` …); None of a function
-    without columns is Done. `columns` gives their types by name, `needs` the fields that must be there. The step has
-    the function's name and docstring.
+    without columns is Done. `columns` maps column names to types; `needs` lists the fields that the function reads. The
+    step has the function's name and docstring.
     """
     if function is None:
         return lambda inner: step(inner, columns=columns, needs=needs, name=name)
     step_name = name or function.__name__
-    bound = function  # bound here, for mypy does not carry the narrowing into the method
+    bound = function  # a new name, because mypy does not keep the narrowed type inside the method
 
     def compute(self: Step, item: Item) -> Any:
         value = bound(item)
@@ -54,7 +54,7 @@ def step(
 
 
 def _labelled(value: Any, label: str) -> Outcome | Any:
-    """A rejection whose reason begins with the step's label; anything else as it is."""
+    """The value; the reason of a rejection gets the step's label as its beginning."""
     if isinstance(value, Reject) and not value.reason.startswith(f"{label}:"):
         return Reject(f"{label}: {value.reason}")
     return value

@@ -4,12 +4,12 @@ Questions from sentences, without a model: `word: {template: ...}`.
 
     template:
       associated_with:
-        forward: "Which disease is associated with {given}?"     # the given node is where the edge begins
-        backward: "Which gene is associated with {given}?"
+        forward: "Which disease is associated with {given}?"     # {given} is the edge's source
+        backward: "Which gene is associated with {given}?"       # {given} is the edge's target
       treats: "Which {asked} has to do with {given}?"            # the same in both directions
 
-A path is worded from the sentences of its edges: of "Which TYPE REST?" every sentence but the last becomes
-"a TYPE that REST". So "Which gene is associated with a disease that has the phenotype Ataxia?".
+The question of a path nests the templates of its edges: every "Which TYPE REST?" but the outermost becomes "a TYPE that
+REST", as in "Which gene is associated with a disease that has the phenotype Ataxia?".
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from kgqa_hpc.settings import Settings, StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step
 
-Way = Sequence[tuple[str, str, bool, str]]  # from type, relation, whether the edge points away, to type
+Way = Sequence[
+    tuple[str, str, bool, str]
+]  # (type of the start, relation, whether the edge points away from it, type of the end)
 
 SHIPPED: dict[str, dict[str, Any]] = {
     "hpo": {
@@ -84,7 +86,7 @@ def shipped_sentences(value: Any) -> Any:
 
 
 def way_of(variables: Mapping[str, Any]) -> Way | None:
-    """The edges from the given node to the answer, from the variables of an anchor kind; None where it has none."""
+    """The edges from the given node to the answer, from the variables of an anchor kind; None for kinds without."""
     if "way" in variables:
         way: Way = variables["way"]
         return way
@@ -94,7 +96,7 @@ def way_of(variables: Mapping[str, Any]) -> Way | None:
 
 
 def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> str | None:
-    """The question that a way asks about `given`; None where a sentence is missing, or cannot stand inside another."""
+    """The question about `given` over the edges of `way`; None if a template is missing or cannot be nested."""
     subject = known_name
     for number, (_, relation, out, asked) in enumerate(way):
         kind = asked.replace("_", " ")
@@ -117,7 +119,7 @@ def _sentence(sentences: Mapping[str, BothWays], relation: str, out: bool) -> st
     return None if both_ways is None else both_ways.forward if out else both_ways.backward
 
 
-# Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/guide/prompts.md).
+# Fields of reasoning before the answer; only the trace keeps them, in its raw text (docs/guide/prompts.md).
 THINKING = ("analysis", "decline_reason", "worth_asking", "draft_question", "draft_answer", "reflection")
 DECLINED = Reject("declined")
 
@@ -128,7 +130,7 @@ def declines(answer: Mapping[str, Any]) -> bool:
 
 
 class Generate(Step):
-    """Fills the record's question and answer, and what else its prompt asks for."""
+    """Fills the record's question and answer, and all further fields of its prompt."""
 
     name = "generate"
     default_prompt = "p5"
@@ -149,7 +151,7 @@ Template = Annotated[
 
 
 class WordSettings(StepSettings):
-    """How a question is worded: by a model with a prompt, or from a template."""
+    """Settings of the step word: a prompt for a model, or a template."""
 
     template: (
         Annotated[Sentences, BeforeValidator(shipped_sentences, json_schema_input_type=str | dict[str, Any])]
@@ -162,7 +164,7 @@ class WordSettings(StepSettings):
 
 
 class Word(Step):
-    """Fills the record's question; the answer stays what the anchor kind says it is."""
+    """Fills the record's question; the answer comes from the anchor kind and stays unchanged."""
 
     name = "word"
     Settings = WordSettings
@@ -185,7 +187,7 @@ class Word(Step):
         return settings.template is None
 
     def compute(self, item: Item) -> Outcome:
-        """Word the question from the template, with the name as the graph has it."""
+        """Fill the template with the node's name as it stands in the graph."""
         way = way_of(self.context.kind.variables(item.anchor))
         text = question(self.settings.template, item.anchor.nodes[0].name, way or [])
         if text is None:

@@ -1,4 +1,4 @@
-"""One unit of work and everything that happened to it, from anchor to verdict."""
+"""The item: an anchor with the results of all its steps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ Status = Literal["open", "accepted", "rejected", "invalid", "failed"]
 class Item:
     """An anchor on its way through a chain of steps.
 
-    `status` is `open` until the last step is done, then one of
-    accepted; rejected: a judge or filter said no; invalid: no parseable answer after all attempts; failed:
-    no answer at all (engine errors, prompt too long). `reason` says which step and why, e.g. "generate:
-    truncated". `decided`: accepted or rejected by verdicts alone, so that another rule may decide
-    otherwise later.
+    `status` is `open` until the last step is done, then one of: accepted; rejected (by a judge or a filter); invalid
+    (no parseable answer after all attempts); failed (no answer at all: engine errors, prompt too long). `reason`
+    names the step and the cause, e.g. "generate: truncated". `decided`: accepted or rejected by verdicts alone, so
+    that a later change of the decision rule may change the outcome.
 
-    `output` holds the fields of its record (question, answer, …); an item that yields several records has
-    them in `records`, each with its fields and a `reason` that is None unless that record was rejected.
-    `verdicts` is one structured opinion per judging step, `features` what was measured, `annotations` what
-    else steps add. `state` belongs to the step that is asking in several turns. `trace` has one entry per
-    request: step, attempt, prompt, engine, raw text, tokens.
+    `output` holds the fields of its record (question, answer, …); an item that yields several records has them in
+    `records`, each with its fields and a `reason` that is None unless that record was rejected. `verdicts` holds the
+    verdict of each judging step, `features` the measured values, `annotations` the other columns of steps. `state`
+    belongs to a step of several turns while it is asking. `trace` has one entry per request: step, attempt, prompt,
+    engine, raw text, tokens.
     """
 
     anchor: Anchor
@@ -44,7 +43,7 @@ class Item:
         return self.anchor.id
 
     def to_record(self) -> dict[str, Any]:
-        """What journals and results store: everything but the anchor, which stands in the shard."""
+        """The item as journals and results store it, without the anchor, which the shard stores."""
         return {
             "id": self.anchor.id,
             "status": self.status,
@@ -61,7 +60,7 @@ class Item:
 
     @classmethod
     def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
-        """The inverse of `to_record`, for the next pass. Raises ValueError on another anchor's record."""
+        """The inverse of `to_record`, for the next pass. Raises ValueError for the record of another anchor."""
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
         return cls(

@@ -1,7 +1,7 @@
-"""Ask a model about a question-answer pair: whether it holds (`judge`), or how good it is (`score`).
+"""Steps that ask a model about a question-answer pair: whether it is correct (`judge`), or how good it is (`score`).
 
-The text of the pair is never taken from a judge. A score never rejects without a `minimum`; the six
-criteria of the prompt study (BioGraphletQA, section 3.2.1) are six steps of this sort.
+A judge never changes the texts of the pair. A score rejects only with a `minimum`; the six criteria of the prompt study
+(BioGraphletQA, section 3.2.1) are six `score` steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JudgeSettings(StepSettings):
 
 
 class Judge(Step):
-    """A verdict on question and answer; both must hold (BioGraphletQA, section 3.3), and so must other booleans."""
+    """A verdict on question and answer: both booleans must be true (BioGraphletQA, section 3.3), and so must others."""
 
     name = "judge"
     Settings = JudgeSettings
@@ -59,7 +59,7 @@ class Judge(Step):
 
 
 def pair_variables(item: Item) -> dict[str, Any]:
-    """The question and answer that a judge sees, each on one line; the question with its options, where it has any."""
+    """The prompt variables of a judge: question (with its options, if any) and answer, each on one line."""
     question = with_choices(item.output["question"], choices_of(item.output), " ")
     return {
         "question": clean_text(question, TEXT_LENGTH),
@@ -67,7 +67,7 @@ def pair_variables(item: Item) -> dict[str, Any]:
     }
 
 
-UNREADABLE = "unreadable"  # member of a result: labels of the scores that could not be read
+UNREADABLE = "unreadable"  # annotation with the labels of the scores that could not be parsed
 
 
 class ScoreSettings(StepSettings):
@@ -80,12 +80,12 @@ class ScoreSettings(StepSettings):
     inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(
         None,
-        description="Score of an answer that cannot be read, instead of losing the item; asked once then.",
+        description="Score for an answer that cannot be parsed, instead of losing the item; there is only one attempt then.",
     )
 
 
 class Score(Step):
-    """The number or boolean `score` of the answer, as a filterable column named like the step."""
+    """The number or boolean `score` of the answer as a filterable column with the name of the step."""
 
     name = "score"
     Settings = ScoreSettings

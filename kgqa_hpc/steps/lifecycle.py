@@ -38,7 +38,7 @@ def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None)
     records = [item.output] if item.records is None else item.records
     if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
         outcome = Retry("ended without question and answer", lost_as="failed")
-        item.records = None  # merge makes no record of it either
+        item.records = None  # so that merge makes no records of it
     problem = None if isinstance(outcome, Retry) else record_problem(item, kind)
     if problem is None:
         finish(item, outcome, step)
@@ -96,10 +96,10 @@ def retrace(
     run_seed: int,
     output: Mapping[str, Any],
 ) -> list[Request]:
-    """The requests of `trace`, in its order; `item` has not been asked anything yet and receives the answers again.
+    """The requests of `trace`, in its order; `item` is new and receives the recorded answers again.
 
-    `output` is the recorded output of the item, for steps whose answers are not whole in the trace.
-    `chain` holds the steps of all passes. Shorter than the trace when a step of it is not in the chain any more.
+    `output` is the recorded output of the item, for steps whose answers are not complete in the trace. `chain` holds
+    the steps of all passes. The result is shorter than the trace if the chain no longer has one of its steps.
     """
     requests: list[Request] = []
     for step in chain:

@@ -92,7 +92,7 @@ def checked(
 
 
 def _unwritable(item: Item, outcome: Outcome) -> str | None:
-    """A reason if the step stored values that cannot be written, after deleting them from the item; None otherwise."""
+    """A reason if the step stored values that cannot be written, which are deleted from the item; None otherwise."""
     parts = {name: getattr(item, name) for name in (*_MAPPINGS, "records")}
     parts["columns"] = outcome.columns if isinstance(outcome, Done) else {}
     problem = _misshapen(parts)
@@ -108,7 +108,7 @@ def _unwritable(item: Item, outcome: Outcome) -> str | None:
 
 
 def _misshapen(parts: Mapping[str, Any]) -> str | None:
-    """Which part of an item has a form that no merge reads, as a reason for people; None when all are as they must."""
+    """A sentence about the first part of an item with a form that merge cannot read; None if all parts are valid."""
     for name in _MAPPINGS:
         if not isinstance(parts[name], dict):
             return f"{name} is no mapping"

@@ -69,7 +69,7 @@ class Step:
     computes from the item. `adds`: the kind of result: record fields (output), a verdict, or columns. `gives`: record
     fields that the step fills; `needs`: record fields that it reads. `columns`: additional columns of its records.
     `turns`: largest number of turns; `later_answers`: fields of the answers in later turns, if they differ from
-    `answer`. `example`: values of `gives` to test the prompts of later steps with, if a plain text does not fit.
+    `answer`. `example`: values of `gives` for tests of the prompts of later steps, if a plain text does not fit.
     """
 
     registry: ClassVar[str] = "steps"
@@ -82,7 +82,7 @@ class Step:
     gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
-    sees_instructions: ClassVar[bool] = False  # whether its context holds what the writing prompts say
+    sees_instructions: ClassVar[bool] = False  # whether it reads `instructions` of its context
     turns: int = 1
     example: ClassVar[Mapping[str, Any]] = {}
 
@@ -114,7 +114,9 @@ class Step:
         return text
 
     def restore(self, item: Item, output: Mapping[str, Any]) -> None:
-        """Give a retraced item the fields that `kept_text` left out; `output` is the recorded output of the item."""
+        """Restore the fields of an item whose answers `kept_text` shortened; `output` is the recorded output of
+        the item.
+        """
 
     def compute(self, item: Item) -> Outcome:
         """Do the work of a step without a prompt, and return the outcome."""
@@ -138,12 +140,12 @@ class Step:
     # Methods that the worker calls.
 
     def set_later_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Ask with these prompts in the turns after the first; with the last of them in all further turns."""
+        """Use these prompts in the turns after the first, and the last of them in all further turns."""
         self._turns = (*self._turns[:1], *map(self._turn, prompts))
 
     @property
     def asks(self) -> bool:
-        """Whether it needs an engine."""
+        """Whether the step needs an engine."""
         return bool(self._turns)
 
     def asks_about(self, item: Item) -> bool:
@@ -158,7 +160,7 @@ class Step:
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts of all turns; none where it asks nobody."""
+        """The prompts of all turns; empty for a step without requests."""
         return tuple(turn.prompt for turn in self._turns)
 
     def prompt_at(self, turn: int) -> Prompt:
@@ -191,9 +193,9 @@ class Step:
         return self.prompt.attempts if self.asks else None
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
-        """The question to the engine; the same for the same item, attempt, turn and seed, on any machine.
+        """The request to the engine, equal for equal item, attempt, turn and seed on any machine.
 
-        A repeated attempt samples at the prompt's retry temperature.
+        Attempts after the first use the prompt's retry temperature.
         """
         asked, position = self._at(turn), _place(self.label, turn)
         prompt = asked.prompt
@@ -207,9 +209,9 @@ class Step:
         )
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
-        """Process the response to `request(item, attempt, …)`; no text of a model makes it raise.
+        """Process the response to `request(item, attempt, …)`. Raises no exception for any text of a model.
 
-        An aborted response (finish `abort`) is not an answer: queue the item again and do not call this.
+        Not for aborted responses (finish `abort`): the caller queues their items again.
         """
         entry = self._trace_entry(item, response, attempt, turn)
         item.trace.append(entry)
@@ -232,7 +234,7 @@ class Step:
         return self._decided(item) if isinstance(outcome, Done) else outcome
 
     def run(self, item: Item) -> Outcome:
-        """Do a step without a prompt."""
+        """Apply a step without a prompt to the item."""
         before = set(item.annotations)
         outcome = checked(self.compute(item), item, self._columns, before, self.entry)
         if isinstance(outcome, Ask):
@@ -243,13 +245,13 @@ class Step:
 
     @property
     def entry(self) -> str:
-        """The step with its package, for messages."""
+        """The names of the step and its package, for messages."""
         from kgqa_hpc.steps import STEPS
 
         return STEPS.entry(self.name)
 
     def _variables(self, item: Item, prompt: Prompt) -> dict[str, Any]:
-        """Its own variables, and the anchor's where the prompt names one (most judges are shown none)."""
+        """The step's own variables, and the anchor's if the prompt uses any (most judges see none)."""
         values = self.variables(item)
         if prompt.variables <= values.keys():
             return values
@@ -262,7 +264,7 @@ class Step:
         """Name of a record field whose text has the grammar's maximum length, so it was cut off; None otherwise."""
         if not parsed.filled or prompt.allow_cut:
             return None
-        # The answer's own names count too: of a rephrased pair they are not those of the record (correct, wrong).
+        # Names of the answer's fields count too: those of a rephrased pair (correct, wrong) differ from the record's.
         named = {*self.gives, *(self.answer if self.adds == "output" else ())}
         return next((name for name in parsed.filled if name in named), None)
 
@@ -300,7 +302,7 @@ class Step:
 
 
 def _without_note_lengths(schema: Mapping[str, Any], bounded: Collection[str]) -> dict[str, Any]:
-    """The schema an answer is read by: notes in which the model thinks may be longer than they were asked for."""
+    """The schema for parsing answers, without length limits of fields in which the model only reasons."""
     fields = {
         name: field if name in bounded else {key: value for key, value in field.items() if key != "maxLength"}
         for name, field in schema["properties"].items()
@@ -312,14 +314,14 @@ def _place(label: str, turn: int) -> str:
     return f"{label}#{turn}" if turn else label
 
 
-@lru_cache(maxsize=1 << 11)  # asked for by the request, and again by the trace of its answer
+@lru_cache(maxsize=1 << 11)  # computed for the request, and again for the trace of its answer
 def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
-    """31 bits that differ between items, steps and attempts and never depend on the process or the time."""
+    """A seed of 31 bits, derived from run seed, item, step and attempt only."""
     return int.from_bytes(short_digest(f"{run_seed}/{item_id}/{step}/{attempt}", 4), "big") >> 1
 
 
 def storable(text: str) -> str:
-    """`text` as it can be written to any file: bounded, and without lone surrogates."""
+    """`text` cut to a maximum length and without lone surrogates, so that any file can store it."""
     if len(text) > TRACE_TEXT:
         text = f"{text[:TRACE_TEXT]}… ({len(text)} characters, cut)"
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,8 @@
 """Variants of a study (BioGraphletQA, section 3.2.1): anchors with a variant, and families of steps and kinds.
 
 An item of a study is an anchor with a variant: its id is `ANCHOR~VARIANT`, and its data has the key `variant`. Items of
-the same variant are adjacent, so that a prefix cache reads each prompt once. A step that differs between variants is a
-family in the chain; the item's variant selects the member.
+the same variant are adjacent, so that a prefix cache processes each prompt once. A step that differs between variants
+is a family in the chain; the item's variant selects the member.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
-MARK = "~"  # between the anchor's id and the variant's name; names have none
+MARK = "~"  # separator of anchor id and variant name; names do not contain it
 
 
 def with_variants(anchors: Iterable[Anchor], names: Sequence[str]) -> Iterator[Anchor]:

@@ -1,4 +1,6 @@
-"""`kgqa bench`: a configuration's engine measured with real prompts, on the anchors of a run or on a few new ones."""
+"""`kgqa bench`: speed of a configuration's engine with real prompts, over the anchors of a run or a new small
+sample.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from kgqa_hpc.store.shards import AnchorsFile
 from kgqa_hpc.trials.measure import Prompts, measure
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
-_REHEARSED = 64  # items at the same time: their steps follow each other as in a worker
+_REHEARSED = 64  # items processed at the same time, as in a worker
 
 
 def bench(
@@ -34,9 +36,9 @@ def bench(
     batches: list[int] | None = None,
     row_done: Callable[[dict[str, Any]], None] = lambda document: None,
 ) -> dict[str, Any]:
-    """Measure the configuration's engine with prompts of `run`, or of its own graph where there is none.
+    """Measure the configuration's engine with prompts of `run`; without a run, with prompts over the configured graph.
 
-    `row_done` gets the document after each row.
+    `row_done` is called with the document after each row.
     """
     config = load_config(config_file)
     _require_questions(config)
@@ -63,9 +65,9 @@ def _require_questions(config: RunConfig) -> None:
 
 
 def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
-    """At most `number` requests of the run's first pass, of all its steps, in the order in which a worker sends them.
+    """At most `number` requests of all steps of the first pass, in the order in which a worker sends them.
 
-    What a later step sees of an answer is a text of the scripted engine: as long as a model's, and different for each.
+    Later steps see answers of the scripted engine, which are as long as a model's and differ between items.
     """
     chain = build_chain(config, config.passes[0].name)
     rehearsal = _Rehearsal()
@@ -86,7 +88,7 @@ def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
 
 
 class _Rehearsal:
-    """An engine that answers at once, and keeps the requests."""
+    """A scripted engine that records its requests."""
 
     def __init__(self) -> None:
         self._engine = ScriptedEngine(ScriptedSettings())
@@ -106,11 +108,11 @@ class _Rehearsal:
         return answers
 
     def cancel(self) -> None:
-        """Nothing waits."""
+        """No request is in flight."""
 
 
 def some_anchors(path: Path, number: int) -> list[Anchor]:
-    """`number` anchors, spread over the file so that many groups are among them. Raises InputError for none."""
+    """`number` anchors at equal distances in the file, to cover many groups. Raises InputError for an empty file."""
     with AnchorsFile(path) as file:
         stride = max(len(file) // number, 1)
         rows = islice((row for n, row in enumerate(file.rows()) if n % stride == 0), number)
@@ -121,7 +123,7 @@ def some_anchors(path: Path, number: int) -> list[Anchor]:
 
 
 def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfig, Path]:
-    """The configuration with just enough anchors, and the anchors.h5 of a run created from it in `folder`."""
+    """The configuration with a sample of about `number` anchors, and the anchors.h5 of its run, created in `folder`."""
     anchors = config.anchors
     key = type(anchors).size
     size = 1 + number // 29 if key == "per_shape" else number

@@ -1,4 +1,4 @@
-"""The card of a measurement: its limits by the data sheet, and its load while it works."""
+"""The GPU of a measurement: its limits according to the data sheet, and its measured load."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOOK_EVERY_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card's memory bandwidth (bytes/s) and dense 16-bit tensor throughput (FLOP/s), by its data sheet."""
+    """Memory bandwidth (bytes/s) and dense 16-bit tensor throughput (FLOP/s) of a GPU model, from its data sheet."""
 
     bandwidth: float
     flops: float
 
 
-# NVIDIA's data sheets; a name is looked for in what the driver calls the card, longest first.
+# From NVIDIA's data sheets. Names are searched in the driver's name of the GPU, the longest first.
 CARDS = {
     "RTX A6000": Card(768e9, 154.8e12),
     "L40S": Card(864e9, 362e12),
@@ -44,20 +44,20 @@ def card_of(name: str) -> Card | None:
 
 
 class GpuWatch:
-    """Samples load and memory of a GPU while it is open; without a GPU it reports so.
+    """Sampler of load and memory of a GPU; reports no values on a machine without a GPU.
 
-    `uuid` is what the engine says of its card; without it, the first of CUDA_VISIBLE_DEVICES, else the driver's first.
+    `uuid` comes from the engine; without it, the first GPU of CUDA_VISIBLE_DEVICES or of the driver is sampled.
     """
 
     def __init__(self, uuid: str = "") -> None:
         self.name = ""
         self._uuid = uuid
-        self._samples: list[tuple[float, int, int]] = []  # when, busy %, bytes
+        self._samples: list[tuple[float, int, int]] = []  # (time, busy %, bytes of memory)
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> GpuWatch:
-        with suppress(Exception):  # no driver, no library, no right to ask: nothing to look at
+        with suppress(Exception):  # no driver, no library or no permission: no samples
             import pynvml
 
             pynvml.nvmlInit()
@@ -74,7 +74,7 @@ class GpuWatch:
             self._thread.join()
 
     def between(self, start: float, end: float) -> dict[str, Any]:
-        """Busy share and most memory from `start` to `end` (time.monotonic); None where nothing was seen."""
+        """Busy share and peak memory from `start` to `end` (time.monotonic); None without samples."""
         seen = [(busy, used) for at, busy, used in list(self._samples) if start <= at <= end]
         busy = [share for share, _ in seen if share >= 0]
         return {
@@ -85,7 +85,7 @@ class GpuWatch:
     def _look(self, nvml: Any, handle: Any) -> None:
         while not self._done.wait(LOOK_EVERY_S):
             busy = -1
-            with suppress(nvml.NVMLError):  # a slice of a card (MIG) reports its memory alone
+            with suppress(nvml.NVMLError):  # a MIG slice reports only its memory
                 busy = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
             with suppress(nvml.NVMLError):
                 used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
@@ -93,7 +93,7 @@ class GpuWatch:
 
 
 def _device(nvml: Any, uuid: str) -> Any:
-    """The driver's handle of a card. Its numbers follow the bus, those of CUDA the speed: only UUIDs agree."""
+    """The driver's handle of a GPU by UUID: the driver numbers GPUs by bus position and CUDA by speed."""
     device = uuid or os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     names = (
         [device] if device.startswith(("GPU-", "MIG-")) else [f"GPU-{uuid}", f"MIG-{uuid}"] if uuid else []
@@ -105,11 +105,11 @@ def _device(nvml: Any, uuid: str) -> Any:
 
 
 def decode_limit(info: EngineInfo, card_name: str, batch: int, mean_tokens: float) -> float | None:
-    """Tokens a second at which every step reads the weights and the KV cache once at the card's full bandwidth,
-    or the tensor cores' limit, whichever is lower.
+    """Upper limit of the decoding speed in tokens/s: the lower of the bandwidth's and the tensor cores' limit.
 
-    Of experts, a step reads those that its sequences choose. A model of a GPU knows its own limit. None where card or
-    weights are not known.
+    By the bandwidth, every step reads the weights and the KV cache once; of a mixture of experts, only the experts
+    that its sequences select. A simulated engine states its own limit. None if the GPU or the size of the weights is
+    unknown.
     """
     extra = info.extra
     if (reported := extra.get("decode_limit_per_sequence")) is not None:

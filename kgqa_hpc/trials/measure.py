@@ -1,9 +1,9 @@
-"""Send prompts to an engine in its own process, several numbers at once, and measure its steady state.
+"""Measurement of an engine in its own process at several batch sizes, in the steady state.
 
-A row sends at least three times as many prompts as it keeps in flight, none of them twice, and counts from the first
-to the last moment at which all were in flight. An answer that lies across a bound counts by its share of time.
-First-token time is measured with requests for one token, because answers come whole; prefill speed is the tokens per
-second that these requests read. The unguided row has the batch of the best guided one.
+A row of the result sends at least three times as many different prompts as it keeps in flight. It counts the time from
+the first to the last moment with a full batch; an answer that overlaps a bound of this time counts by its share. The
+time to the first token is measured with requests for one token, because engines return whole answers; the prefill speed
+is the number of prompt tokens per second of these requests. The unguided row repeats the best guided batch size.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.trials.card import GpuWatch, decode_limit
 
 STALL_S = 600.0
-TIMES = 3  # prompts of a row for each in flight
+TIMES = 3  # prompts of a row, as a multiple of its batch
 ALONE = 4  # prompts of a row with a batch of 1
-FIRST = 32  # requests for one token, at most
-SWEEP = (1.0, 1.5, 2.0)  # of the batch that the engine chose
+FIRST = 32  # largest number of requests for one token
+SWEEP = (1.0, 1.5, 2.0)  # multiples of the engine's own batch
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Requests in the order and mix of a run; how many of them an item takes, and the steps they belong to."""
+    """Requests in the order of a run, the mean number of requests per item, and the steps that send them."""
 
     requests: list[Request]
     per_item: float = 1.0
@@ -37,7 +37,7 @@ class Prompts:
 
 
 class Exchange(NamedTuple):
-    """A request's time of sending, time of its answer, and the answer."""
+    """A response with the times at which its request was sent and answered (seconds, time.monotonic)."""
 
     sent: float
     answered: float
@@ -46,7 +46,7 @@ class Exchange(NamedTuple):
 
 @dataclass(slots=True)
 class Timed:
-    """Exchanges of a row, and the span of time in which all that it keeps in flight were in flight."""
+    """Exchanges of a row, and start and end of the time with a full batch."""
 
     start: float
     end: float = 0.0
@@ -58,7 +58,7 @@ class Timed:
         return self.end - self.start
 
     def rate(self, count: Callable[[Response], float]) -> float:
-        """What `count` says of the answers, per second of the span."""
+        """The sum of `count(response)` per second between start and end."""
         if self.seconds <= 0:
             return 0.0
         return sum(count(e.response) * self._share(e) for e in self.exchanges) / self.seconds
@@ -76,10 +76,10 @@ def measure(
     number: int | None = None,
     row_done: Callable[[dict[str, Any]], None] = lambda document: None,
 ) -> dict[str, Any]:
-    """The whole measurement as plain data (docs/guide/engines.md, "kgqa bench"); `row_done` gets it after each row.
+    """The measurement as plain data (docs/guide/engines.md, "kgqa bench"); `row_done` is called with it after each row.
 
-    `prompts(n)` gives at most n requests. `batches` defaults to 1 and to 1, 1.5 and 2 times what the engine works on at
-    once; `number` of prompts in a row to three times its batch. Raises EngineConfigError, EngineDied.
+    `prompts(n)` returns at most n requests. `batches` defaults to 1 and to 1, 1.5 and 2 times the engine's batch,
+    `number` (prompts per row) to three times the row's batch. Raises EngineConfigError, EngineDied.
     """
     engine = EngineProcess(settings, log, STALL_S)
     try:
@@ -117,13 +117,13 @@ def _sweep(settings: EngineSettings, info: EngineInfo) -> list[int]:
 
 
 def _plan(sizes: Sequence[int], rows: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
-    """Modes and batches of the rows; the last follows from the rows before it."""
+    """(mode, batch) of each row; the last row depends on the rows before it."""
     yield from (("guided", size) for size in sizes)
     yield "unguided", best_of(rows)["batch"]
 
 
 class _Supply:
-    """Hands out each prompt once; from the beginning again when there are no more, and counts that."""
+    """Supply of prompts, each used once; after the last it starts again and counts the repetitions."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self.schemas = list({id(r.schema): r.schema for r in requests if r.schema is not None}.values())
@@ -132,7 +132,7 @@ class _Supply:
         self._handed = 0
 
     def take(self, number: int, **changes: Any) -> tuple[list[Request], int]:
-        """Requests with names of their own, and how many of them were handed out before."""
+        """`number` requests with new ids, and the number of those whose prompts are repetitions."""
         again = max(self._handed + number - max(self._number, self._handed), 0)
         start = self._handed
         self._handed += number
@@ -144,13 +144,13 @@ class _Supply:
 
 
 def _prepare(engine: EngineProcess, supply: _Supply) -> None:
-    """Have the schemas compiled, and the first answer behind us."""
+    """Warm up: compile the schemas and wait for a first answer."""
     engine.preflight(supply.schemas)
     _push(engine, supply.take(1)[0], 1)
 
 
 def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) -> Timed:
-    """Send all requests with a bounded number in flight, and wait for the last answer."""
+    """Send all requests with at most `in_flight` at a time, and wait for the last answer."""
     waiting, sent = list(reversed(requests)), dict[str, float]()
     timed = Timed(time.monotonic())
     while waiting or sent:
@@ -186,7 +186,7 @@ def _row(
         "batch": size,
         "requests": len(requests),
         "failed": len(requests) - len(answered),
-        "repeated": again + repeated,  # prompts sent before: a prefix cache has them whole
+        "repeated": again + repeated,  # repeated prompts, which a prefix cache answers without reading them
         "steady": timed.steady,
         "seconds": round(timed.seconds, 3),
         "requests_per_s": round(timed.rate(lambda r: r.finish in ("stop", "length")), 4),
@@ -226,7 +226,8 @@ def _document(
             **{key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},
             "tokens_per_item": round(tokens, 1),
         },
-        # Share of an answer's time that the grammar takes; negative if guided answers are faster (shorter, or noise).
+        # Share of decoding time that the grammar costs; negative if guided decoding was faster (shorter answers, or
+        # noise).
         "grammar_share": round(1 - best["decode_tokens_per_s"] / free, 4) if free else None,
     }
 

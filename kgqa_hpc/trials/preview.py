@@ -1,7 +1,7 @@
-"""`kgqa preview`: send a few items through all steps before a run exists; show prompts, answers and cost.
+"""`kgqa preview`: process a few items with all steps before a run exists; show prompts, answers and cost.
 
-The same chain, scheduler and engine process as a run's. Seconds are those of this machine with so few
-requests in flight; a full batch is quicker by what `kgqa bench` measures.
+Chain, scheduler and engine process are those of a run. Times are measured on this machine with few requests in flight;
+`kgqa bench` measures how much faster a full batch is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
-MANY = 100_000  # items of the forecast; about what the published dataset holds
+MANY = 100_000  # items of the forecast; about the size of the published dataset
 
 
 class _Listening:
@@ -59,8 +59,10 @@ class _Listening:
 
 
 def preview(whole: RunConfig, number: int) -> dict[str, Any]:
-    """A few items through all steps of a configuration, without a run: what happened to each, and what `MANY`
-    would take, as plain data. Raises ConfigError, PromptError, EngineConfigError, EngineError.
+    """Process `number` items with all steps of a configuration, without a run.
+
+    Returns the history of each item and a forecast for MANY items as plain data. Raises ConfigError, PromptError,
+    EngineConfigError, EngineError.
     """
     require_packages(whole, "graph", "anchors", "engine", "passes")
     for line in missing_packages(whole, "dataset"):
@@ -82,7 +84,7 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
         heard += listening
         seconds += took
     documents = [_told(item, heard) for item in items]
-    # A sentence for each column of a step that no item was given a value for
+    # A sentence for each column of a step that got no value in any item
     filled = set[str]()
     for item in items:
         filled.update(*(item.annotations, item.output, item.features, *(item.records or ())))
@@ -98,7 +100,7 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
 def _through(
     config: RunConfig, name: str, items: Sequence[Item], log: Path, last: bool
 ) -> tuple[list[tuple[Request, Response, float]], float]:
-    """One pass: its requests and answers, and its duration in seconds without loading the engine."""
+    """Run one pass: its requests with answers, and its duration in seconds without the time to load the engine."""
     chain = build_chain(config, name)
     ended: list[Task] = []
     with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
@@ -164,7 +166,7 @@ def _cost(documents: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]
 
 
 def render(document: dict[str, Any]) -> str:
-    """The preview for a person."""
+    """The preview as text."""
     return "\n".join([*_lines(document)])
 
 

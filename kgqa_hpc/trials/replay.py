@@ -1,7 +1,7 @@
 """`kgqa replay RUN ID`: send the recorded requests of an item to the engine again, and show changed answers.
 
-Every request is sent as it was recorded: same prompt, temperature, seed and schema, with the earlier answers
-that it quotes. Nothing is written into the run.
+Every request is identical to the recorded one: prompt (with the recorded earlier answers), temperature, seed and
+schema. Nothing is written into the run.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kgqa_hpc.steps.lifecycle import retrace
 from kgqa_hpc.steps.step import Step, storable
 from kgqa_hpc.text.plain_text import plain
 
-Sent = tuple[dict[str, Any], Request]  # an entry of the trace, and its request
+Sent = tuple[dict[str, Any], Request]  # (trace entry, its request)
 
 
 def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, Any]:
-    """Ask again; per request both answers and whether they are the same, as plain data.
+    """Repeat the requests of an item; returns both answers of each request and their equality as plain data.
 
-    `anchor_id` is an id or a beginning that only one id has. Raises InputError for an unknown one, one that
-    was asked nothing yet, or a run whose prompts have changed; EngineConfigError, EngineError.
+    `anchor_id` is an id or an unambiguous beginning of one. Raises InputError for an unknown id, an item without
+    requests, or a run whose prompts have changed; EngineConfigError, EngineError.
     """
     run, config = open_run(folder)
     require_agreed(run, config.plain(), trust=trust)
@@ -62,7 +62,7 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
 
 
 def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sent]) -> list[dict[str, Any]]:
-    """Send the requests of one pass to its engine, one after the other."""
+    """Send the requests of one pass to its engine, one at a time."""
     labels = {step.label for step in chain}
     entries = [sent_entry for sent_entry in sent if sent_entry[0]["step"] in labels]
     if not entries:
@@ -116,7 +116,7 @@ def _told(
 
 
 def render(document: dict[str, Any]) -> str:
-    """The differences for a person."""
+    """The differences as text."""
     return plain(
         "\n".join([document["id"], *(line for request in document["requests"] for line in _lines(request))])
     )
@@ -137,7 +137,7 @@ def _lines(request: dict[str, Any]) -> Iterator[str]:
 
 
 def _pretty(answer: dict[str, Any]) -> list[str]:
-    """The lines of an answer, its fields below each other where it is JSON; and how it ended, unless well."""
+    """The lines of an answer, one field per line if it is JSON, and its finish reason if that is not "stop"."""
     try:
         lines = json.dumps(json.loads(answer["text"]), indent=1, ensure_ascii=False).splitlines()
     except ValueError:
