@@ -80,7 +80,7 @@ class ScoreSettings(StepSettings):
     inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(
         None,
-        description="Score for an answer that cannot be parsed, instead of losing the item; there is only one attempt then.",
+        description="Score for an answer that cannot be parsed, instead of losing the item (one attempt).",
     )
 
 
