@@ -1,6 +1,4 @@
-"""An anchor: the self-contained evidence of a question, as stored in shards and used in prompts; and the
-interface of a kind of anchor.
-"""
+"""The anchor (the self-contained evidence of a question, as shards store it), and the interface of anchor kinds."""
 
 from __future__ import annotations
 
@@ -26,10 +24,10 @@ __all__ = ["Anchor", "AnchorKind", "Drawn", "Node", "Relation", "Source", "Tools
 class Anchor:
     """The evidence of one question.
 
-    `id` depends on the content alone: the same evidence has the same id in every run. `group` is what counts
-    are given by ("shape 11"). `relations` are all typed edges between the nodes, with direction, parallel
-    ones included. `weight` is 1 / (inclusion probability relative to uniform sampling within the group):
-    1.0 when uniform. `data` is the kind's own: JSON types.
+    `id` depends on the content alone: the same evidence has the same id in every run. `group` is the unit of counts in
+    reports ("shape 11"). `relations` are all typed, directed edges between the nodes, including parallel edges.
+    `weight` is 1 / (inclusion probability relative to uniform sampling within the group): 1.0 when uniform. `data`
+    holds further values of the kind in JSON types.
     """
 
     id: str
@@ -68,11 +66,11 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where anchors are drawn from, and the graph that their answers are read from.
+    """The graph from which anchors are drawn, and the graph on which their answers are computed.
 
-    `graph` is the reduced KnowledgeGraph (kg/graph.py) and `reduction` its counts, both None for kinds
-    that read no graph. `answers` is the graph that answers are computed on, for kinds with `whole_graph`;
-    without it that is `graph` itself.
+    `graph` is the reduced KnowledgeGraph (kg/graph.py) and `reduction` its counts; both are None for kinds
+    without a graph. `answers` is the whole named graph, for kinds with `whole_graph`; for others, answers are
+    computed on `graph`.
     """
 
     graph: Any = None
@@ -80,7 +78,7 @@ class Source:
     answers: AnswerGraph | None = None
 
     def answer_graph(self) -> AnswerGraph:
-        """The graph that answers are computed on. Raises ValueError for a source without a graph."""
+        """The graph on which answers are computed. Raises ValueError for a source without a graph."""
         from kgqa_hpc.kg.reduce import AnswerGraph
 
         if self.graph is None:
@@ -103,8 +101,8 @@ class Tools:
 class Drawn:
     """The result of drawing.
 
-    `anchors` come in a seeded order of which every prefix is a fair sample. `totals` are the numbers of all
-    candidates by group, where known. `files` go into RUN/stats, `notes` to the person.
+    `anchors` are in a seeded order of which every prefix is a random sample. `totals` are the numbers of all
+    candidates by group, where known. `files` are written to RUN/stats, `notes` are printed.
     """
 
     anchors: Iterable[Anchor]
@@ -116,9 +114,9 @@ class Drawn:
 class AnchorKind:
     """A kind of anchor. A subclass has a name, settings, and at least `draw` and `variables`.
 
-    `columns` are what its records carry beside the common ones, `group_word` is the heading of its groups,
-    `sample` an anchor on which prompts are tried when they are loaded, `gives` the fields its items begin
-    with. A kind with `whole_graph` computes answers on the whole named graph (`Source.answers`).
+    `columns` are the additional columns of its records, `group_word` is the heading of its groups in tables, `sample`
+    is an anchor for tests of prompts at loading, `gives` names the initial fields of its items. A kind with
+    `whole_graph` computes answers on the whole named graph (`Source.answers`).
     """
 
     registry: ClassVar[str] = "anchors"
@@ -140,11 +138,11 @@ class AnchorKind:
         return graph_variables(anchor)
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        """The fields (`gives`) an item begins with."""
+        """The initial fields (`gives`) of an item."""
         return {}
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of `columns` in a record whose own fields are `fields`."""
+        """The values of `columns` for the record of an anchor; `fields` are the item's other fields."""
         return {}
 
     def facts(
@@ -155,10 +153,10 @@ class AnchorKind:
     ) -> dict[str, Any]:
         """Facts about question and answer that need no model, for the `check` step.
 
-        By default of an anchor with nodes: which ones each text names (`aliases`: other names by name), the
-        share of them that is named, the most hops from the question's nodes to one that only the answer
-        names, and whether the answer names none that the question has not named already (or one of its
-        `answer_entities` stands in the question).
+        The default, for an anchor with nodes: the nodes that each text names (`aliases`: other names by name), the
+        share of nodes named, the largest number of hops from the question's nodes to a node that only the answer
+        names, and whether the question reveals the answer (the answer names no further node, or one of its
+        `answer_entities` occurs in the question).
         """
         if not anchor.nodes:
             return {}
@@ -185,29 +183,30 @@ class AnchorKind:
         return question
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """Why the evidence contradicts the item's fields, for the `verify` step; None if it does not."""
+        """A reason, for the `verify` step, why the evidence contradicts the item's fields; None if it does not."""
         return None
 
     def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """A row per group for the table beside the dataset, from the header of anchors.h5; None: no table.
+        """A row per group for the table of the dataset, from the header of anchors.h5; None for no table.
 
-        Members: group, id, name, total; `edges`, pairs of node numbers from 0, where the page shall draw the
-        group.
+        Members: group, id, name, total; and `edges`, pairs of node numbers from 0, if the report draws the group.
         """
         return None
 
     def expected(self, settings: Any) -> int | None:
-        """How many anchors the settings ask for at most; None where only drawing tells. By default `number`."""
+        """Largest number of anchors according to the settings, by default `number`; None if it is unknown before
+        drawing.
+        """
         return getattr(settings, "number", None)
 
     def files(self, settings: Any) -> list[Path]:
-        """Files and folders the anchors are read from, whose contents belong to the fingerprint."""
+        """Files and folders from which anchors are read; their contents are part of the fingerprint."""
         return []
 
 
 def hops(anchor: Anchor, question: Sequence[int], answer: Sequence[int]) -> int | None:
-    """The most steps along the anchor's edges, in either direction, from the question's nodes to one that only the
-    answer names; None where a text names none, or no way leads there.
+    """The largest distance in the anchor, ignoring edge direction, from the question's nodes to a node that only the
+    answer names; None if a text names no node, or there is no connection.
     """
     reached = dict.fromkeys(question, 0)
     border, depth = set(question), 0

@@ -1,7 +1,6 @@
-"""Wrong options from the graph: nodes of the answer's type, of similar degree, that share no edge with the subject.
+"""Distractors from the graph: nodes of the answer's type and of similar degree that are no neighbours of the subject.
 
-So no relation of the subject leads to any of them in the graph. Neighbours of the answer are left out too: a more
-general or more special term of a right answer is often right as well.
+Neighbours of the answer are excluded too, because a more general or more specific term is often correct as well.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import numpy.typing as npt
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.kg.graph import KnowledgeGraph
 
-NEAR = 4  # options are drawn from so many times their number of candidates nearest in degree
+NEAR = 4  # candidates nearest in degree, as a multiple of the number of options
 
 
 class Distractors:
-    """Draws distractors on the graph that answers are computed on."""
+    """Draws distractors from the graph on which answers are computed."""
 
     def __init__(self, graph: KnowledgeGraph, shared_names: Collection[str]) -> None:
         self._graph, self._shared = graph, shared_names
@@ -28,7 +27,7 @@ class Distractors:
         self._of_type = lru_cache(maxsize=None)(self._sorted_by_degree)
 
     def draw(self, subject: int, answer: int, number: int, chance: random.Random) -> list[int]:
-        """`number` nodes that are no answer for the subject; fewer where the graph does not have so many."""
+        """`number` nodes that are no answer for the subject; fewer if the graph has too few."""
         excluded = {subject, answer, *self._around(subject), *self._around(answer)}
         used = {plain(str(self._graph.names[node])) for node in (subject, answer)}
         near: list[int] = []
@@ -43,7 +42,9 @@ class Distractors:
         return chance.sample(near, min(number, len(near)))
 
     def _by_degree(self, answer: int) -> Iterator[int]:
-        """All nodes of the answer's type, the nearest in degree first; of two as near, the one of lower degree."""
+        """All nodes of the answer's type by distance in degree from the answer; at equal distance, lower degrees
+        first.
+        """
         nodes, degrees = self._of_type(int(self._graph.node_type[answer]))
         degree = self._degrees[answer]
         high = int(np.searchsorted(degrees, degree))

@@ -1,8 +1,8 @@
-"""Short answer: all nodes that the graph relates to one node by one relation, or one attribute of a node.
+"""Kind fact, for short answers: all nodes related to a given node by one relation, or one property of a node.
 
-A question is a node with a relation, a direction and a type of the other end; its answer set is all such
-neighbours in the whole named graph. Drawn uniformly among the questions of the reduced graph (an edge of it
-has their relation) with at most `max_answers` answers.
+A question consists of a node, a relation, its direction and the type of the other end; the answers are all such
+neighbours in the whole named graph. Questions are drawn uniformly among those with an edge in the reduced graph and at
+most `max_answers` answers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from kgqa_hpc.kg.iris import value_text
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
-Query = tuple[int, int, bool, int]  # node, relation, whether it points away, type of the other end
+Query = tuple[
+    int, int, bool, int
+]  # (node, relation, whether it points away from the node, type of the other end)
 
 
 class FactSettings(KindSettings):
-    """Which facts, and how many."""
+    """Settings of the kind fact: number and selection of questions."""
 
     kind: Literal["fact"] = "fact"
     number: int = Field(1000, ge=1, description="Number of questions to draw; all if there are fewer.")
@@ -77,7 +79,9 @@ class FactAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
-        """Raises InputError for a relation or property the graph has not, EmptyGraphError without a question."""
+        """Raises InputError for a relation or property that the graph lacks, EmptyGraphError if no question is
+        possible.
+        """
         routes = Routes(source.graph, source.answer_graph())
         names = [*settings.attributes, *filter(None, [settings.aliases])]
         checks = [
@@ -97,8 +101,9 @@ class FactAnchors(AnchorKind):
         return Drawn(anchors[: settings.number], totals, notes=(f"{len(anchors):,} questions fit",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Beside nodes and relations: `given` nodes, `relation`, `out` (it points away from the given node), the
-        type `asked` for, and the `answers`.
+        """Variables in addition to nodes and relations: `given` nodes, `relation`, `out` (whether it points away from
+        the
+        given node), `asked` (the type of the answers), and `answers`.
         """
         data = anchor.data
         fields = graph_variables(anchor)
@@ -110,7 +115,7 @@ class FactAnchors(AnchorKind):
         return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """The answers must be those of the graph, and the wording must keep to its rules."""
+        """An objection if the answers differ from the graph's, or the wording breaks a rule."""
         if list(fields["answers"]) != list(anchor.data["answers"]):
             return "is not the graph's answer"
         hidden = [*anchor.data["answers"], *anchor.data["aliases"]]
@@ -137,9 +142,9 @@ class FactAnchors(AnchorKind):
 def _queries(
     incidence: Incidence, kinds: Codes, is_askable: Mask, most: int
 ) -> Iterator[tuple[Query, list[int]]]:
-    """Every question with at most `most` answers: the query and the nodes that answer it.
+    """Every question with at most `most` answers, as (query, answer nodes).
 
-    Asked are nodes that are `is_askable`, about which a kept node is among the answers.
+    The given nodes are those of the mask `is_askable`; at least one answer is a node of the reduced graph.
     """
     node = np.repeat(np.arange(len(is_askable)), np.diff(incidence.starts))
     rows = np.flatnonzero(is_askable[node])

@@ -1,4 +1,4 @@
-"""Shared by all families of questions: ids and orders from content, difficulty, and rules for a wording."""
+"""Functions for all question families: ids and random order by content, difficulty, and rules for the wording."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DIFFICULTY = (
     Column("graph_nodes_used", "int64", "Nodes of the graph that the question rests on."),
     Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
 )
-NODES, DEGREE = 4, 20  # more nodes or neighbours than these make a question harder by a step
-# A question stands on its own: its reader sees no source.
+NODES, DEGREE = 4, 20  # more nodes or neighbours than these raise the difficulty by one level
+# Words that refer to a source, which readers of a question do not see.
 SOURCES = re.compile(
     r"\b(?:(?:the|this) (?:above |given |provided )?"
     r"(?:text|passage|figure|table|context|graph|excerpt|document|paper|article|abstract|study)"
@@ -32,12 +32,12 @@ SOURCES = re.compile(
 
 
 def shared_names(names: Iterable[str]) -> frozenset[str]:
-    """Names that several nodes bear: a question that names one of them could mean any of these nodes."""
+    """Names of more than one node, which make a question ambiguous."""
     return frozenset(name for name, times in Counter(names).items() if times > 1)
 
 
 def askable(subject: str, answers: Iterable[str], shared: Collection[str]) -> bool:
-    """Whether a name can stand in a question: it names one node only, and no answer has the same name."""
+    """Whether a question may use the name: it belongs to one node only, and no answer has the same name."""
     return subject not in shared and plain(subject) not in map(plain, answers)
 
 
@@ -52,8 +52,9 @@ def place(seed: int, text: str) -> bytes:
 
 
 def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
-    """The columns of DIFFICULTY: inference steps, one more for many nodes, one more for an answer of many
-    neighbours; 1 is easy, 2 and 3 are medium, 4 and more hard.
+    """The columns of DIFFICULTY: the level is the number of inference steps, plus 1 for many nodes, plus 1 for an
+    answer
+    of high degree; level 1 is easy, 2 and 3 are medium, 4 and more are hard.
     """
     points = steps + (nodes > NODES) + (degree > DEGREE)
     level = "easy" if points <= 1 else "medium" if points <= 3 else "hard"
@@ -66,12 +67,12 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
 
 
 def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
-    """The fields of an item whose answers are known before anybody is asked."""
+    """The initial fields of an item with known answers."""
     return {"answer": "; ".join(answers), "answers": list(answers)}
 
 
 def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
-    """Take one item of each group in turn, up to `number` items."""
+    """Take an item from each group in turn, up to `number` items."""
     while shares and number > 0:
         for share in list(shares):
             item = next(share, None)
@@ -107,9 +108,9 @@ def wording(
 
 
 def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:
-    """The anchors of a kind in the order of the seed: each anchor once, at most `number`, counted by group.
+    """The anchors of a kind in seeded order, without repetitions, at most `number`, with counts by group.
 
-    An anchor without an id gets the digest of its content. Raises TypeError for what is no anchor.
+    An anchor without an id gets the digest of its content. Raises TypeError for an object that is no Anchor.
     """
     every: dict[str, Anchor] = {}
     for anchor in anchors:

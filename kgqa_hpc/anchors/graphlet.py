@@ -1,7 +1,6 @@
-"""Graphlets as anchors: induced connected subgraphs on 3-5 nodes, drawn uniformly per shape
-(BioGraphletQA, 3.1).
+"""Kind graphlet: induced connected subgraphs of 3 to 5 nodes, drawn uniformly per shape (BioGraphletQA, 3.1).
 
-An anchor holds the names, types and relations its nodes have in the graph.
+An anchor holds the names and types of its nodes and all relations between them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _BLOCK = 10_000  # graphlets held as Python lists; an array of a million of them
 
 
 class GraphletSettings(KindSettings):
-    """Which graphlets, and how many of each shape."""
+    """Settings of the kind graphlet: shapes, numbers and sampling method."""
 
     size = "per_shape"
     kind: Literal["graphlet"] = "graphlet"
@@ -116,7 +115,7 @@ class GraphletAnchors(AnchorKind):
                 "the reduced graph holds no graphlet of any wanted shape", "widen the degree limits"
             )
         files = {"graphlets.csv": statistics_csv(drawn).encode()}
-        if find_spec("matplotlib"):  # the extra `report`; the figures of the CSV file are the same
+        if find_spec("matplotlib"):  # without the extra `report` there is only the CSV file
             from kgqa_hpc.graphlets.figure import shapes_png
 
             files["graphlets.png"] = shapes_png(drawn)
@@ -126,9 +125,7 @@ class GraphletAnchors(AnchorKind):
         )
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """`edges` and `edge_labels` are the relations as they stand in the graph, parallel ones each for
-        itself.
-        """
+        """`edges` and `edge_labels` list the relations of the graph; parallel relations are separate entries."""
         names = [name for _, name, _ in anchor.nodes]
         return {
             "graphlet_id": anchor.data["shape"],
@@ -160,19 +157,20 @@ class GraphletAnchors(AnchorKind):
         ]
 
     def expected(self, settings: GraphletSettings) -> int:
-        """`per_shape` times the wanted shapes."""
+        """`per_shape` times the number of selected shapes."""
         return settings.per_shape * len(settings.shapes or range(ALL_SHAPES))
 
 
 def graphlet_anchors(
     graph: KnowledgeGraph, sample: GraphletSample, seed: int, grown: Sequence[int] = ()
 ) -> Iterator[Anchor]:
-    """The sampled graphlets as anchors, in a shuffled order that depends on `seed` and on each graphlet's
-    content; those of the earlier, smaller samples (`grown`: their sizes per shape) first.
+    """The sampled graphlets as anchors, shuffled by `seed` and content; first those of earlier, smaller samples,
+    whose sizes
+    per shape are `grown`.
 
-    Any prefix of the order is a fair sample of the whole, so work that is stopped early is not lopsided.
-    `sample.nodes` are node numbers of `graph`. Nodes stand in the order of the shape's template,
-    `relations` are all typed edges among the nodes as they stand in the graph.
+    Every prefix of the order is a random sample of the whole, so a run that stops early is not biased. `sample.nodes`
+    are node numbers of `graph`. The nodes of an anchor are in the order of the shape's template; `relations` are all
+    typed edges between them.
     """
     import numpy as np
 
@@ -197,7 +195,7 @@ def graphlet_anchors(
 
 
 def _ordered(graph: KnowledgeGraph, tools: Tools) -> OrderedGraph:
-    """The graph in the order of the kernels, without its own rows beside it: memory is what bounds its size."""
+    """The graph in the order of the kernels; the unordered rows are freed first, to save memory."""
     from kgqa_hpc.graphlets.ordered_graph import order_graph
     from kgqa_hpc.threads import Workers
 
@@ -220,7 +218,7 @@ def _rows(sample: GraphletSample) -> Iterator[tuple[int, list[int]]]:
 
 
 def _digest(graph: KnowledgeGraph, shape: int, nodes: list[int]) -> int:
-    """64 bits that depend on the kind, the shape and the set of node ids, and on nothing else."""
+    """A digest of 64 bits of the kind, the shape and the set of node ids."""
     content = json.dumps(
         [GraphletAnchors.name, shape, *sorted(str(graph.node_ids[node]) for node in nodes)],
         ensure_ascii=False,

@@ -1,7 +1,7 @@
-"""Synthesis: a well-connected node with a bounded choice of its neighbours, for how and why questions.
+"""Kind hub, for synthesis: a node of high degree with a sample of its neighbours, for how and why questions.
 
-The model writes question and answer; the evidence says what they must hold to: the question names the node
-and asks how or why, the answer brings several of the neighbours together.
+The model writes question and answer. The step `verify` checks that the question names the node and asks how or why, and
+that the answer names several of the neighbours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgqa_hpc.settings import KindSettings
 
 
 class HubSettings(KindSettings):
-    """Which hubs, how many, and how much of each is shown."""
+    """Settings of the kind hub: number of hubs and of their neighbours in the prompt."""
 
     kind: Literal["hub"] = "hub"
     number: int = Field(1000, ge=1, description="Number of hubs to draw; all if there are fewer.")
@@ -63,7 +63,7 @@ class HubAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: HubSettings, seed: int, tools: Tools) -> Drawn:
-        """Raises EmptyGraphError when no node has so many neighbours."""
+        """Raises EmptyGraphError if no node has enough neighbours."""
         graph, answers = source.graph, source.answer_graph()
         degrees = graph.degrees()
         shared = shared_names(answers.graph.names)
@@ -82,12 +82,12 @@ class HubAnchors(AnchorKind):
         return Drawn(chosen, totals, notes=(f"{len(hubs):,} hubs",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Nodes and relations, which are always shown; the hub is node 0."""
+        """Nodes and relations, always with edge types; the hub is node 0."""
         fields = graph_variables(anchor)
         return {**fields, "links": fields["relations"]}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """A how or why question about the hub, answered with enough of its neighbours."""
+        """An objection unless the question asks how or why about the hub, and the answer names enough neighbours."""
         question, answer = fields["question"], fields["answer"]
         words = {word.strip("?,.;:") for word in question.casefold().split()}
         if not question.rstrip().endswith("?"):

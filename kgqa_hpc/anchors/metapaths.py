@@ -1,8 +1,8 @@
 """Metapaths of the bundled graph sources: sequences of node types that give meaningful questions.
 
-Chosen by hand, one scientific question each (symptom to disease to drug: "what treats what shows this?"); any
-other row, such as gene, process, gene, gives paths that nobody asks about. `anchors.patterns: NAME` takes a
-list.
+Each metapath is a kind of scientific question and was chosen by hand (symptom, disease, drug: "Which drug treats the
+disease that has this symptom?"); arbitrary sequences, such as gene, process, gene, give questions of no interest.
+`anchors.patterns: NAME` selects a list.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ METAPATHS: dict[str, list[list[str]]] = {
 
 
 def shipped_metapaths(value: Any) -> Any:
-    """The metapaths of a source by its name; anything else as it is. Raises ValueError for an unknown name."""
+    """The metapaths of a source, if `value` is its name; other values unchanged.
+
+    Raises ValueError for an unknown name.
+    """
     if isinstance(value, str) and value not in METAPATHS:
         names = ", ".join(METAPATHS)
         raise ValueError(

@@ -1,11 +1,10 @@
-"""Find the names of an anchor's nodes in a text.
+"""Search for the names of an anchor's nodes in a text.
 
-A name is found as a row of whole words, the longest name first; a shorter name inside it is not found there.
-Differences that do not matter: case, hyphens and blanks, accents, Unicode forms, Greek letters and their
-names, British and American spelling, possessives, singular and plural, "Anaemia, aplastic" and "aplastic
-anaemia", a short form in brackets after the name. Differences that matter: the case of short symbols (WAS is
-not "was"), and what stands around a single letter (a T cell names no gene T). tests/anchors/gate_cases.jsonl
-holds 200 cases with what is found in them.
+A name matches a sequence of whole words, the longest name first; a shorter name inside a match is ignored. The search
+ignores case, hyphens and blanks, accents, Unicode forms, Greek letters versus their names, British versus American
+spelling, possessives, singular versus plural, "Anaemia, aplastic" versus "aplastic anaemia", and an abbreviation in
+brackets after the name. It respects the case of short symbols (WAS is not "was") and the context of single letters (a T
+cell names no gene T). tests/anchors/gate_cases.jsonl holds 200 cases with their matches.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _SINGULAR = {
     "women": "woman",
     "men": "man",
 }
-_SYMBOL = 6  # letters of a symbol whose case counts: longer ones are no words of a sentence
-# Around a single letter: what makes it part of another name.
+_SYMBOL = 6  # largest length of a symbol whose case is significant; longer symbols are no English words
+# Words next to a single letter that make it a part of another name.
 _BEFORE = frozenset(
     [
         "vitamin",
@@ -73,7 +72,7 @@ _AFTER = frozenset(
     ]
 )
 _ENDS = frozenset(".!?:")
-# A Greek letter by its name, written without a break: NF-kappaB, IFNgamma.
+# The name of a Greek letter inside a word: NF-kappaB, IFNgamma.
 _GREEK_NAME = re.compile(
     r"(?<=[A-Z0-9])(alpha|beta|gamma|delta|epsilon|kappa|lambda|omega)(?![a-z])"
     r"|(?<![A-Za-z])(alpha|beta|gamma|delta|epsilon|kappa|lambda|omega)(?=[A-Z])"
@@ -82,7 +81,7 @@ _SHORT_FORM = re.compile(r"(?P<name>.*\S)\s*[(\[](?P<short>[^()\[\]]{1,40})[)\]]
 
 
 class Word(NamedTuple):
-    """A word or sign: in the form it is compared by, as it was written, and how it hangs on the one before.
+    """A word or sign: its normalised form for comparison, its written form, and its link to the previous word.
 
     `joined` is "" at the beginning of a word, "glued" for a part of the same word, "hyphen" after a hyphen.
     """
@@ -93,14 +92,14 @@ class Word(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """A form in which texts are compared as wholes."""
+    """The normalised form in which whole texts are compared."""
     return " ".join(normalized("NFKC", text).translate(_ALIKE).casefold().split())
 
 
 def named(text: str, names: Sequence[str], aliases: Mapping[str, Sequence[str]] | None = None) -> list[int]:
-    """Positions in `names` of those that stand in `text`, ascending; of equal names all.
+    """Positions in `names` of the names that occur in `text`, ascending; of equal names all.
 
-    `aliases` maps a name to other names of the same thing.
+    `aliases` maps a name to its synonyms.
     """
     bearers: dict[tuple[str, ...], tuple[tuple[Word, ...], set[int]]] = {}
     for position, name in enumerate(names):
@@ -119,7 +118,7 @@ def named(text: str, names: Sequence[str], aliases: Mapping[str, Sequence[str]] 
 
 @lru_cache(maxsize=1 << 14)
 def _ways(name: str) -> tuple[tuple[Word, ...], ...]:
-    """The rows of words a name may be written in."""
+    """All sequences of words in which a name may be written."""
     ways = [name]
     if match := _SHORT_FORM.fullmatch(name):
         short = match["short"].strip()
@@ -139,12 +138,12 @@ def _ways(name: str) -> tuple[tuple[Word, ...], ...]:
 
 
 def _key(words: tuple[Word, ...]) -> tuple[str, ...]:
-    """The same for names that are found in the same places."""
+    """A key that is equal for names that match the same texts."""
     return (words[0].written,) if _is_symbol(words) else tuple(word.form for word in words)
 
 
 def _is_symbol(words: tuple[Word, ...]) -> bool:
-    """Whether a name is a short one in capitals, which another case would make a word of the language."""
+    """Whether a name is a short symbol in capitals, which may be an English word in lower case."""
     letters = words[0].written
     return len(words) == 1 and letters.isalpha() and letters.isupper() and len(letters) <= _SYMBOL
 
@@ -163,7 +162,7 @@ def _take(name: tuple[Word, ...], text: list[Word], free: list[bool]) -> bool:
 
 
 def _stands(name: tuple[Word, ...], text: list[Word], start: int, end: int) -> bool:
-    """Whether the words of the text from `start` to `end` are the name, and not a part of another one."""
+    """Whether the words of the text from `start` to `end` are the name and no part of another name."""
     if _is_symbol(name):
         if text[start].written not in (name[0].written, f"{name[0].written}s"):
             return False
@@ -178,7 +177,7 @@ def _stands(name: tuple[Word, ...], text: list[Word], start: int, end: int) -> b
 
 
 def _letter_stands(letter: Word, before: Word | None, after: list[Word]) -> bool:
-    """Whether a single letter stands for itself: is no word, and no part of a name with what is around it."""
+    """Whether a single letter is a name of its own: no word, and no part of a name with its neighbours."""
     if letter.joined == "hyphen" or (after and (after[0].joined == "hyphen" or after[0].form in _AFTER)):
         return False
     if letter.written in ("a", "I") or (letter.written == "A" and (before is None or before.form in _ENDS)):
@@ -207,7 +206,7 @@ def _numbers(word: str) -> frozenset[str]:
 
 
 def _words(text: str) -> Iterator[Word]:
-    """The words and signs of a text; a change between letters and digits, and a Greek letter, begins a word."""
+    """The words and signs of a text. A word also ends between letters and digits, and before a Greek letter."""
     joined, fresh = "", True
     marked = normalized("NFKC", text.translate(_PRIMES)).translate(_PRIMES)
     for match in re.finditer(r"'s(?![^\W_])|([^\W\d_]+)|(\d+)|(\S)|(\s+)", marked):
@@ -226,7 +225,7 @@ def _words(text: str) -> Iterator[Word]:
 
 
 def _parts(piece: str) -> Iterator[str]:
-    """Runs of letters; each Greek letter is a part of its own, by its name."""
+    """Runs of letters; each Greek letter is a separate part, replaced by its name."""
     for part in re.findall(r"[\u0370-\u03ff]|[^\u0370-\u03ff]+", piece):
         name = unicodedata.name(part, "") if len(part) == 1 else ""
         if name.startswith("GREEK"):

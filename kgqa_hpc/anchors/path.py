@@ -1,9 +1,8 @@
-"""Multi-hop: a simple path of the graph; the question names its start, the answer is where it ends.
+"""Kind path, for multi-hop questions: a simple path; the question names its start, the answer is its end.
 
-Paths are drawn uniformly (simple_paths.py) on the reduced graph. The answer set is everything that the same
-relations and types lead to from the same start in the whole named graph, so a question with several answers
-asks for all of them, and is asked once; a path whose ends are also joined by fewer edges there has a
-shortcut.
+Paths are drawn uniformly (simple_paths.py) from the reduced graph. The answers are all nodes that the same relations
+and types reach from the same start in the whole named graph; each question occurs once. A path has a shortcut if fewer
+edges of the whole named graph connect its ends.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
-IN_VAIN = 20_000  # draws in a row that gave nothing new before drawing ends
+IN_VAIN = 20_000  # consecutive draws without a new question after which drawing ends
 Metapath = list[str | None]
 Metapaths = Annotated[
     list[Annotated[Metapath, Field(min_length=2, max_length=9)]],
@@ -47,7 +46,7 @@ STEP = {"entity": "string", "relation": "string", "target": "string"}
 
 
 class PathSettings(KindSettings):
-    """Which paths, and how many."""
+    """Settings of the kind path: number, length and patterns of paths."""
 
     kind: Literal["path"] = "path"
     number: int = Field(1000, ge=1, description="Number of paths to draw; all if there are fewer.")
@@ -110,7 +109,7 @@ class PathAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: PathSettings, seed: int, tools: Tools) -> Drawn:
-        """Raises InputError for a type the graph has not, EmptyGraphError when no path fits."""
+        """Raises InputError for a type that the graph lacks, EmptyGraphError if no path fits."""
         routes = Routes(source.graph, source.answer_graph())
         patterns: list[Metapath | None] = [settings.pattern]
         if settings.patterns is not None:
@@ -136,11 +135,11 @@ class PathAnchors(AnchorKind):
         )
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Beside nodes and relations: the `given` node, the type `asked` for and the `answers`.
+        """Variables in addition to nodes and relations: the `given` node, `asked` (the type of the answers), `answers`.
 
-        `steps`: (from type, relation, points away, to type) of each step. `chain` says the same with lettered
-        things and in the direction of each edge: ("disease B", "has_phenotype", "phenotype A"); `letters`
-        names the given thing and the one asked for.
+        `steps`: (type of the start, relation, whether it points away from the start, type of the end) of each edge.
+        `chain`: the edges with letters for nodes, each in its own direction: ("disease B", "has_phenotype",
+        "phenotype A"); `letters`: those of the given node and of the answer.
         """
         nodes = graph_variables(anchor)["nodes"]
         types = [clean_type(anchor.nodes[0].type), *(clean_type(step["type"]) for step in anchor.data["way"])]
@@ -168,7 +167,7 @@ class PathAnchors(AnchorKind):
         return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """Every step must be an edge, the answers those of the graph, the wording must keep to its rules."""
+        """An objection if a step is no edge, the answers differ from the graph's, or the wording breaks a rule."""
         if not all(self.record(anchor, fields)["steps_hold"]):
             return "a step is no edge"
         if list(fields["answers"]) != list(anchor.data["answers"]):
@@ -220,25 +219,27 @@ class _Draw:
         return f"{number} simple paths; {self.space.kept:,} drawn, {accepted:,} questions among them fit"
 
 
-Question = tuple[int, tuple[WayStep, ...]]  # start and way, in the graph that answers are computed on
+Question = tuple[
+    int, tuple[WayStep, ...]
+]  # (start, chain of steps) in the graph on which answers are computed
 
 
 class _Questions:
-    """The questions of drawn paths, each once: a start, a chain of relations, and types."""
+    """The distinct questions of drawn paths: a start, a chain of relations, and types."""
 
     def __init__(self, routes: Routes, settings: PathSettings, length: int, group: str) -> None:
         self.routes, self.settings, self.length, self.group = routes, settings, length, group
         self._positions: list[int] = routes.answers.positions.tolist()
         self._plain_name = cache(lambda node: plain(str(routes.whole.names[node])))
         self._asked: set[Question] = set()
-        self._answers: dict[Question, list[str]] = {}  # empty: not to be asked
+        self._answers: dict[Question, list[str]] = {}  # empty for questions to leave out
 
     def anchor(self, path: tuple[int, ...]) -> Anchor | None:
-        """The anchor of a path in the drawn graph; None where it does not fit, or its question was asked already."""
+        """The anchor of a path of the reduced graph; None if it does not fit, or its question exists already."""
         routes, settings = self.routes, self.settings
         at = [self._positions[node] for node in path]
         if len({self._plain_name(node) for node in at}) < len(at):
-            return None  # two bear one name: no question could tell them apart
+            return None  # two nodes with one name make the question ambiguous
         chain = routes.way(at, settings.relations, settings.direction)
         question = (at[0], chain)
         if question in self._asked or not (answers := self._answers_of(question)):
@@ -268,7 +269,7 @@ class _Questions:
         )
 
     def _answers_of(self, question: Question) -> list[str]:
-        """Names of the answers, in order; none where there are too many, or none that tells them from the start."""
+        """Sorted names of the answers; empty if there are too many, or if an answer has the name of the start."""
         if question not in self._answers:
             routes, start = self.routes, self.routes.whole.node(question[0]).name
             ends = routes.ends(*question, self.settings.max_answers) or ()

@@ -1,4 +1,4 @@
-"""Counting simple paths of two to four edges: for each middle of a path, how many ends fit to it."""
+"""Count of simple paths of two to four edges: the number of pairs of ends for each inner part of a path."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def count_paths(
 ) -> int:
     """Number of node sequences of `length` (2-4) edges without a repeated node; must stay below 2**63.
 
-    Compressed rows of each layer of steps: `begin`, `firsts` are those of the first step backwards (from the
-    second node to the first), `two` and `three` those of the second and third step, `last` those of the last.
-    For a middle (m1 … m3): first nodes times last nodes, less the pairs that are one node.
+    Each layer of steps is given as compressed rows: `begin`, `firsts` for the first step, reversed (from the second
+    node to the first), `two` and `three` for the second and third step, `last` for the last. An inner part (m1 … m3)
+    has as many paths as first nodes times last nodes, minus the pairs of equal nodes.
     """
     n = len(begin) - 1
     mark = np.full(n, -1, np.int64)  # mark[v] == m1: v is a first node of m1
@@ -47,7 +47,7 @@ def count_paths(
 
 @helper
 def _ends(m1: int, m2: int, end: int, starts: int, mark: Any, last: Any, lasts: Any) -> int:
-    """Pairs of a first node (`starts` are left) and a last one, different and outside of the middle."""
+    """Number of pairs of a first and a last node that differ and lie outside the inner part; `starts`: first nodes."""
     ends, both = 0, 0
     for i in range(last[end], last[end + 1]):
         node = lasts[i]

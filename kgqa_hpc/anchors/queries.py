@@ -1,7 +1,7 @@
-"""Queries that give a question's answers on the exported graph (`kgqa kg export`): SPARQL 1.1 and Cypher.
+"""SPARQL 1.1 and Cypher queries that return a question's answers on the exported graph (`kgqa kg export`).
 
-A query says what the answers were computed from: a start, a chain of relations with their directions and types,
-and that no node repeats. Names are asked for only where the graph has nodes without one, which no answer knows.
+A query states a start node, a chain of relations with directions and types, and that no node repeats. It requires names
+only if the graph has nodes without a name, which are no answers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def select(patterns: Iterable[str]) -> str:
 
 
 def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None]:
-    """The columns QUERY and CYPHER of an anchor whose first node is given; null where an older version drew it."""
+    """The columns QUERY and CYPHER of an anchor with its first node given; null for anchors of older versions."""
     if "unnamed" not in anchor.data:
         return {QUERY.name: None, CYPHER.name: None}
     subject, unnamed = anchor.nodes[0], anchor.data["unnamed"]
@@ -74,14 +74,14 @@ def property_cypher(subject: Node, name: str) -> str:
 
 
 def premises_sparql(nodes: Sequence[Node], relations: Sequence[Relation], asked: int) -> str:
-    """The node that is asked for, when the graph has every statement."""
+    """A query for the node in question, which requires every statement to be in the graph."""
     terms = [iris.node_iri(node.id) for node in nodes]
     edges = [f"{terms[r.source]} {iris.relation_iri(r.type)} {terms[r.target]} ." for r in relations]
     return select([f"VALUES ?answer {{ {terms[asked]} }}", *edges])
 
 
 def _alike(subject: Node, chain: Sequence[Step]) -> list[tuple[int, int]]:
-    """Pairs of positions on a path of which only a condition says that they are different nodes."""
+    """Pairs of positions on a path that need an explicit condition to be different nodes."""
     types = [subject.type, *(step["type"] for step in chain)]
     return [(a, b) for a, b in combinations(range(len(types)), 2) if types[a] == types[b]]
 

@@ -1,7 +1,7 @@
-"""Records of a finished run, or of any JSON Lines or Parquet file, as the anchors of the next run.
+"""Kind records: records of a finished run, or of a JSON Lines or Parquet file, as the anchors of the next run.
 
-So runs chain: grounding 50,000 pairs, rephrasing 20,000, auditing 2,000 are runs over the records of another.
-The fields of the record are the fields an item begins with, so that a judge may come first.
+Thus runs can be chained: grounding, rephrasing and auditing are runs over the records of another run. The fields of
+the record are the initial fields of an item, so that the first step may be a judge.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kgqa_hpc.settings import KindSettings
 from kgqa_hpc.text.bounded_json import json_lines
 from kgqa_hpc.text.opener import open_bytes
 
-# Members that say how a record came about; they stay with the record they belong to.
+# Fields about the origin of a record, which are not copied into new records.
 _OWN = ("accepted", "reason", "verdicts", "features", "provenance")
-# Members that become the anchor's own id, group, nodes and relations.
+# Fields that become the anchor's id, group, nodes and relations.
 _ANCHOR = ("id", "kind", "group", "graphlet_id", "nodes", "edges", "edge_labels", "triples", "num_nodes")
 
 
 class RecordSettings(KindSettings):
-    """Which records of which source."""
+    """Settings of the kind records: source, filter and number."""
 
     kind: Literal["records"] = "records"
     source: str = Field(alias="from", description="A run folder, or a .jsonl or .parquet file.")
@@ -63,9 +63,10 @@ class RecordAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: RecordSettings, seed: int, tools: Tools) -> Drawn:
-        """Filter, then take `number` in seeded order, in equal shares of `stratify` where asked for.
+        """Filter, then take `number` records in seeded order, with equal shares of the values of `stratify`.
 
-        Raises InputError for a source that is no run and no readable file, a record without id, or none left.
+        Raises InputError for a source that is neither a run nor a readable file, a record without id, or an empty
+        result.
         """
         strata: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
         totals: Counter[str] = Counter()
@@ -79,7 +80,7 @@ class RecordAnchors(AnchorKind):
         return Drawn((_anchor(record) for _, record in sorted(chosen, key=lambda entry: entry[0])), totals)
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """The record's texts, each on one line; nodes, edges and relations where the record has them."""
+        """The record's texts, each on one line; nodes, edges and relations if the record has them."""
         record = anchor.data["record"]
         texts = {
             key: clean_text(value, TEXT_LENGTH) for key, value in record.items() if isinstance(value, str)
@@ -87,21 +88,21 @@ class RecordAnchors(AnchorKind):
         return {**graph_variables(anchor), "record": record, **texts}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        """Every field of the record that is not the anchor's own."""
+        """Every field of the record that is not part of the anchor."""
         return {key: value for key, value in anchor.data["record"].items() if key not in _ANCHOR}
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"source_id": anchor.data["record"]["id"]}
 
     def files(self, settings: RecordSettings) -> list[Path]:
-        """The dataset files of the source: another dataset is another run."""
+        """The dataset files of the source; a change of them changes the fingerprint."""
         return _dataset_files(Path(settings.source))
 
 
 def read_records(source: Path) -> Iterator[dict[str, Any]]:
     """Records of a run's dataset (accepted and rejected) or of one file, as plain data.
 
-    Raises InputError naming file and line for what is no record.
+    Raises InputError with file and line for a line that is no record.
     """
     for path in _dataset_files(source):
         read = _read_parquet if path.suffix == ".parquet" else _read_lines
@@ -158,8 +159,8 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
 
 
 def _holds(record: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    """Whether every condition holds; one on a field the record lacks holds for `accepted: true` alone, so
-    that files which are no datasets need no filter.
+    """Whether the record meets all conditions. A missing field meets only `accepted: true`, so that files other than
+    datasets need no filter.
     """
     for key, expected in conditions.items():
         if key == "accepted" and key not in record:
@@ -172,7 +173,7 @@ def _holds(record: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
 def _shares(
     strata: Mapping[str, list[tuple[bytes, dict[str, Any]]]], number: int | None
 ) -> list[tuple[bytes, dict[str, Any]]]:
-    """Split `number` into equal shares; other strata make up for a stratum that is too small."""
+    """Split `number` into equal shares; larger strata compensate for those that are too small."""
     ordered = [sorted(stratum, key=lambda entry: entry[0]) for _, stratum in sorted(strata.items())]
     if number is None:
         return [entry for stratum in ordered for entry in stratum]

@@ -1,8 +1,8 @@
-"""Steps through a graph: those that a pattern allows, the nodes they lead to, and the distance of two nodes.
+"""Traversal of a graph: steps that a pattern allows, end nodes of a chain of steps, and distances.
 
-Paths are drawn on the reduced graph; end nodes and distances are looked up in the graph that answers are computed
-on, and nodes of these look-ups are positions in that graph. Look-ups use `Incidence`, one sorted table of the typed
-edges around each node: an edge is in it once per end, identical edges once, self-loops never.
+Paths are drawn on the reduced graph; end nodes and distances are computed on the graph of the answers, whose node
+numbers they use. They use `Incidence`, a sorted table of the typed edges around each node, which holds each edge at
+both of its ends, identical edges once, and no self-loops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Int64 = npt.NDArray[np.int64]
 
 
 class Arm(NamedTuple):
-    """An edge as seen from one of its ends: type code, whether it points away, and the node at the other end."""
+    """An edge seen from one of its ends: type code, whether it points away, and the node at the other end."""
 
     relation: int
     out: bool
@@ -49,13 +49,13 @@ class Incidence:
 
     @classmethod
     def build(cls, graph: KnowledgeGraph) -> Incidence:
-        """Sort all edges once, as whole numbers. Raises ValueError beyond 2**63 of nodes squared times types."""
+        """Sort all edges as integers. Raises ValueError if nodes² x types exceeds 2**63."""
         real = graph.edge_source != graph.edge_target
         source, target, kind = graph.edge_source[real], graph.edge_target[real], graph.edge_type[real]
         nodes, types = max(graph.num_nodes, 1), max(len(graph.edge_types), 1)
         if nodes * nodes * types * 2 >= 2**63:
             raise ValueError(f"{nodes:,} nodes with {types:,} edge types are too many for one table")
-        # An arm as one number: node, type, direction (outgoing first), other node.
+        # An arm as one integer: node, type, direction (outgoing first), other node.
         away = (source.astype(np.int64) * types + kind) * 2 * nodes + target
         back = ((target.astype(np.int64) * types + kind) * 2 + 1) * nodes + source
         arms = np.concatenate([away, back])
@@ -67,7 +67,7 @@ class Incidence:
         return cls(starts.astype(np.int64), relation.astype(np.int32), back == 0, ends.astype(np.int32))
 
     def around(self, node: int) -> npt.NDArray[np.int32]:
-        """The other ends of all arms of a node; a neighbour stands there once for each edge."""
+        """The other ends of all arms of a node; a neighbour occurs once for each edge."""
         return self.neighbour[int(self.starts[node]) : int(self.starts[node + 1])]
 
     def arm(self, node: int, end: int, relation: int | None, forward: bool) -> Arm:
@@ -91,7 +91,7 @@ class Incidence:
         return self.neighbour[begin:inward] if out else self.neighbour[inward:end]
 
 
-LOOKS = 5_000  # nodes gone through for one answer set; beyond, the question has too many answers
+LOOKS = 5_000  # largest number of nodes visited for one answer set
 
 
 class WayStep(NamedTuple):
@@ -103,7 +103,7 @@ class WayStep(NamedTuple):
 
 
 class Routes:
-    """A graph to draw from, and the typed edges around each node of the one that answers are computed on."""
+    """The graph to draw from, and the typed edges around each node of the graph of the answers."""
 
     def __init__(self, graph: KnowledgeGraph, answers: AnswerGraph | None = None) -> None:
         self.graph = graph
@@ -112,7 +112,7 @@ class Routes:
 
     @cached_property
     def incidence(self) -> Incidence:
-        """The edges of the graph that answers are computed on."""
+        """The edges of the graph on which answers are computed."""
         return Incidence.build(self.whole)
 
     @cached_property
@@ -131,11 +131,11 @@ class Routes:
         relations: Sequence[str | None] | None = None,
         direction: str = "either",
     ) -> PathSpace:
-        """All simple paths of `length` edges that keep to node types, edge types and direction.
+        """All simple paths of `length` edges with these node types, edge types and direction.
 
-        Raises InputError for a type that the graph has not.
+        Raises InputError for a type that the graph lacks.
         """
-        layer = cache(self._layer)  # steps without types of their own have the same one
+        layer = cache(self._layer)  # steps without edge types share one layer
         return PathSpace(
             [
                 layer(
@@ -150,7 +150,7 @@ class Routes:
     def way(
         self, path: Sequence[int], relations: Sequence[str | None] | None = None, direction: str = "either"
     ) -> tuple[WayStep, ...]:
-        """For each step its first edge that is allowed."""
+        """The first allowed edge of each step."""
         types = [None if not name else self._type(name) for name in relations or [None] * (len(path) - 1)]
         forward = direction == "forward"
         return tuple(
@@ -160,7 +160,7 @@ class Routes:
 
     @cached_property
     def _first_step(self) -> Callable[[int, int, int | None, bool], WayStep]:
-        """`Incidence.arm` as a step of a way; drawn paths share most of their edges."""
+        """`Incidence.arm` as a step of a way, cached because drawn paths share most of their edges."""
 
         @lru_cache(maxsize=1 << 18)
         def first_step(node: int, after: int, relation: int | None, forward: bool) -> WayStep:
@@ -170,8 +170,9 @@ class Routes:
         return first_step
 
     def ends(self, start: int, chain: Sequence[WayStep], most: int | None) -> list[int] | None:
-        """All ends of simple paths from `start` with the types and directions of `chain`; None for more than
-        `most`, or where finding them goes through more than `LOOKS` nodes.
+        """All ends of simple paths from `start` with the types and directions of `chain`; None for more than `most`
+        ends, or if
+        the search visits more than `LOOKS` nodes.
         """
         most = self.whole.num_nodes if most is None else most
         ends: set[int] = set()
@@ -184,7 +185,9 @@ class Routes:
         return sorted(ends)
 
     def _last_nodes(self, path: tuple[int, ...], chain: Sequence[WayStep]) -> Iterator[npt.NDArray[np.int32]]:
-        """For each node gone through, from the last of `path` on, the ends of `chain` that are next to it."""
+        """For each visited node before the last step, beginning at the end of `path`, the ends of `chain` next to
+        it.
+        """
         step = chain[len(path) - 1]
         neighbours = self.incidence.step(path[-1], step.relation, step.out)
         fits = self.whole.node_type[neighbours] == step.kind
@@ -199,7 +202,7 @@ class Routes:
                 yield from self._last_nodes((*path, neighbour), chain)
 
     def distance_below(self, a: int, b: int, length: int) -> bool:
-        """Whether fewer than `length` edges, of any type and direction, join two nodes."""
+        """Whether a connection of fewer than `length` edges, of any type and direction, joins two nodes."""
         return not self._ball(a, length // 2).isdisjoint(self._ball(b, (length - 1) // 2))
 
     def _ball(self, node: int, radius: int) -> set[int]:
@@ -230,7 +233,7 @@ class Routes:
 
 
 def code_of(name: str, known_names: Sequence[str], noun: str) -> int:
-    """The place of a name among those of the graph. Raises InputError with the nearest for one it has not."""
+    """The position of a name among those of the graph. Raises InputError with the nearest name for an unknown name."""
     if name not in known_names:
         raise InputError(
             f"anchors: the graph has no {noun} {name!r}{did_you_mean(name, known_names)}",

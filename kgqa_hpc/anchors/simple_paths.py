@@ -1,10 +1,10 @@
-"""Simple paths of L edges: count them, and draw a uniform sample.
+"""Count and uniform sample of simple paths of L edges.
 
-A path is a sequence of L + 1 different nodes, read from its start, each step along an edge that its layer
-allows; without constraints each one also counts read from its other end. Walks are drawn by exact weights
-(for each node and layer the number of walks that go on from there, in whole numbers of any size) and kept
-when they repeat no node: what is kept is uniform. Paths of up to four edges are counted exactly, longer ones
-by the share of walks that were kept, with its interval.
+A path is a sequence of L + 1 different nodes; each step follows an edge that its layer allows. Without constraints, the
+two reading directions of a path count as two paths. Walks are drawn with exact weights (for each node and layer the
+number of walks that continue from it, as integers of any size); walks that repeat a node are discarded, so the others
+are uniform. Paths of up to four edges are counted exactly, longer ones by the share of walks that were kept, with its
+confidence interval.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from kgqa_hpc.intervals import wilson
 
 T = TypeVar("T")
 Int64 = npt.NDArray[np.int64]
-EXACT = 4  # edges of the longest paths that are counted
+EXACT = 4  # largest number of edges of a path that is counted exactly
 _SAFE = 2.0**62
-# Tries for one path before it is said that there are none (or next to none): 10**-5 of all walks are found
-# with certainty 1 - 10**-4.
+# Tries for one path after which there are assumed to be none: if 10**-5 of all walks are paths, one is found with
+# probability 1 - 10**-4.
 TRIES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Which steps are allowed at one place of a path: compressed rows, node -> next nodes, ascending."""
+    """The allowed steps at one position of a path, as compressed rows: node -> next nodes, ascending."""
 
     starts: Int64
     nexts: Int64
 
     @classmethod
     def build(cls, nodes: int, source: npt.NDArray[np.int32], target: npt.NDArray[np.int32]) -> Layer:
-        """From pairs (int32 (m,) each) of `nodes` nodes; repeated pairs and loops are left out."""
+        """A layer from pairs (int32 (m,) each) of `nodes` nodes; repeated pairs and loops are dropped."""
         real = source != target
         pairs = np.unique(source[real].astype(np.int64) << 32 | target[real])
         starts = np.searchsorted(pairs >> 32, np.arange(nodes + 1))
         return cls(starts.astype(np.int64), pairs & 0xFFFFFFFF)
 
     def reversed(self) -> Layer:
-        """The same steps from their other ends."""
+        """The same steps in the opposite direction."""
         sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         return Layer.build(len(self.starts) - 1, self.nexts.astype(np.int32), sources.astype(np.int32))
 
 
 @dataclass(frozen=True)
 class Total:
-    """How many paths there are: `low` <= number <= `high`; exact when both are one."""
+    """The number of paths: `low` <= number <= `high`; exact if both are equal."""
 
     low: int
     high: int
@@ -72,7 +72,7 @@ class PathSpace:
 
     @cached_property
     def _weights(self) -> list[npt.NDArray[np.int64] | npt.NDArray[np.object_]]:
-        """For each layer the running sums, over its steps, of the walks that go on behind the step."""
+        """For each layer the cumulative sums, over its steps, of the number of walks that continue after the step."""
         ends = np.ones(len(self.layers[0].starts) - 1, np.int64)
         rough = ends.astype(float)
         for layer in reversed(self.layers):
@@ -86,7 +86,7 @@ class PathSpace:
 
     @cached_property
     def _tables(self) -> list[tuple[Any, Any, Any]]:
-        """For each layer its starts, next nodes and weights in a form that Python indexes quickly."""
+        """For each layer its starts, next nodes and weights as sequences that Python indexes quickly."""
         return [
             (_indexed(layer.starts), _indexed(layer.nexts), _indexed(sums))
             for layer, sums in zip(self.layers, self._weights, strict=True)
@@ -98,7 +98,7 @@ class PathSpace:
         return int(self._weights[0][-1])
 
     def total(self) -> Total:
-        """Exact up to four edges; for longer ones the 95 % interval of Wilson from the draws so far."""
+        """The exact number for up to four edges; for longer paths Wilson's 95 % interval from the draws so far."""
         if len(self.layers) <= EXACT and self.walks < _SAFE:
             count = self._count()
             return Total(count, count)
@@ -108,7 +108,7 @@ class PathSpace:
         return Total(int(self.walks * (share.low or 0)), int(self.walks * (share.high or 0)) + 1)
 
     def draws(self, seed: int | str) -> Iterator[tuple[int, ...]]:
-        """Uniform simple paths, independent of each other, without end; nothing when there are none to find."""
+        """An endless sequence of independent, uniform simple paths; empty if there are none."""
         if not self.walks:
             return
         chance = random.Random(seed)
@@ -126,9 +126,9 @@ class PathSpace:
     def fitting(
         self, seed: int | str, number: int, in_vain: int, make: Callable[[tuple[int, ...]], T | None]
     ) -> Iterator[T]:
-        """Results of `make` for the first distinct paths for which it returns one, in the order of `draws`.
+        """Results of `make` other than None for distinct paths, in the order of `draws`.
 
-        Ends after `number` of them, or `in_vain` draws in a row that gave none.
+        Ends after `number` results, or after `in_vain` consecutive draws without a result.
         """
         seen: set[tuple[int, ...]] = set()
         hits = vain = 0
@@ -167,12 +167,12 @@ class PathSpace:
 
 
 def _indexed(values: npt.NDArray) -> Any:
-    """Whole numbers as a sequence of Python's integers: without a copy, unless they are of any size."""
+    """Integers as a sequence of Python integers, without a copy unless they exceed 64 bits."""
     return values.tolist() if values.dtype == object else values.data
 
 
 def _sums(values: npt.NDArray) -> npt.NDArray:
-    """Running sums from 0, one longer than `values`."""
+    """Cumulative sums that begin with 0, one element longer than `values`."""
     sums = np.zeros(len(values) + 1, values.dtype)
     np.cumsum(values, out=sums[1:])
     return sums

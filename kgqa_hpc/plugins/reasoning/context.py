@@ -1,8 +1,8 @@
-"""Reasoning: five pieces of the graph, each a node with some neighbours, for a question with eight options.
+"""Kind context, for reasoning: five nodes, each with some neighbours, as the evidence of a question with eight options.
 
-Which type of reasoning a question asks for, which letter is right and which topics are left out is decided
-when contexts are drawn, in their seeded order: so it depends on the content of the run and never on which
-item is finished first. Types and letters are rotated in shuffled blocks, which balances them exactly.
+The type of reasoning, the letter of the correct option and the topics to avoid are fixed when contexts are drawn, in
+seeded order, so they do not depend on the order in which items finish. Types and letters come from shuffled blocks that
+contain each value once, which balances them exactly.
 """
 
 from __future__ import annotations
@@ -29,35 +29,39 @@ if TYPE_CHECKING:
     from kgqa_hpc.kg.reduce import AnswerGraph
 
 LETTERS = "ABCDEFGH"
-# The facts a question of each type puts together.
+# The facts that a question of each type combines.
 Type = Literal["mechanistic", "comparative", "causal", "predictive", "integrative"]
 TYPES: dict[Type, int] = {"mechanistic": 2, "comparative": 2, "causal": 2, "predictive": 3, "integrative": 3}
-COMMON = 0.01  # a word in more than this share of all names is no topic
-SEARCHED = 1000  # candidates looked at for one whose topics are new; then the next one is taken as it is
+COMMON = 0.01  # a word in a larger share of all names is no topic
+SEARCHED = 1000  # candidates tried to find new topics, before the next one is taken regardless
 
 
 class ContextSettings(KindSettings):
-    """How many contexts, how large, and how they avoid each other's topics."""
+    """Settings of the kind context: number and size of contexts, and topics to avoid."""
 
     kind: Literal["context"] = "context"
-    number: int = Field(1000, ge=1, description="Contexts drawn; all where there are fewer.")
-    pieces: int = Field(5, ge=1, le=20, description="Nodes with their neighbourhoods, near each other.")
-    neighbours: int = Field(4, ge=1, le=20, description="Neighbours shown of each.")
-    min_degree: int = Field(2, ge=1, description="A piece's node has at least so many neighbours.")
+    number: int = Field(1000, ge=1, description="Number of contexts to draw; all if there are fewer.")
+    pieces: int = Field(5, ge=1, le=20, description="Number of nodes of a context, each with its neighbours.")
+    neighbours: int = Field(4, ge=1, le=20, description="Number of neighbours of each node in the prompt.")
+    min_degree: int = Field(2, ge=1, description="Smallest number of neighbours of a node.")
     types: list[Type] = Field(
-        default_factory=lambda: list(TYPES), min_length=1, description="Types of reasoning, in rotation."
+        default_factory=lambda: list(TYPES), min_length=1, description="Types of reasoning, used in turn."
     )
-    memory: int = Field(20, ge=0, description="Topics of so many contexts before are left out; 0: none.")
-    refresh: int = Field(20, ge=1, description="The topics left out are renewed every so many contexts.")
+    memory: int = Field(
+        20, ge=0, description="Number of previous contexts whose topics are avoided; 0: none."
+    )
+    refresh: int = Field(
+        20, ge=1, description="Number of contexts after which the topics to avoid are updated."
+    )
     distractors: Literal["model", "graph"] = Field(
         "model",
         exclude_if=lambda value: value == "model",
-        description="Who gives the options: the model (step options) or the graph (step graph_options).",
+        description="Source of the wrong options: the model (step options) or the graph (step graph_options).",
     )
 
 
 class ContextAnchors(AnchorKind):
-    """Several nodes with their neighbourhoods."""
+    """Several nodes near each other with some of their neighbours."""
 
     name = "context"
     Settings = ContextSettings
@@ -89,7 +93,7 @@ class ContextAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: ContextSettings, seed: int, tools: Tools) -> Drawn:
-        """Raises EmptyGraphError when no node has enough neighbours."""
+        """Raises EmptyGraphError if no node has enough neighbours."""
         graph = source.graph
         assert graph is not None
         distractors = None
@@ -103,9 +107,10 @@ class ContextAnchors(AnchorKind):
         return Drawn(drawn, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Nodes and relations (`links`, always shown), the type of reasoning, and the topics left out (`avoided`).
+        """Nodes, relations (`links`, always with edge types), the type of reasoning, and the topics to avoid
+        (`avoided`).
 
-        Where the graph gives the options: the names of `subject`, `right` and `wrong`, else empty.
+        With options from the graph: the names of `subject`, `right` and `wrong`; otherwise they are empty.
         """
         values, data = graph_variables(anchor), anchor.data
         avoided = data.get("avoided", [])  # runs of earlier versions have none
@@ -114,7 +119,9 @@ class ContextAnchors(AnchorKind):
         return {**values, "links": values["relations"], "type": data["type"], "avoided": avoided, **names}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """Eight different options, one question about the context, no word about a source."""
+        """An objection unless there are eight different options, a question about the context, and no mention of a
+        source.
+        """
         question, choices = fields["question"], fields["choices"]
         texts = [question, *choices.values()]
         if not question.rstrip().endswith("?"):
@@ -142,7 +149,7 @@ class ContextAnchors(AnchorKind):
 
 
 def option_names(anchor: Anchor) -> dict[str, Any]:
-    """Names of the subject, the right option and the wrong ones that the graph gives. Raises KeyError without any."""
+    """Names of the subject, the right option and the wrong options from the graph. Raises KeyError without any."""
     options = anchor.data["options"]
     names = {"subject": anchor.nodes[options["subject"]].name, "right": anchor.nodes[options["answer"]].name}
     return {**names, "wrong": [name for _, name, _ in options["wrong"]]}
@@ -161,8 +168,8 @@ class _GraphOptions:
     ) -> dict[str, Any] | None:
         """Subject and answer as positions in the context (`position_of`: by node), and the wrong options as nodes.
 
-        The subject is the first of the nodes `near` that has a neighbour in the context and enough wrong options in
-        the graph; None without any.
+        The subject is the first of the nodes `near` with a neighbour in the context and enough wrong options in the
+        graph; None without one.
         """
         graph, positions = self._answers.graph, self._answers.positions
         for subject in near:
@@ -180,7 +187,7 @@ class _GraphOptions:
 
 
 def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
-    """`number` values in blocks, each block all values in an order of its own."""
+    """`number` values in blocks; each block contains all values in a random order."""
     chance = random.Random(seed)
     rotated: list[str] = []
     while len(rotated) < number:
@@ -189,7 +196,7 @@ def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
 
 
 class _Drawing:
-    """One draw: which contexts, and which topics each leaves out."""
+    """Draw of the contexts and of the topics that each avoids."""
 
     def __init__(
         self, graph: KnowledgeGraph, settings: ContextSettings, seed: int, options: _GraphOptions | None
@@ -199,7 +206,7 @@ class _Drawing:
         self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(graph.names[node])) & frequent)
 
     def contexts(self, nodes: list[int]) -> Iterator[Anchor]:
-        """Contexts around the nodes in their order, those put off whose topics were used lately."""
+        """Contexts around the nodes in their order; contexts with recent topics are postponed."""
         settings, avoided = self.settings, set[str]()
         used = deque[set[str]](maxlen=settings.memory)
         types = _rotation(settings.types, settings.number, f"{self.seed}/type")
@@ -223,7 +230,7 @@ class _Drawing:
         return set().union(*map(self.topics, nodes))
 
     def _near(self, centre: int, avoided: set[str], chance: random.Random) -> list[int]:
-        """The centre and others one or two steps from one that is there already, of fresh topics where it can be."""
+        """The centre and nodes within two steps of a chosen node, with new topics if possible."""
         nodes, tries = [centre], 20 * self.settings.pieces
         for tries_left in range(2 * tries, 0, -1):
             if len(nodes) == self.settings.pieces:
@@ -245,7 +252,7 @@ class _Drawing:
             around = _around(graph, node)
             piece = [node, *chance.sample(around, min(self.settings.neighbours, len(around)))]
             pieces.append([positions.setdefault(member, len(positions)) for member in piece])
-        # Only what this context could be asked about: a model need not read the rest.
+        # Only topics of this context; the model need not read the others.
         data |= {"avoided": sorted(avoided & self._topics_of(positions))}
         data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
         if self.options is not None and (options := self.options.of(near, positions, chance)) is not None:
@@ -264,11 +271,11 @@ def _around(graph: Any, node: int) -> list[int]:
 
 
 def topic_words(text: str) -> set[str]:
-    """The words of a name or a question that can be a topic."""
+    """The words of a name or a question that may be topics."""
     return {word for word in plain(text).replace(",", " ").split() if len(word) > 3 and word.isalpha()}
 
 
 def known_topics(names: Sequence[str]) -> set[str]:
-    """The words of a graph's names that tell them apart: those that few of them hold."""
+    """The words that occur in few of a graph's names, and so distinguish them."""
     counts = Counter(word for name in names for word in topic_words(name))
     return {word for word, times in counts.items() if times <= max(COMMON * len(names), 1)}

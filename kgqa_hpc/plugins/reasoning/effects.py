@@ -1,9 +1,8 @@
-"""What follows when one thing changes: signed relations, solved by clingo.
+"""Consequences of a change in a graph of signed relations, computed by clingo.
 
-A thing goes up, goes down or stays. `raises` passes a change on, `lowers` turns it round, and what a thing
-`needs` takes it down when it goes down itself. Every change has a cause that leads back to the given one;
-causes that agree bring the change about; where causes disagree, anything may follow (sign consistency: Siegel
-et al. 2006; Gebser et al. 2011).
+A node goes up, goes down or stays. `raises` transmits a change, `lowers` inverts it; if A `needs` B and B goes down, A
+goes down. Every change has a chain of causes that begins at the given change. Causes that agree produce their change;
+if causes disagree, every outcome is possible (sign consistency: Siegel et al. 2006; Gebser et al. 2011).
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ outcome(L) :- asked(N), level(N,L).
 
 
 def effect_ends(edge: tuple[int, int, str], effect: Effect) -> tuple[int, int]:
-    """From where to where an edge's effect goes."""
+    """Cause and effect of an edge, as node numbers."""
     return (edge[1], edge[0]) if effect == "needs" else (edge[0], edge[1])
 
 
 def conclusions(
     relations: Sequence[Relation], effects: Mapping[str, Effect], changed: int, change: str, asked: int
 ) -> list[str]:
-    """Every outcome (up, down, same) that the thing `asked` can have when `changed` goes up or down.
+    """All possible outcomes (up, down, same) for the node `asked` if `changed` goes up or down.
 
-    Raises InputError when clingo is not installed.
+    Raises InputError if clingo is not installed.
     """
     try:
         import clingo

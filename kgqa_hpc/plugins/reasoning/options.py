@@ -1,6 +1,6 @@
-"""Write a question with one right and seven wrong options; the position of the right option is not the model's choice.
+"""Steps that write a question with one correct and seven wrong options, in an order that the model does not choose.
 
-The options are the model's (`options`) or the graph's (`graph_options`).
+The options come from the model (`options`) or from the graph (`graph_options`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
 
 class Options(Step):
-    """Fills question, answer, the eight choices and the letter of the right one.
+    """Fills question, answer, the eight choices and the letter of the correct choice.
 
-    The letter is the anchor's where it brings one (contexts: balanced over the run), else follows from run
-    seed and item.
+    The letter comes from the anchor if it has one (contexts: balanced over the run); otherwise it depends on run seed
+    and item.
     """
 
     name = "options"
@@ -46,7 +46,9 @@ class Options(Step):
 
 
 class GraphOptions(Step):
-    """Fills a question whose options the graph gave (`anchors.distractors: graph`): the model writes no option."""
+    """Fills a question with options from the graph (`anchors.distractors: graph`); the model writes only the
+    question.
+    """
 
     name = "graph_options"
     default_prompt = "graph_options"
@@ -58,7 +60,7 @@ class GraphOptions(Step):
         return "options" in item.anchor.data
 
     def compute(self, item: Item) -> Outcome:
-        """Of a context for which the graph has no options."""
+        """Reject a context for which the graph has too few options."""
         return Reject(f"{self.label}: no options in the graph")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
@@ -74,7 +76,7 @@ class GraphOptions(Step):
 
 
 def lettered(item: Item, right: str, wrong: Sequence[str], run_seed: int) -> dict[str, Any]:
-    """The fields answer, choices and answer_letter; the letter is the anchor's, or follows from run seed and item."""
+    """The fields answer, choices and answer_letter; the letter comes from the anchor, or from run seed and item."""
     letter = item.anchor.data.get("letter")
     if letter is None:
         letter = random.Random(f"{run_seed}/{item.id}").choice(LETTERS)

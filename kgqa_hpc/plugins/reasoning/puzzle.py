@@ -1,9 +1,8 @@
-"""Logic puzzles: signed relations compose along chains, a solver finds the truth, the model only words the
-question.
+"""Kind puzzle, for logic puzzles: chains of signed relations; a solver computes the answer, a model words the question.
 
-A puzzle is a few statements of the graph, one change, and the thing whose change is asked for. It is kept when
-all that follows from the statements agrees about that one thing (effects.py). Chains are drawn on the reduced
-graph; the statements about their things come from the whole named graph.
+A puzzle consists of some edges of the graph as statements, one change, and a node whose change is the answer. It is
+kept if its statements allow exactly one answer (effects.py). Chains are drawn from the reduced graph; the statements
+about their nodes come from the whole named graph.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kgqa_hpc.plugins.reasoning.effects import Effect, conclusions, effect_ends
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings, Package
 
-IN_VAIN = 5_000  # draws in a row that gave no puzzle before drawing ends
+IN_VAIN = 5_000  # consecutive draws without a puzzle after which drawing ends
 CHANGES = {"up": "becomes more active", "down": "becomes less active"}
 OUTCOMES = {"up": "rises", "down": "falls", "same": "stays as it is"}
 _HINTS = (
@@ -39,17 +38,21 @@ _HINTS = (
 
 
 class PuzzleSettings(KindSettings):
-    """Which relations have which effect, and how large a puzzle is."""
+    """Settings of the kind puzzle: effects of relations, and size of puzzles."""
 
     package = Package("clingo", "kgqa_hpc[puzzles]")
     kind: Literal["puzzle"] = "puzzle"
-    number: int = Field(1000, ge=1, description="Puzzles drawn; all that are found where there are fewer.")
-    length: int = Field(3, ge=1, le=6, description="Statements between what changes and what is asked for.")
-    distractors: int = Field(2, ge=0, le=20, description="Further statements about the same things, at most.")
+    number: int = Field(1000, ge=1, description="Number of puzzles to draw; all if there are fewer.")
+    length: int = Field(
+        3, ge=1, le=6, description="Number of statements from the changed node to the node in question."
+    )
+    distractors: int = Field(
+        2, ge=0, le=20, description="Largest number of further statements about the same nodes."
+    )
     effects: dict[str, Effect] = Field(
         default_factory=lambda: dict[str, Effect](activates="raises", inhibits="lowers", requires="needs"),
         min_length=1,
-        description="Edge type: raises, lowers, or needs (the source needs the target).",
+        description="Effect of each edge type: raises, lowers, or needs (the source needs the target).",
     )
 
 
@@ -82,7 +85,7 @@ class PuzzleAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: PuzzleSettings, seed: int, tools: Tools) -> Drawn:
-        """Raises InputError without clingo, EmptyGraphError when no chain has one conclusion."""
+        """Raises InputError without clingo, EmptyGraphError if no chain has exactly one conclusion."""
         answers = source.answer_graph()
         edges = _signed(answers.graph, settings.effects)
         pairs = np.array([effect_ends(edge, settings.effects[edge[2]]) for edge in edges], np.int32)
@@ -98,7 +101,7 @@ class PuzzleAnchors(AnchorKind):
         return Drawn(anchors, {}, notes=(note,))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Beside nodes and relations: the `statements`, the `change`, and the nodes `changed` and `asked`."""
+        """Variables in addition to nodes and relations: `statements`, `change`, and the nodes `changed` and `asked`."""
         values, data = graph_variables(anchor), anchor.data
         nodes = values["nodes"]
         statements = [clean_name(text) for text in _statements(anchor)]
@@ -110,11 +113,11 @@ class PuzzleAnchors(AnchorKind):
         return {"answer": f"{asked} {OUTCOMES[anchor.data['outcome']]}."}
 
     def worded(self, anchor: Anchor, question: str) -> str:
-        """The statements and the change as they are, then the model's question."""
+        """The statements and the change, followed by the model's question."""
         return _opening(anchor) + question
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """The statements must be unchanged, and the question must not tell what follows."""
+        """An objection if the statements were changed, or the question reveals a consequence."""
         opening, names = _opening(anchor), [node.name for node in anchor.nodes]
         if not fields["question"].startswith(opening):
             return "changes the statements"
@@ -146,14 +149,14 @@ Edge = tuple[int, int, str]
 
 
 def _signed(graph: Any, effects: Mapping[str, Effect]) -> list[Edge]:
-    """The edges with an effect, each once."""
+    """The distinct edges with an effect."""
     rows = zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
     named = ((source, target, graph.edge_types[kind]) for source, target, kind in rows if source != target)
     return sorted({edge for edge in named if edge[2] in effects})
 
 
 def _within(answers: AnswerGraph, pairs: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
-    """The pairs that lie in the reduced graph, as its number of nodes and the two columns of their numbers in it."""
+    """Pairs with both nodes in the reduced graph: its number of nodes, and both columns as its node numbers."""
     position = np.full(answers.graph.num_nodes, -1, np.int32)
     position[answers.positions] = np.arange(len(answers.positions))
     inner = position[pairs]
@@ -176,7 +179,7 @@ def _puzzle(
     settings: PuzzleSettings,
     seed: int,
 ) -> Anchor | None:
-    """The puzzle of a chain; None when it has several conclusions, or two things bear one name."""
+    """The puzzle of a chain; None if several conclusions are possible, or two nodes have the same name."""
     graph = answers.graph
     path = tuple(answers.positions[list(drawn)].tolist())
     ids = [str(graph.node_ids[node]) for node in path]
@@ -229,7 +232,7 @@ def _change(anchor: Anchor) -> str:
 
 
 def _opening(anchor: Anchor) -> str:
-    """What a puzzle begins with: everything that is given, and nothing else bears on it."""
+    """The beginning of a puzzle: all statements, and that nothing else has an effect."""
     lines = [f"{number}. {text}" for number, text in enumerate(_statements(anchor), start=1)]
     return "\n".join(
         ["These statements hold, and nothing else has an influence:", *lines, _change(anchor), ""]
