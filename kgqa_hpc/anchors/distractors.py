@@ -6,7 +6,7 @@ Neighbours of the answer are excluded too, because a more general or more specif
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -26,10 +26,11 @@ class Distractors:
         self._degrees = graph.degrees()
         self._of_type = lru_cache(maxsize=None)(self._sorted_by_degree)
 
-    def draw(self, subject: int, answer: int, number: int, chance: random.Random) -> list[int]:
-        """`number` nodes that are no answer for the subject; fewer if the graph has too few."""
-        excluded = {subject, answer, *self._around(subject), *self._around(answer)}
-        used = {plain(str(self._graph.names[node])) for node in (subject, answer)}
+    def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
+        """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
+        given = (*subjects, answer)
+        excluded = {*given, *(neighbour for node in given for neighbour in self._around(node))}
+        used = {plain(str(self._graph.names[node])) for node in given}
         near: list[int] = []
         for node in self._by_degree(answer):
             name = str(self._graph.names[node])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -16,14 +17,18 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import place
+from kgqa_hpc.anchors.distractors import Distractors
+from kgqa_hpc.anchors.family import place, shared_names
+from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings
 from kgqa_hpc.text.bounded_json import json_lines
 from kgqa_hpc.text.opener import open_bytes
 
+WRONG = 4  # wrong options of a question with options from the graph
 # Fields about the origin of a record, which are not copied into new records.
 _OWN = ("accepted", "reason", "verdicts", "features", "provenance")
 # Fields that become the anchor's id, group, nodes and relations.
@@ -42,6 +47,11 @@ class RecordSettings(KindSettings):
     )
     number: int | None = Field(None, ge=1, description="Number of records to draw by the seed; default: all.")
     stratify: str | None = Field(None, description="Field whose values get equal shares of the records.")
+    distractors: Literal["graph"] | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Draw wrong options from the graph of the run `from`, for rephrase_medqa_graph.",
+    )
     paths = ("from", "source")
 
 
@@ -77,7 +87,11 @@ class RecordAnchors(AnchorKind):
         chosen = _shares(strata, settings.number)
         if not chosen:
             raise InputError(f"{settings.source}: no record fits anchors.where", "widen anchors.where")
-        return Drawn((_anchor(record) for _, record in sorted(chosen, key=lambda entry: entry[0])), totals)
+        anchors = (_anchor(record) for _, record in sorted(chosen, key=lambda entry: entry[0]))
+        if settings.distractors:
+            options = _Options(Path(settings.source), seed)
+            anchors = (options.added_to(anchor) for anchor in anchors)
+        return Drawn(anchors, totals)
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """The record's texts, each on one line; nodes, edges and relations if the record has them."""
@@ -95,8 +109,42 @@ class RecordAnchors(AnchorKind):
         return {"source_id": anchor.data["record"]["id"]}
 
     def files(self, settings: RecordSettings) -> list[Path]:
-        """The dataset files of the source; a change of them changes the fingerprint."""
-        return _dataset_files(Path(settings.source))
+        """The dataset files of the source, and its graph if options come from it; the fingerprint covers them."""
+        source = Path(settings.source)
+        return _dataset_files(source) + ([source / "kg.h5"] if settings.distractors else [])
+
+
+class _Options:
+    """Draws four wrong options for pairs with one node that only the answer names, from the graph of their run.
+
+    Wrong are nodes of the answer's type that share no edge with that node or with a node of the question.
+    """
+
+    def __init__(self, run: Path, seed: int) -> None:
+        if not (run / "kg.h5").is_file():
+            raise InputError(
+                f"anchors.distractors: {run} has no graph (kg.h5)", "name the folder of a run that read one"
+            )
+        graph = read_graph(run / "kg.h5")
+        self._seed, self._names = seed, graph.names
+        self._positions = {str(node): position for position, node in enumerate(graph.node_ids)}
+        self._distractors = Distractors(graph, shared_names(map(str, graph.names)))
+
+    def added_to(self, anchor: Anchor) -> Anchor:
+        """The anchor, with `right` and `wrong` options in its data if the graph has enough."""
+        names, record = [node.name for node in anchor.nodes], anchor.data["record"]
+        asked = named(str(record["question"]), names)
+        answered = [number for number in named(str(record["answer"]), names) if number not in asked]
+        at = [self._positions.get(node.id) for node in anchor.nodes]
+        subjects = [position for number in asked if (position := at[number]) is not None]
+        answer = at[answered[0]] if len(answered) == 1 else None
+        if answer is None or not subjects:
+            return anchor
+        chance = random.Random(f"{self._seed}/{anchor.id}")
+        wrong = [str(self._names[node]) for node in self._distractors.draw(subjects, answer, WRONG, chance)]
+        if len(wrong) < WRONG:
+            return anchor
+        return replace(anchor, data={**anchor.data, "right": names[answered[0]], "wrong": wrong})
 
 
 def read_records(source: Path) -> Iterator[dict[str, Any]]:

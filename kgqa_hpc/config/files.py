@@ -70,8 +70,6 @@ def write_example(name: str, file: Path) -> None:
     if not write_file(file, content, exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
     if by_name[name].suffix == ".yaml":
-        from kgqa_hpc.config.files import FILE, json_schema
-
         write_file(file.parent / FILE, json.dumps(json_schema(), indent=1).encode())
 
 
@@ -93,6 +91,7 @@ def write_plugin(name: str, folder: Path) -> list[Path]:
     make_folder(folder)
     for file, text in texts.items():
         write_file(folder / file, text.replace("my_steps", name).encode(), exclusive=True)
+    write_file(folder / FILE, json.dumps(json_schema(), indent=1).encode())
     return [folder / file for file in texts]
 
 

@@ -66,11 +66,16 @@ class RecordMaker:
             "kind": anchor.kind,
             "group": anchor.group,
             "verdicts": item["verdicts"],
-            "features": item["features"],
+            "features": self._features(item["features"]),
             "provenance": provenance(anchor, item["trace"], self.origin),
             **self.kind.record(anchor, fields),
             **{column.name: _look_up(column, sources) for column in self.steps},
         }
+
+    def _features(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        """The features for filters and figures: without the lists that are columns of the record."""
+        lists = {column.name for column in self.steps if isinstance(column.type, list)}
+        return {name: value for name, value in features.items() if name not in lists}
 
 
 def _look_up(column: Column, mappings: tuple[Mapping[str, Any], ...]) -> Any:

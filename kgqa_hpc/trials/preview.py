@@ -157,7 +157,7 @@ def _cost(documents: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]
         "per_item": {"seconds": round(seconds / count, 3), **{k: round(v, 1) for k, v in tokens.items()}},
         "forecast": {
             "items": MANY,
-            "hours": round(MANY * seconds / count / 3600, 1),
+            "hours": float(f"{MANY * seconds / count / 3600:.3g}"),
             "prompt_tokens": round(MANY * tokens["prompt"]),
             "completion_tokens": round(MANY * tokens["completion"]),
             "in_flight": len(documents),

@@ -7,6 +7,7 @@ ENTRIES = {
         "retrieve": "steps.retrieve:Retrieve",
         "ground": "steps.ground:Ground",
         "rephrase_medqa": "steps.rephrase:RephraseMedqa",
+        "rephrase_medqa_graph": "steps.rephrase:RephraseMedqaGraph",
         "rephrase_pubmedqa": "steps.rephrase:RephrasePubmedqa",
         "extract": "steps.extract:Extract",
         "organism": "steps.organism:Organism",

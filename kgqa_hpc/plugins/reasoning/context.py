@@ -179,7 +179,7 @@ class _GraphOptions:
             candidates = [node for node in position_of if int(positions[node]) in joined]
             for answer in chance.sample(candidates, len(candidates)):
                 names = {str(graph.names[positions[node]]) for node in (subject, answer)}
-                wrong = self._distractors.draw(at, int(positions[answer]), len(LETTERS) - 1, chance)
+                wrong = self._distractors.draw([at], int(positions[answer]), len(LETTERS) - 1, chance)
                 if len(wrong) == len(LETTERS) - 1 and not names & self._shared:
                     ends = {"subject": position_of[subject], "answer": position_of[answer]}
                     return {**ends, "wrong": [list(graph.node(node)) for node in wrong]}

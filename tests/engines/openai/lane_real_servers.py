@@ -174,3 +174,51 @@ def test_a_run_is_complete_though_its_server_was_killed_in_the_middle(
     engines = [json.loads(line)["provenance"]["engine"]["generate"] for line in lines]
     assert {engine["structured"] for engine in engines} == {mode}
     assert all(engine["server"] for engine in engines)
+
+
+def test_a_run_starts_vllm_by_its_own_command_again_after_a_kill(tmp_path: Path) -> None:
+    vllm(0)  # skips without vLLM
+    config: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "vllm_8xh100.yaml").read_text())
+    shipped: list[str] = config["engine"]["command"]
+    assert {"{model}", "{name}", "{port}", "{gpus}", "{batch}"} <= set(shipped)
+    keys = {"model": str(VLLM / "kgqa-model"), "gpus": 0, "concurrency": 4, "start_timeout_s": PATIENCE_S}
+    config["engine"] |= {**keys, "stage_to": str(tmp_path / "disk")}
+    values = {
+        "vllm": str(VLLM / "bin" / "vllm"),
+        "{gpus}": "1",
+        "{batch}": "4",
+    }  # without a card neither is known
+    config["engine"]["command"] = [values.get(word, word) for word in shipped] + ["--dtype", "bfloat16"]
+    config["anchors"] = {"kind": "graphlet", "per_shape": 1}
+    config["runtime"] = {"shard_size": 4, "commit_every": "1s"}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    run, killed = tmp_path / "run", []
+
+    def kill_in_the_middle() -> None:
+        wait_for(lambda: any((run / "results" / "main").glob("*.h5")), "the first shard", PATIENCE_S)
+        found = subprocess.run(["pgrep", "-f", f"serve {tmp_path / 'disk'}"], capture_output=True, text=True)
+        for process in found.stdout.split():
+            os.kill(int(process), signal.SIGKILL)
+            killed.append(process)
+
+    killer = threading.Thread(target=kill_in_the_middle)
+    killer.start()
+    command = [sys.executable, "-m", "kgqa_hpc", "-q", "all", str(tmp_path / "config.yaml"), str(run)]
+    settings = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE_S,
+    )
+    killer.join()
+    logs = "".join(
+        path.read_text(errors="replace")[-2000:] for path in run.glob("logs/**/*") if path.is_file()
+    )
+    assert done.returncode == 0, done.stderr[-3000:] + logs[-6000:]
+    assert killed, "the server was found and killed"
+    status = json.loads((run / "status.json").read_text())
+    assert status["items"]["ended"] == status["items"]["total"]
+    assert status["verdicts"]["failed"] == 0

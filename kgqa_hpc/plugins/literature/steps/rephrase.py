@@ -115,7 +115,11 @@ class RephraseMedqa(Rephrase):
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        right, wrong, reasons = answer["correct"], answer["wrong"], answer["reasoning"]
+        return self.with_options(item, answer, answer["correct"], answer["wrong"])
+
+    def with_options(self, item: Item, answer: dict[str, Any], right: str, wrong: Sequence[str]) -> Outcome:
+        """Replace the pair by the question with these options in drawn order."""
+        reasons = answer["reasoning"]
         trouble = options_trouble(right, wrong)
         if isinstance(reasons, list) and len(reasons) != WRONG + 1:
             trouble = trouble or "number of reasons"
@@ -131,6 +135,29 @@ class RephraseMedqa(Rephrase):
             reasoning=rationale(options, [right, *wrong], reasons),
         )
         return Done()
+
+
+class RephraseMedqaGraph(RephraseMedqa):
+    """As rephrase_medqa, with wrong options from the graph (`anchors.distractors: graph`); the model writes none."""
+
+    name = "rephrase_medqa_graph"
+    default_prompt = "rephrase_medqa_graph"
+    answer = {"question": "string", "reasoning": "string|array"}
+
+    def asks_about(self, item: Item) -> bool:
+        return "wrong" in item.anchor.data
+
+    def compute(self, item: Item) -> Outcome:
+        """Reject a pair for which the graph has no options."""
+        return Reject(f"{self.label}: no options in the graph")
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        """In addition: the names of the `right` option and of the `wrong` ones."""
+        data = item.anchor.data
+        return {**super().variables(item), "right": data.get("right", ""), "wrong": data.get("wrong", [])}
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        return self.with_options(item, answer, item.anchor.data["right"], item.anchor.data["wrong"])
 
 
 def rationale(options: Sequence[str], written: Sequence[str], reasons: str | Sequence[str]) -> str:

@@ -1,0 +1,92 @@
+"""MedQA questions with wrong options from the graph: none shares an edge with the question's nodes or the answer."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kgqa_hpc.kg.file import read_graph
+from tests.golden.command import kgqa, succeed
+from tests.project import write_graph
+
+ENGINE = {"kind": "scripted"}
+
+
+def write(path: Path, data: dict[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+def medqa_of(source: Path) -> dict[str, Any]:
+    return {
+        "anchors": {"kind": "records", "from": str(source), "distractors": "graph"},
+        "engine": ENGINE,
+        "passes": [{"name": "main", "steps": ["rephrase_medqa_graph", "judge_options"]}],
+        "dataset": {"decontaminate": []},
+    }
+
+
+def lines(run: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "dataset" / f"{name}.jsonl").open()]
+
+
+def pairs_of(folder: Path) -> list[dict[str, Any]]:
+    """A question about an end of each edge, in a run that has read its graph."""
+    write_graph(folder)
+    graph = {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"}
+    steps = [{"name": "main", "steps": ["generate"]}]
+    run = write(folder / "run.yaml", {"graph": graph, "engine": ENGINE, "passes": steps})
+    succeed("init", run, folder / "source")
+    succeed("import", folder / "source")
+    with (folder / "nodes.csv").open() as file:
+        nodes = {row["id"]: row for row in csv.DictReader(file)}
+    with (folder / "edges.csv").open() as file:
+        ends = [(nodes[row["source_id"]], nodes[row["target_id"]]) for row in csv.DictReader(file)]
+    return [
+        {
+            "id": f"{given['id']}-{answer['id']}",
+            "question": f"Which {answer['type']} is related to {given['name']}?",
+            "answer": f"It is {answer['name']}.",
+            "nodes": [given, answer],
+            "accepted": True,
+        }
+        for given, answer in ends[:60]
+    ]
+
+
+def test_four_wrong_options_of_the_answers_type_come_from_the_graph_and_are_no_neighbours(
+    tmp_path: Path,
+) -> None:
+    pairs = {pair["id"]: pair for pair in pairs_of(tmp_path)}
+    source, run = tmp_path / "source", tmp_path / "medqa"
+    (source / "dataset").mkdir()
+    (source / "dataset" / "rejected.jsonl").touch()
+    (source / "dataset" / "accepted.jsonl").write_text("\n".join(map(json.dumps, pairs.values())) + "\n")
+    succeed("all", write(tmp_path / "medqa.yaml", medqa_of(source)), run)
+    graph = read_graph(source / "kg.h5")
+    position = {str(name): number for number, name in enumerate(graph.names)}
+    starts, neighbours = graph.csr()
+    records = [record for record in lines(run, "accepted") + lines(run, "rejected") if record["options"]]
+    assert len(records) >= 30
+    for record in records:
+        given, answer = (node["name"] for node in pairs[record["source_id"]]["nodes"])
+        options = [position[name] for name in record["options"]]
+        assert record["options"][record["correct_option"]] == record["answer"] == answer
+        assert len(set(options)) == 5
+        assert len({int(graph.node_type[node]) for node in options}) == 1
+        wrong = set(options) - {position[answer]}
+        for node in (position[given], position[answer]):
+            assert not wrong & set(neighbours[starts[node] : starts[node + 1]].tolist())
+
+
+def test_records_without_a_graph_are_refused_before_the_run_exists(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(json.dumps({"id": "a", "question": "What is it?", "answer": "That."}) + "\n")
+    run = tmp_path / "run"
+    ended = kgqa("all", write(tmp_path / "medqa.yaml", medqa_of(file)), run)
+    assert ended.code == 2
+    assert "kg.h5" in ended.error
