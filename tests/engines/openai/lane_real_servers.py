@@ -192,6 +192,7 @@ def test_a_run_starts_vllm_by_its_own_command_again_after_a_kill(tmp_path: Path)
     config["anchors"] = {"kind": "graphlet", "per_shape": 1}
     config["runtime"] = {"shard_size": 4, "commit_every": "1s"}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "disk").mkdir()
     run, killed = tmp_path / "run", []
 
     def kill_in_the_middle() -> None:
@@ -201,7 +202,7 @@ def test_a_run_starts_vllm_by_its_own_command_again_after_a_kill(tmp_path: Path)
             os.kill(int(process), signal.SIGKILL)
             killed.append(process)
 
-    killer = threading.Thread(target=kill_in_the_middle)
+    killer = threading.Thread(target=kill_in_the_middle, daemon=True)
     killer.start()
     command = [sys.executable, "-m", "kgqa_hpc", "-q", "all", str(tmp_path / "config.yaml"), str(run)]
     settings = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
@@ -213,11 +214,11 @@ def test_a_run_starts_vllm_by_its_own_command_again_after_a_kill(tmp_path: Path)
         text=True,
         timeout=3 * PATIENCE_S,
     )
-    killer.join()
     logs = "".join(
         path.read_text(errors="replace")[-2000:] for path in run.glob("logs/**/*") if path.is_file()
     )
     assert done.returncode == 0, done.stderr[-3000:] + logs[-6000:]
+    killer.join(60)
     assert killed, "the server was found and killed"
     status = json.loads((run / "status.json").read_text())
     assert status["items"]["ended"] == status["items"]["total"]
