@@ -28,9 +28,9 @@ class Distractors:
 
     def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
         """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
-        given = (*subjects, answer)
-        excluded = {*given, *(neighbour for node in given for neighbour in self._around(node))}
-        used = {plain(str(self._graph.names[node])) for node in given}
+        ends = (*subjects, answer)
+        excluded = {*ends, *(neighbour for node in ends for neighbour in self._around(node))}
+        used = {plain(str(self._graph.names[node])) for node in ends}
         near: list[int] = []
         for node in self._by_degree(answer):
             name = str(self._graph.names[node])
