@@ -115,9 +115,9 @@ class RecordAnchors(AnchorKind):
 
 
 class _Options:
-    """Draws four wrong options for pairs with one node that only the answer names, from the graph of their run.
+    """Draws four wrong options from the graph of a run, for pairs with exactly one node that only the answer names.
 
-    Wrong are nodes of the answer's type that share no edge with that node or with a node of the question.
+    Wrong options are nodes of the answer's type that share no edge with the answer or with a node of the question.
     """
 
     def __init__(self, run: Path, seed: int) -> None:
@@ -128,7 +128,8 @@ class _Options:
         graph = read_graph(run / "kg.h5")
         self._seed, self._names = seed, graph.names
         self._positions = {str(node): position for position, node in enumerate(graph.node_ids)}
-        self._distractors = Distractors(graph, shared_names(map(str, graph.names)))
+        unusable = {"", *shared_names(map(str, graph.names))}  # a node without a name is no option
+        self._distractors = Distractors(graph, unusable)
 
     def added_to(self, anchor: Anchor) -> Anchor:
         """The anchor, with `right` and `wrong` options in its data if the graph has enough."""
@@ -138,7 +139,7 @@ class _Options:
         at = [self._positions.get(node.id) for node in anchor.nodes]
         subjects = [position for number in asked if (position := at[number]) is not None]
         answer = at[answered[0]] if len(answered) == 1 else None
-        if answer is None or not subjects:
+        if answer is None or not subjects or len(subjects) < len(asked):
             return anchor
         chance = random.Random(f"{self._seed}/{anchor.id}")
         wrong = [str(self._names[node]) for node in self._distractors.draw(subjects, answer, WRONG, chance)]

@@ -86,7 +86,7 @@ def quotes_of(fields: dict[str, Any]) -> list[str]:
 
 
 def replaced(item: Item, question: str, answer: str, **more: Any) -> dict[str, Any]:
-    """The item's fields with another question and answer, and the former ones beside."""
+    """The item's fields with a new question and answer; the previous pair becomes source_question and source_answer."""
     source = {"source_question": item.output["question"], "source_answer": item.output["answer"]}
     return {**item.output, **source, "question": question, "answer": answer, **more}
 
@@ -145,10 +145,11 @@ class RephraseMedqaGraph(RephraseMedqa):
     answer = {"question": "string", "reasoning": "string|array"}
 
     def asks_about(self, item: Item) -> bool:
-        return "wrong" in item.anchor.data
+        data = item.anchor.data
+        return "wrong" in data and options_trouble(data["right"], data["wrong"]) is None
 
     def compute(self, item: Item) -> Outcome:
-        """Reject a pair for which the graph has no options."""
+        """Reject a pair for which the graph has no usable options."""
         return Reject(f"{self.label}: no options in the graph")
 
     def variables(self, item: Item) -> dict[str, Any]:
@@ -217,7 +218,7 @@ def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
 
 
 def in_drawn_order(options: Sequence[str], seed: str) -> list[str]:
-    """An order that depends on the seed and the texts alone; every place is as likely for each of them."""
+    """The options in a random order that depends only on the seed and their texts."""
     return sorted(options, key=lambda text: short_digest(f"{seed}/{text}"))
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.anchors.records import RecordAnchors
 from kgqa_hpc.kg.file import read_graph
 from tests.golden.command import kgqa, succeed
 from tests.project import write_graph
@@ -34,9 +37,13 @@ def lines(run: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "dataset" / f"{name}.jsonl").open()]
 
 
-def pairs_of(folder: Path) -> list[dict[str, Any]]:
-    """A question about an end of each edge, in a run that has read its graph."""
+def pairs_of(folder: Path, unnamed: str = "") -> list[dict[str, Any]]:
+    """A question about an end of each edge, in a run that has read its graph; node `unnamed` has no name."""
     write_graph(folder)
+    if unnamed:
+        table = (folder / "nodes.csv").read_text().splitlines()
+        kept = [re.sub(f"^{unnamed},[^,]*", f"{unnamed},", line) for line in table]
+        (folder / "nodes.csv").write_text("\n".join(kept) + "\n")
     graph = {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"}
     steps = [{"name": "main", "steps": ["generate"]}]
     run = write(folder / "run.yaml", {"graph": graph, "engine": ENGINE, "passes": steps})
@@ -90,3 +97,33 @@ def test_records_without_a_graph_are_refused_before_the_run_exists(tmp_path: Pat
     ended = kgqa("all", write(tmp_path / "medqa.yaml", medqa_of(file)), run)
     assert ended.code == 2
     assert "kg.h5" in ended.error
+    assert not run.exists()
+
+
+def drawn(folder: Path, pairs: list[dict[str, Any]]) -> list[Anchor]:
+    """The anchors of these records, with options from the graph of the run `source`."""
+    dataset = folder / "source" / "dataset"
+    dataset.mkdir(exist_ok=True)
+    (dataset / "rejected.jsonl").touch()
+    (dataset / "accepted.jsonl").write_text("\n".join(map(json.dumps, pairs)) + "\n")
+    settings = RecordAnchors.Settings.model_validate({"from": str(folder / "source"), "distractors": "graph"})
+    return list(RecordAnchors().draw(Source(), settings, 1, Tools()).anchors)
+
+
+def test_a_pair_with_a_node_that_the_graph_lacks_gets_no_options(tmp_path: Path) -> None:
+    pair = pairs_of(tmp_path)[0]
+    other = {"id": "N:unknown", "name": "entity unknown", "type": "gene"}
+    question = (
+        f"Which {pair['nodes'][1]['type']} is related to {pair['nodes'][0]['name']} and entity unknown?"
+    )
+    changed = {**pair, "id": "changed", "question": question, "nodes": [*pair["nodes"], other]}
+    options = {anchor.id: anchor.data.get("wrong") for anchor in drawn(tmp_path, [pair, changed])}
+    assert len(options[pair["id"]]) == 4
+    assert options["changed"] is None
+
+
+def test_a_node_without_a_name_is_no_option(tmp_path: Path) -> None:
+    pairs = pairs_of(tmp_path, unnamed="N:5")
+    options = [anchor.data.get("wrong", []) for anchor in drawn(tmp_path, pairs)]
+    assert sum(map(len, options)) > 100
+    assert all(all(names) for names in options)
