@@ -1,4 +1,4 @@
-"""Commands that list and clean: entries of the registries with their keys, runs below a folder, unneeded files."""
+"""Commands that list: entries of the registries, the schema of a configuration, runs in a folder, unneeded files."""
 
 from __future__ import annotations
 

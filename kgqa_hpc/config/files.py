@@ -24,6 +24,10 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
 
+FILE = "kgqa.schema.json"
+LINE = f"# yaml-language-server: $schema={FILE}\n"
+Schema = dict[str, Any]
+
 
 def load_config(path: Path) -> RunConfig:
     """Read and check a configuration file. Relative paths are resolved against its folder.
@@ -93,11 +97,6 @@ def write_plugin(name: str, folder: Path) -> list[Path]:
         write_file(folder / file, text.replace("my_steps", name).encode(), exclusive=True)
     write_file(folder / FILE, json.dumps(json_schema(), indent=1).encode())
     return [folder / file for file in texts]
-
-
-FILE = "kgqa.schema.json"
-LINE = f"# yaml-language-server: $schema={FILE}\n"
-Schema = dict[str, Any]
 
 
 def json_schema() -> Schema:

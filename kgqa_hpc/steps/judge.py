@@ -32,7 +32,7 @@ class JudgeSettings(StepSettings):
 
 
 class Judge(Step):
-    """A verdict on question and answer: both booleans must be true (BioGraphletQA, section 3.3), and so must others."""
+    """A verdict on question and answer; it approves if all its booleans are true (BioGraphletQA, section 3.3)."""
 
     name = "judge"
     Settings = JudgeSettings
