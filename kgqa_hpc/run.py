@@ -80,6 +80,9 @@ class Run:
         """A run from a configuration file or an equivalent mapping. Raises ConfigError."""
         if isinstance(config, Mapping):
             return cls(folder, **dict(config))
+        if Path(config).is_dir():
+            cure = f"the configuration comes first, then the run folder: {folder} {config}"
+            raise InputError(f"{config}: is a folder, not a configuration", cure)
         run = cls.__new__(cls)
         run.path, run._file, run._inputs = Path(folder), Path(config), settings_objects.Inputs()
         with noting_refusal(run.path, str(config)):

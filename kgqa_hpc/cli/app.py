@@ -31,6 +31,9 @@ GROUPS = {
 }
 
 
+ROOT_OPTIONS = ("-q", "--quiet", "-v", "--verbose")
+
+
 class Verbs(TyperGroup):
     """Group of all commands; a command from the registry is imported only when it is called."""
 
@@ -39,6 +42,16 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         return super().get_command(ctx, name) or (_registered(name) if name in COMMANDS else None)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as problem:
+            if (option := getattr(problem, "option_name", None)) in ROOT_OPTIONS:
+                raise InputError(
+                    f"{option} stands before the command", f"kgqa {option} {ctx.invoked_subcommand} …"
+                ) from None
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         commands: dict[str, Any] = {name: super(Verbs, self).get_command(ctx, name) for name in MAIN.split()}

@@ -5,16 +5,27 @@ No key of this section changes the generated texts. A changed section takes effe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from kgqa_hpc.settings import Package, Settings
 from kgqa_hpc.steps.decision import Decide
 
 Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _language_codes(value: str | list[str]) -> str | list[str]:
+    for code in [value] if isinstance(value, str) else value:
+        if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", code):
+            raise ValueError(f"{code!r} is no language code such as en, de or pt-BR")
+    return value
+
+
+Languages = Annotated[str | list[str], AfterValidator(_language_codes)]
 
 
 class Duplicates(Settings):
@@ -126,7 +137,7 @@ class DatasetConfig(Settings):
     description: str | None = Field(
         None, description="Description on the dataset card; default: derived from kind and steps."
     )
-    language: str | list[str] | None = Field(
+    language: Languages | None = Field(
         None, description="Language code or codes of the texts, such as en or de; default: not stated."
     )
     authors: list[str] | None = Field(None, description="Authors of the dataset.")

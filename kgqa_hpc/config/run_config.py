@@ -274,8 +274,9 @@ def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> 
     available = set(KINDS.get(config.anchors.kind).gives)
     for number, pass_config in enumerate(config.passes):
         for position, settings in enumerate(pass_config.steps):
+            kind_known = kind_known and settings.use in STEPS  # the fields of a refused step are unknown
             # The configurations of a study's variants are checked separately.
-            if kind_known and settings.use in STEPS and config.variants is None:
+            if kind_known and config.variants is None:
                 _check_step(settings, available, ("passes", number, "steps", position), problems)
                 available |= set(STEPS.get(settings.use).gives)
     imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]

@@ -22,8 +22,8 @@ from kgqa_hpc.dataset.facts import Facts, one_line
 from kgqa_hpc.dataset.group_table import table_name
 
 # Licence identifiers of the Hub that knowledge graphs use.
-_HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
-_HUB_LICENCES |= {f"cc-by{kind}-{v}" for kind in ("", "-sa", "-nc", "-nd", "-nc-sa") for v in ("3.0", "4.0")}
+HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
+HUB_LICENCES |= {f"cc-by{kind}-{v}" for kind in ("", "-sa", "-nc", "-nd", "-nc-sa") for v in ("3.0", "4.0")}
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
 SHOWN = 300  # characters of a text in the sample record
 
@@ -105,7 +105,7 @@ def render_card(
 def licence_fields(licence: str, url: str | None = None) -> dict[str, str]:
     """The licence in the front matter: an identifier of the Hub, or `other` with name and link."""
     identifier = licence.strip().lower().replace(" ", "-")
-    if identifier in _HUB_LICENCES:
+    if identifier in HUB_LICENCES:
         return {"license": identifier}
     match = re.search(r"https?://[^\s()<>\"]+", licence)
     link = url or (match[0] if match else None)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc import __version__
+from kgqa_hpc.dataset.card import HUB_LICENCES, licence_fields
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.whole import damaged, read_sums, write_sums
+from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
@@ -82,6 +84,9 @@ def _missing(run: RunFolder, facts: Facts) -> list[str]:
     missing = []
     if facts.licence == UNKNOWN_LICENCE:
         missing.append("a licence: dataset.licence")
+    elif licence_fields(facts.licence, facts.licence_url).keys() == {"license", "license_name"}:
+        hint = did_you_mean(facts.licence.lower(), HUB_LICENCES)
+        missing.append(f"an identifier or a link of the licence {facts.licence!r}{hint}: dataset.licence")
     if not facts.citation:
         missing.append("how to cite it: dataset.citation")
     if not facts.contact:

@@ -68,9 +68,12 @@ def render(records: list[dict[str, Any]]) -> str:
 
 def why_none(folder: Path, which: Which) -> str:
     """A sentence for an empty list: the number of records in the other files, and the command that shows them."""
-    document = read_accounting(open_folder(folder))
-    counts = document.get("records", document)
-    numbers = {"accepted": counts["accepted"], "rejected": sum(counts["rejected"].values())}
+    dataset = open_folder(folder).dataset
+    numbers = {
+        name: sum(1 for _ in _records(dataset / f"{name}.jsonl", None))
+        for name in ("accepted", "rejected", "lost")
+        if (dataset / f"{name}.jsonl").is_file()
+    }
     files = [
         f"{n:,} {name}: kgqa show {folder} --{name}" for name, n in numbers.items() if n and name != which
     ]

@@ -201,10 +201,18 @@ class DelimitedFile:
                 position = f"lines {record.line:,} to {record.last_line:,}"
             raise GraphFormatError(
                 f"{self.file} {position}: expected {width} fields, found {count}",
-                f"put fields that contain {_word(self.dialect.separator)} in quotes"
-                if self.dialect.quote
-                else f"separate them with one {_word(self.dialect.separator).split()[-1]} each",
+                self._width_cure(count < width),
             )
+
+    def _width_cure(self, too_few: bool) -> str:
+        word = _word(self.dialect.separator)
+        if not self.dialect.quote:
+            return f"separate them with one {word.split()[-1]} each"
+        if too_few:
+            return (
+                f"give each row a field for every column; an empty field still needs its {word.split()[-1]}"
+            )
+        return f"put fields that contain {word} in quotes"
 
     def _refuse_open_quote(self) -> None:
         # Arrow takes a quote that is still open at the end of the file for the last field; half the table can

@@ -89,7 +89,9 @@ class Folders:
             return path
         names = self.names()
         hint = did_you_mean(name, names)
-        raise PromptError(f"prompt {name}: no such prompt{hint}", f"known are {', '.join(names) or 'none'}")
+        general = [entry for entry in names if not entry.startswith(("demo_", "published_", "study_"))]
+        cure = f"prompts of your own lie in the folder that prompts.folder names; shipped are {', '.join(general)}"
+        raise PromptError(f"prompt {name}: no such prompt{hint}", cure)
 
     def module(self, relative: str, location: str) -> Path:
         """A file that a prompt refers to, such as modules/question.md. `location` is for messages."""

@@ -38,6 +38,7 @@ from kgqa_hpc.registry import did_you_mean
 
 _INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
 _WORD = re.compile(r"\{\{ *domain\.(\w+) *\}\}")
+_LOOP = re.compile(r"\{%-?\s*for\s+(.+?)\s+in\b")
 _CODE = re.compile(r"\{[{%#]")
 _PARTS = "a node has parts, not names: {% for number, name, type in nodes %}- {{ name }}{% endfor %}"
 _DEEPEST = 8  # includes within includes
@@ -160,12 +161,23 @@ def try_prompt(prompt: Prompt, location: str, samples: Sequence[Mapping[str, Any
     for sample in samples:
         cure = f"it may name {', '.join(sample)}"
         for name in sorted(prompt.variables - sample.keys()):
-            hint = did_you_mean(name, sample)
-            raise PromptError(f"{location}: prompt {prompt.name}: '{name}' is undefined{hint}", cure)
+            loop_variables = re.findall(r"\w+", " ".join(_LOOP.findall(prompt.text)))
+            hint = did_you_mean(name, {*sample, *loop_variables})
+            raise PromptError(
+                f"{location}: prompt {prompt.name}{_line_with(name, prompt.file)}: '{name}' is undefined{hint}",
+                cure,
+            )
         try:
             prompt.render(sample)
         except PromptError as problem:
             raise PromptError(f"{location}: {problem.message}", f"{problem.cure}; {cure}") from None
+
+
+def _line_with(name: str, file: Path) -> str:
+    """The file and number of the first line whose template code has the name; empty if only a module has it."""
+    code = re.compile(rf"{{[{{%][^}}]*\b{re.escape(name)}\b")
+    numbers = [n for n, line in enumerate(read_text(file).split("\n"), 1) if code.search(line)]
+    return f", {file} line {numbers[0]}" if numbers else ""
 
 
 def _constant(template: Template, file: Path) -> str:

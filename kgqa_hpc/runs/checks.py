@@ -43,7 +43,9 @@ def load_ready(path: Path, added_judges: Collection[str] = ()) -> RunConfig:
 def require_ready(config: RunConfig, location: str) -> None:
     """Raises ConfigError with every problem, one line each."""
     if mistakes := list(problems(config)):
-        raise ConfigError("\n".join(f"{location}: {line}" for line in mistakes), "mend them and repeat")
+        lines = "\n".join(f"{location}: {line}" for line, _ in mistakes)
+        cure = mistakes[0][1] if len(mistakes) == 1 else ""
+        raise ConfigError(lines, cure or "mend them and repeat")
 
 
 def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
@@ -85,17 +87,18 @@ def _resolved(
     return model.with_paths(section, base), (*model.paths, "hydrate") if by == "source" else model.paths
 
 
-def problems(config: RunConfig) -> Iterator[str]:
-    """One sentence, beginning with its key, for each missing or unusable file and prompt of the configuration."""
+def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """(sentence that begins with its key, cure or "") for each missing or unusable file and prompt."""
     every = [config, *config.variant_configs().values()]
-    yield from dict.fromkeys(line for variant in every for line in missing(variant.plain(), Path()))
-    lost = list(dict.fromkeys(line for variant in every for line in _unloadable(variant)))
-    yield from lost
-    if not lost:
+    for line in dict.fromkeys(line for variant in every for line in missing(variant.plain(), Path())):
+        yield line, ""
+    unloadable = list(dict.fromkeys(problem for variant in every for problem in _unloadable(variant)))
+    yield from unloadable
+    if not unloadable:
         try:
             run_prompts(config)
         except PromptError as problem:
-            yield problem.message
+            yield problem.message, problem.cure
 
 
 def notes(config: RunConfig) -> list[str]:
@@ -126,14 +129,14 @@ def require_packages(config: RunConfig, *sections: str) -> None:
         raise InputError("\n".join(lines), "install them, or leave out what needs them")
 
 
-def _unloadable(config: RunConfig) -> Iterator[str]:
-    """One sentence for each prompt that cannot be loaded, beginning with the key of its step."""
+def _unloadable(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """(sentence that begins with the key of its step, cure) for each prompt that cannot be loaded."""
     for number, pass_config in enumerate(config.passes):
         for position, step in enumerate(pass_config.steps):
             try:
                 prompts_of(step, config.prompts.folder, config.prompts.domain)
             except KgqaError as problem:
-                yield f"passes.{number}.steps.{position}.prompt: {problem.message}"
+                yield f"passes.{number}.steps.{position}.prompt: {problem.message}", problem.cure
 
 
 def require_servers(config: RunConfig) -> None:

@@ -191,6 +191,13 @@ def add_pass(
             config = config.changed(str(run.config_file), passes=before)
         _require_unchanged_files(run, _require_same(run, config))
         require_agreed(run, config.plain(), trust=trust)
+        labels = {
+            step.label for part in config.passes if part.name != settings["name"] for step in part.steps
+        }
+        if repeated := labels & {step.get("as") for step in settings["steps"]}:
+            raise InputError(
+                f"{folder}: has a step {min(repeated)!r} already", "give the new judge another --name"
+            )
         grown = config.changed("the new pass", passes=[*before, dict(settings)])
         same = [pass_data for pass_data in config.plain()["passes"] if pass_data["name"] == settings["name"]]
         if same and same[0] != grown.plain()["passes"][-1]:

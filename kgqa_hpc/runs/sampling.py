@@ -17,6 +17,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
+from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.fingerprint import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
@@ -75,7 +76,9 @@ def _draw(
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
         header["reduction"] = source.reduction
-    return drawn, header, (*notes, *drawn.notes)
+    relations = graph.edge_types if graph is not None else ()
+    unfit = (line for step in config.steps for line in STEPS.get(step.use).notes_on(step, relations))
+    return drawn, header, (*notes, *drawn.notes, *unfit)
 
 
 def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterator[Anchor]:

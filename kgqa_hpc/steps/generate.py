@@ -14,7 +14,7 @@ REST", as in "Which gene is associated with a disease that has the phenotype Ata
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -186,12 +186,20 @@ class Word(Step):
     def asks_with(cls, settings: Any) -> bool:
         return settings.template is None
 
+    @classmethod
+    def notes_on(cls, settings: Any, relations: Collection[str]) -> Iterator[str]:
+        for name in settings.template or ():
+            if name not in relations:
+                hint = did_you_mean(name, relations)
+                yield f"{settings.label}.template: {name} is no relation of the graph{hint}"
+
     def compute(self, item: Item) -> Outcome:
         """Fill the template with the node's name as it stands in the graph."""
-        way = way_of(self.context.kind.variables(item.anchor))
-        text = question(self.settings.template, item.anchor.nodes[0].name, way or [])
+        way = way_of(self.context.kind.variables(item.anchor)) or []
+        text = question(self.settings.template, item.anchor.nodes[0].name, way)
         if text is None:
-            return Reject(f"{self.label}: no sentence for its relation")
+            edges = (f"{relation} {'forward' if out else 'backward'}" for _, relation, out, _ in way)
+            return Reject(f"{self.label}: no sentence for {', then '.join(edges)}")
         item.output = {**item.output, "question": text}
         return Done()
 

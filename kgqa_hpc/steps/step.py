@@ -14,7 +14,7 @@ for a request, passes it the response, and acts on the outcome:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -136,6 +136,11 @@ class Step:
     def asks_with(cls, settings: Any) -> bool:
         """Whether a step with these settings asks an engine, and so needs a prompt."""
         return bool(cls.answer)
+
+    @classmethod
+    def notes_on(cls, settings: Any, relations: Collection[str]) -> Iterable[str]:
+        """Notes for the user on settings that do not fit a graph with these edge types; called after sampling."""
+        return ()
 
     # Methods that the worker calls.
 

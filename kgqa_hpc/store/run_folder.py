@@ -140,6 +140,9 @@ class RunFolder:
             cure = f"this makes it again and keeps all work: kgqa init {run.config_file} {path}"
             raise InputError(f"{path}: the run is there, but its manifest.json is missing", cure)
         if not atomic.exists(run.manifest_file):
+            if path.is_file():
+                cure = f"give the folder of a run; kgqa init {path} RUN makes one from a configuration"
+                raise InputError(f"{path}: is a file, not a run folder", cure)
             problem = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
             raise InputError(f"{path}: {problem}", f"make it with: kgqa init CONFIG {path}")
         run.manifest()

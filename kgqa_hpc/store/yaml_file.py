@@ -17,6 +17,17 @@ from kgqa_hpc.text.plain_text import printable
 
 LARGEST = 256 * 1024  # bytes; PyYAML takes a second for so much
 DEEPEST = 50
+CURES = {  # by words of libyaml
+    "tab character": "indent with spaces, not tabs",
+    "mapping values are not allowed": 'put a value that holds ": " into quotes, and indent keys of one level equally',
+    "cannot start any token": "put a value that begins with @, ` or % into quotes; indent with spaces, not tabs",
+    "expected ',' or": "close the bracket or brace, and separate its entries by commas",
+    "unexpected end of stream": "close the quote",
+    "did not find expected '-' indicator": "a list holds only lines that begin with -; indent the others equally",
+    "did not find expected key": "indent keys of one level equally, and put texts that hold quotes into quotes",
+    "could not find expected ':'": "write KEY: VALUE on each line",
+    "stands twice": "keep one of them",
+}
 # The same, in C, where PyYAML was built with it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -60,7 +71,11 @@ def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
     except UnicodeDecodeError:
         raise ConfigError(f"{source}: is not UTF-8 text") from None
     except yaml.YAMLError as problem:
-        raise ConfigError(f"{source}{_line(problem, first_line)}: not YAML: {_words(problem)}") from None
+        if "maximum nesting depth" in _words(problem):  # libyaml's own limit, where it has one
+            raise ConfigError(f"{source}: nested more than {DEEPEST} levels deep") from None
+        words = _words(problem)
+        cure = next((cure for sign, cure in CURES.items() if sign in words), "")
+        raise ConfigError(f"{source}{_line(problem, first_line)}: not YAML: {words}", cure) from None
     except ValueError as problem:  # a date without a day, a number of a million digits
         raise ConfigError(
             f"{source}: a value that cannot be read: {_printable(str(problem))[:200]}"

@@ -79,6 +79,8 @@ class TextStream(io.RawIOBase):
             if len(names) == 1:
                 return archive.open(names[0])
             problem_text, cure = f"holds {len(names)} files", "unpack it and name the file"
+            if "xl/workbook.xml" in names:
+                problem_text, cure = "is an Excel workbook", "save the sheet as CSV and name that file"
         except zipfile.BadZipFile as problem:
             problem_text, cure = f"damaged zip file: {problem}", "copy it again"
         except (RuntimeError, NotImplementedError) as problem:  # encrypted, or an unknown compression method
@@ -91,7 +93,8 @@ class TextStream(io.RawIOBase):
             piece = self._inner_read(_PIECE)
             self._ahead += piece
             if self._ahead.startswith(_UTF16):
-                raise self._error(f"{self.path}: is UTF-16, not UTF-8", "save it as UTF-8")
+                cure = f"save it as UTF-8, for instance: iconv -f utf-16 -t utf-8 {self.path.name} > NEW_FILE"
+                raise self._error(f"{self.path}: is UTF-16, not UTF-8", cure)
             self._ahead = self._ahead.removeprefix(_UTF8_BOM)
             if self._ahead.strip():
                 return
@@ -188,7 +191,7 @@ def refuse_byte(file: str, line: int, byte: int, error: type[InputError] = Graph
     """Raise the error for a byte that is not UTF-8."""
     raise error(
         f"{file} line {line:,}: byte 0x{byte:02X} is not UTF-8",
-        f"save it as UTF-8, for instance: iconv -f latin1 -t utf-8 {file}",
+        f"save it as UTF-8, for instance: iconv -f latin1 -t utf-8 {file} > NEW_FILE",
     )
 
 

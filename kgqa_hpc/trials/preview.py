@@ -24,7 +24,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.lifecycle import begin
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text.durations import about
+from kgqa_hpc.text.durations import about, duration
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
@@ -187,9 +187,9 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield from document.get("notes", ())
     per_item, all_ = document["per_item"], document["forecast"]
     tokens = f"{per_item['prompt']:,.0f} tokens read, {per_item['completion']:,.0f} written"
-    yield f"an item   {tokens}, {per_item['seconds']:.2f} s"
+    yield f"an item   {tokens}, {about(per_item['seconds'], 2)} s"
     yield (
         f"{all_['items']:,} would take {about(all_['prompt_tokens'] / 1e6)} million tokens read and "
-        f"{about(all_['completion_tokens'] / 1e6)} million written; {about(all_['hours'])} hours if only "
-        f"{all_['in_flight']} were in flight as here, far fewer in full batches (kgqa bench measures them)"
+        f"{about(all_['completion_tokens'] / 1e6)} million written; {duration(all_['hours'] * 3600)} if only "
+        f"{all_['in_flight']} were in flight as here, far less in full batches (kgqa bench measures them)"
     )

@@ -138,14 +138,14 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         (
             '{% include "modules/anchor.md" %}',
             "{{ nods }}",
-            "prompt own: 'nods' is undefined, did you mean nodes?",
+            "own.md line 10: 'nods' is undefined, did you mean nodes?",
         ),
         (
             '{% include "modules/anchor.md" %}',
             "{% if nodes|length > 9 %}{{ edgs }}{% endif %}",
-            "prompt own: 'edgs' is undefined, did you mean edges?",
+            "own.md line 10: 'edgs' is undefined, did you mean edges?",
         ),
-        ('{% include "modules/anchor.md" %}', "{{ question }}", "prompt own: 'question' is undefined"),
+        ('{% include "modules/anchor.md" %}', "{{ question }}", "own.md line 10: 'question' is undefined"),
         ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "}}: can only concatenate list"),
         ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "}}: division by zero"),
         ('{% include "modules/anchor.md" %}', "{% include edges %}", "own.md: only {% include"),

@@ -75,7 +75,10 @@ def test_a_run_without_any_model_is_worded_and_verified(tmp_path: Path) -> None:
         "Which disease is caused by BRCA {asked} 1?": "Ovarian cancer",
         "Which gene causes Ovarian cancer?": "BRCA {asked} 1",
     }
-    assert counts.dataset.accounting["rejected"] == {"word: no sentence for its relation": 2}
+    assert counts.dataset.accounting["rejected"] == {
+        "word: no sentence for shows backward": 1,
+        "word: no sentence for shows forward": 1,
+    }
 
 
 def test_what_is_wrong_with_a_template_is_said_before_a_run_is_made(tmp_path: Path) -> None:

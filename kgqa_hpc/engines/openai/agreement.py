@@ -15,6 +15,7 @@ from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
 
 PAUSE_S = 0.5
+NAME_S = 5.0  # for the name of a host that cannot be resolved
 THOUGHT_TOKENS = 4096  # for a model that thinks before it answers the small question
 BROKEN = 3  # replies of 500 in a row that are taken for a refusal of the mode
 # Groq's words for an answer that broke the schema: so it holds answers to it.
@@ -110,7 +111,7 @@ async def first_answers(settings: OpenAISettings, patience_s: float) -> None:
 
 
 async def _first_answer(api: ChatApi, patience_s: float) -> None:
-    deadline = time.monotonic() + patience_s
+    began = time.monotonic()
     warned = False
     while True:
         try:
@@ -125,10 +126,9 @@ async def _first_answer(api: ChatApi, patience_s: float) -> None:
             raise EngineConfigError(str(trouble), trouble.cure)
         if trouble.status and trouble.status < 500:
             return  # it is there: too busy for now, or it wants more than one token
-        if time.monotonic() > deadline:
-            raise EngineConfigError(
-                f"engine.base_url: {trouble}", "is the server running, and the address right?"
-            )
+        if time.monotonic() > (began + min(NAME_S, patience_s) if trouble.cure else began + patience_s):
+            cure = trouble.cure or "is the server running, and the address right?"
+            raise EngineConfigError(f"engine.base_url: {trouble}", cure)
         if not warned:
             note(f"note: no answer from {api.url}, trying for {patience_s:g} s")
             warned = True

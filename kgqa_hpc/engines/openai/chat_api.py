@@ -108,9 +108,16 @@ class ChatApi:
             except (aiohttp.ClientError, OSError, ValueError) as problem:
                 name = type(problem).__name__
                 unseen = isinstance(problem, aiohttp.ClientConnectorError)
-                raise Trouble(
-                    self.clean(f"{self.url}: {problem or name}"), again=True, unseen=unseen
-                ) from None
+                words = self.clean(f"{self.url}: {problem or name}")
+                if isinstance(problem, aiohttp.ClientSSLError):
+                    cure = f"try {self.url.replace('https:', 'http:')}, or have its certificate trusted (SSL_CERT_FILE)"
+                    raise Trouble(words, fatal=True, unseen=True, cure=cure) from None
+                cure = (
+                    "check the name of the host"
+                    if isinstance(problem, aiohttp.ClientConnectorDNSError)
+                    else ""
+                )
+                raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
             error = error_in(data)
             words = self.clean(error_words(error)[:2000])
             if status in (400, 422) and self.dialect.learns(sent, error, words):

@@ -160,8 +160,8 @@ def _read(path: Path, mapping: dict[str, str], key: str, delimiter: str | None) 
             )
             raise GraphFormatError(
                 f"{path.name} line {line:,}: column {theirs!r} is missing{did_you_mean(theirs, names)}",
-                f"the file has {','.join(names)[:200]}; name its columns: graph.{key}: {{{keys}}}"
-                + (", or set graph.delimiter" if len(names) == 1 else ""),
+                f"the first line must name the columns; it reads {','.join(names)[:200]}; if these are the names, set "
+                f"graph.{key}: {{{keys}}}" + (", or set graph.delimiter" if len(names) == 1 else ""),
             )
     for rows in read_table(path, Dialect(separator, '"'), columns, properties=None):
         yield replace(rows, columns={ours: rows[theirs] for ours, theirs in mapping.items()})

@@ -1,0 +1,177 @@
+"""Mistakes of a first hour: each ends with exit code 2 and one message whose cure fits the mistake."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from tests.command import kgqa
+from tests.servers import QuietHandler, serving
+
+PAGE = Path(__file__).parents[1] / "docs/tutorial/1-own-graph.md"
+FILES = re.compile(r"cat > (\S+) <<'END'\n(.*?)^END$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the first tutorial with its tables, prompt and configurations, as working folder."""
+    (tmp_path / "prompts").mkdir()
+    for name, text in FILES.findall(PAGE.read_text("utf-8")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def edit(file: str, old: str, new: str) -> None:
+    text = Path(file).read_text()
+    assert old in text
+    Path(file).write_text(text.replace(old, new))
+
+
+def refusal(*words: object) -> str:
+    return kgqa(*words, code=2).stderr
+
+
+@pytest.mark.parametrize("verb", ["run", "show", "status", "merge"])
+def test_a_configuration_in_place_of_a_run_folder_is_named_as_such(own: Path, verb: str) -> None:
+    said = refusal(verb, "facts.yaml")
+    assert "facts.yaml: is a file, not a run folder" in said
+    assert "kgqa init facts.yaml RUN" in said
+
+
+def test_swapped_arguments_are_told_their_order(own: Path) -> None:
+    (own / "runs").mkdir()
+    assert "the configuration comes first, then the run folder: facts.yaml runs" in refusal(
+        "all", "runs", "facts.yaml"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("seed: 1\n\tgraph: 2\n", "indent with spaces, not tabs"),
+        ("title: My run: great\n", 'a value that holds ": " into quotes'),
+        ("a: @x\n", "a value that begins with @"),
+        ("steps: [a, {use: b}\nx: 1\n", "close the bracket or brace"),
+        ('a: "x\n', "close the quote"),
+        ("passes:\n- a\nb: c\n  d: e\n", "indent keys of one level equally"),
+        ("- a\nb: 1\n", "a list holds only lines that begin with -"),
+        ("seed: 1\nseed: 2\n", "keep one of them"),
+    ],
+)
+def test_a_syntax_error_of_yaml_has_a_cure(own: Path, text: str, cure: str) -> None:
+    Path("own.yaml").write_text(text)
+    said = refusal("init", "own.yaml", "run")
+    assert re.search(r"own\.yaml line \d: not YAML", said)
+    assert cure in said
+
+
+def test_an_unknown_variable_of_a_prompt_has_its_line_and_the_nearest_loop_variable(own: Path) -> None:
+    edit("prompts/geo.md", "{{ number }}", "{{ nmber }}")
+    said = refusal("init", "geo.yaml", "run")
+    assert "geo.md line 19: 'nmber' is undefined, did you mean number?" in said
+    assert "it may name nodes, edges, relations" in said
+
+
+def test_an_unknown_prompt_is_told_where_own_prompts_lie(own: Path) -> None:
+    edit("geo.yaml", "folder: prompts, ", "")
+    said = refusal("init", "geo.yaml", "run")
+    assert "prompt geo: no such prompt" in said
+    assert "the folder that prompts.folder names" in said
+
+
+def test_a_refused_step_brings_no_second_message_about_the_steps_behind_it(own: Path) -> None:
+    edit("facts.yaml", "Which river flows by {given}?", "Which river flows by?")
+    said = refusal("init", "facts.yaml", "run")
+    assert "must be a question with {given} once" in said
+    assert "nothing before it adds" not in said
+
+
+def test_a_sentence_for_an_unknown_relation_is_noted_and_its_items_name_theirs(own: Path) -> None:
+    edit("facts.yaml", "lies_on:", "lies_at:")
+    done = kgqa("all", "facts.yaml", "run")
+    assert "word.template: lies_at is no relation of the graph, did you mean lies_on?" in done.stderr
+    assert "no sentence for lies_on forward" in kgqa("show", "run", "--lost").stdout
+    none = kgqa("show", "run", "--rejected").stdout
+    assert none.startswith("none rejected")
+    assert "6 lost: kgqa show run --lost" in none
+
+
+def test_an_option_of_kgqa_behind_the_command_is_told_its_position(own: Path) -> None:
+    assert "kgqa -q init" in refusal("init", "facts.yaml", "run", "-q")
+
+
+def test_a_judge_with_the_name_of_a_step_is_told_to_take_another(own: Path) -> None:
+    kgqa("all", "geo.yaml", "run")
+    said = refusal("judge", "run", "--prompt", "filter", "--name", "judge")
+    assert "has a step 'judge' already" in said
+    assert "give the new judge another --name" in said
+
+
+def test_a_language_is_a_code_and_an_unknown_licence_is_missing_at_publish(own: Path) -> None:
+    kgqa("all", "facts.yaml", "run")
+    assert "'English' is no language code" in refusal("merge", "run", "--set", "language=English")
+    kgqa("merge", "run", "--set", "language=[en, pt-BR]", "--set", "licence=ccby")
+    said = kgqa("publish", "run", "upload").stdout
+    assert "an identifier or a link of the licence 'ccby', did you mean cc-by-4.0?: dataset.licence" in said
+
+
+def test_a_preview_tells_short_times_in_seconds_or_minutes(own: Path) -> None:
+    said = kgqa("preview", "geo.yaml", "-n", "1").stdout
+    assert " 0.00 s" not in said
+    assert " hours" not in said
+
+
+def workbook() -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name in ("[Content_Types].xml", "xl/workbook.xml", "xl/worksheets/sheet1.xml"):
+            archive.writestr(name, "<x/>")
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (workbook(), "is an Excel workbook\n       save the sheet as CSV"),
+        ("code;label;category\nDAN;Donau;river\n".encode("utf-16"), "iconv -f utf-16 -t utf-8 places.csv"),
+        ("code;label;category\nDAN;Südsee;river\n".encode("latin-1"), "iconv -f latin1 -t utf-8 places.csv"),
+        (
+            b"DAN;Danube;river\nSAV;Sava;river\n",
+            "the first line must name the columns; it reads DAN,Danube,river",
+        ),
+        (b"code;label;category\nDAN;Danube\n", "give each row a field for every column"),
+        (b"code;label;category\nDAN;Danube;river;long\n", "put fields that contain a semicolon in quotes"),
+    ],
+    ids=["excel", "utf-16", "latin-1", "no header", "too few fields", "too many fields"],
+)
+def test_a_table_that_cannot_be_read_has_a_cure(own: Path, content: bytes, words: str) -> None:
+    Path("places.csv").write_bytes(content)
+    kgqa("init", "facts.yaml", "run")
+    assert words in refusal("import", "run")
+
+
+class NoHttps(QuietHandler, BaseHTTPRequestHandler):
+    """A server without TLS."""
+
+
+def endpoint(url: str) -> None:
+    edit("geo.yaml", "{kind: scripted, accept: 0.8}", f"{{kind: openai, base_url: '{url}', model: m}}")
+
+
+def test_https_to_a_server_of_http_is_refused_at_once_with_the_other_address(own: Path) -> None:
+    with serving(NoHttps) as url:
+        endpoint(url.replace("http:", "https:"))
+        said = refusal("preview", "geo.yaml", "-n", "1")
+    assert f"try {url}" in said
+    assert "trying for" not in said  # as it does for a server that may still start
+
+
+def test_a_host_that_cannot_be_resolved_is_named_as_such(own: Path) -> None:
+    endpoint("http://no-such-host.invalid/v1")
+    assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")
