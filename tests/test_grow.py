@@ -23,6 +23,7 @@ from kgqa_hpc.stages import standing
 from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
+from tests.command import kgqa
 
 
 @pytest.fixture
@@ -136,6 +137,25 @@ def test_an_extension_that_was_killed_before_the_manifest_goes_on(
     assert extend(finished, 9).anchors == 27
     run_command(finished)
     assert stages.merge(finished).total.sampled == 27
+
+
+@pytest.mark.parametrize("verb", ["judge", "extend"])
+def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    words = {"judge": ("--prompt", "filter", "--name", "second"), "extend": ("--per-shape", "9")}[verb]
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kgqa_hpc.store.run_folder.write_manifest", killed)
+    kgqa(verb, finished, *words, code=130)
+    monkeypatch.undo()
+    said = kgqa("run", finished, code=2).stderr
+    assert "the command that did it was stopped" in said
+    assert f"repeat it: kgqa {verb} {finished} {' '.join(words)}" in said
+    kgqa(verb, finished, *words)
+    kgqa("run", finished)
 
 
 def test_a_sample_that_is_not_larger_is_refused_in_one_line(finished: Path) -> None:

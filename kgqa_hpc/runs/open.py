@@ -153,11 +153,33 @@ def _require_same(run: RunFolder, config: RunConfig) -> RunConfig:
     """The configuration, whose fingerprint is the manifest's. Raises FingerprintMismatch."""
     copies = kept_prompts(run)
     prompts = run_prompts(config, copies)
+    _require_whole_growth(run, config)
     run.check(_sections(config, prompts))
     require_unchanged_plugins(run, config)
     for prompt in prompts.values() if copies else ():
         _require_unchanged(run, config, prompt)
     return config
+
+
+def _require_whole_growth(run: RunFolder, config: RunConfig) -> None:
+    """Raises FingerprintMismatch if a growth of the run was stopped after config.yaml and before the manifest."""
+    sections = run.manifest().sections
+    added = [entry for entry in config.passes if entry.name not in sections["passes"]["values"]]
+    size = type(config.anchors).size
+    before, after = sections["sampling"]["values"].get(size), getattr(config.anchors, size, None)
+    if added:
+        name, prompt = added[0].name, added[0].steps[0].prompt
+        command, growth = f"kgqa judge {run.path} --prompt {prompt} --name {name}", f"pass {name} was added"
+    elif before is not None and after is not None and after > before:
+        command, growth = (
+            f"kgqa extend {run.path} --{size.replace('_', '-')} {after}",
+            f"{size} grew to {after:,}",
+        )
+    else:
+        return
+    raise FingerprintMismatch(
+        f"{run.config_file}: {growth}, but the command that did it was stopped", f"repeat it: {command}"
+    )
 
 
 def run_config(run: RunFolder) -> RunConfig:
