@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
 from kgqa_hpc.graphlets.choose_method import pass_seconds
@@ -24,6 +25,7 @@ from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
 from kgqa_hpc.kg import connectivity
+from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.graph import simple_csr as simple_graph
 from kgqa_hpc.kg.intern import Interner
 
@@ -45,6 +47,10 @@ def _graph_kernels() -> None:
     connectivity.k_core(*rows, 1)
     connectivity.largest_component(*rows)
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
+    names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
+    graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
+    routes = Routes(graph)
+    routes.ends(0, routes.way([0, 1, 2]), most=1)
 
 
 def _graphlet_kernels() -> None:

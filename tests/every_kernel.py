@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from kgqa_hpc.anchors.anchor import Source, Tools
+from kgqa_hpc.anchors.path import PathAnchors, PathSettings
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.graphlets import sample
 from kgqa_hpc.graphlets.count import count_graphlets
@@ -35,7 +37,10 @@ def read_and_reduce(folder: Path) -> None:
     section = {"source": "csv", "nodes": str(nodes), "edges": str(edges), "min_degree": 0}
     for more in ({}, {"k_core": 1, "largest_component": True}):
         config = graph_config(section | more)
-        stats(reduce_to(load_graph(config), Wanted.of(config)).graph)
+        reduction = reduce_to(load_graph(config), Wanted.of(config))
+        stats(reduction.graph)
+        for most in (None, 5):
+            PathAnchors().draw(Source(reduction.graph), PathSettings(length=1, max_answers=most), 1, Tools(1))
 
 
 def number_and_walk() -> None:

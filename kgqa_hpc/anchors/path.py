@@ -29,7 +29,7 @@ from kgqa_hpc.anchors.family import (
 from kgqa_hpc.anchors.metapaths import shipped_metapaths
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries
-from kgqa_hpc.anchors.routes import Routes, WayStep
+from kgqa_hpc.anchors.routes import Int64, Routes
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
@@ -219,9 +219,7 @@ class _Draw:
         return f"{number} simple paths; {self.space.kept:,} drawn, {accepted:,} questions among them fit"
 
 
-Question = tuple[
-    int, tuple[WayStep, ...]
-]  # (start, chain of steps) in the graph on which answers are computed
+Question = tuple[int, bytes]  # (start, chain of steps) in the graph on which answers are computed
 
 
 class _Questions:
@@ -241,8 +239,8 @@ class _Questions:
         if len({self._plain_name(node) for node in at}) < len(at):
             return None  # two nodes with one name make the question ambiguous
         chain = routes.way(at, settings.relations, settings.direction)
-        question = (at[0], chain)
-        if question in self._asked or not (answers := self._answers_of(question)):
+        question = (at[0], chain.tobytes())
+        if question in self._asked or not (answers := self._answers_of(question, chain)):
             return None
         shortcut = routes.distance_below(at[0], at[-1], self.length)
         if shortcut and not settings.shortcuts:
@@ -258,8 +256,8 @@ class _Questions:
             relations=routes.graph.relations_between(path),
             data={
                 "way": [
-                    {"relation": relations[step.relation], "out": step.out, "type": types[step.kind]}
-                    for step in chain
+                    {"relation": relations[relation], "out": bool(out), "type": types[kind]}
+                    for relation, out, kind in chain.tolist()
                 ],
                 "answers": answers,
                 "shortcut": shortcut,
@@ -268,11 +266,11 @@ class _Questions:
             },
         )
 
-    def _answers_of(self, question: Question) -> list[str]:
+    def _answers_of(self, question: Question, chain: Int64) -> list[str]:
         """Sorted names of the answers; empty if there are too many, or if an answer has the name of the start."""
         if question not in self._answers:
             routes, start = self.routes, self.routes.whole.node(question[0]).name
-            ends = routes.ends(*question, self.settings.max_answers) or ()
+            ends = routes.ends(question[0], chain, self.settings.max_answers) or ()
             names = sorted({routes.whole.node(end).name for end in ends})
             self._answers[question] = names if askable(start, names, routes.shared_names) else []
         return self._answers[question]

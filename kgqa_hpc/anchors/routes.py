@@ -7,10 +7,10 @@ both of its ends, identical edges once, and no self-loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
 Int64 = npt.NDArray[np.int64]
-
-
-class Arm(NamedTuple):
-    """An edge seen from one of its ends: type code, whether it points away, and the node at the other end."""
-
-    relation: int
-    out: bool
-    neighbour: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,36 +62,8 @@ class Incidence:
         """The other ends of all arms of a node; a neighbour occurs once for each edge."""
         return self.neighbour[int(self.starts[node]) : int(self.starts[node + 1])]
 
-    def arm(self, node: int, end: int, relation: int | None, forward: bool) -> Arm:
-        """The first arm from a node to another, of a type (None: any); `forward`: only outgoing ones."""
-        begin = int(self.starts[node])
-        rows = slice(begin, int(self.starts[node + 1]))
-        fits = self.neighbour[rows] == end
-        if relation is not None:
-            fits &= self.relation[rows] == relation
-        if forward:
-            fits &= self.out[rows]
-        row = begin + int(fits.argmax())
-        return Arm(int(self.relation[row]), bool(self.out[row]), end)
-
-    def step(self, node: int, relation: int, out: bool) -> npt.NDArray[np.int32]:
-        """Nodes that an edge of this type and direction joins to `node`, ascending."""
-        begin, end = int(self.starts[node]), int(self.starts[node + 1])
-        types, kind = self.relation[begin:end], np.int32(relation)
-        begin, end = begin + int(types.searchsorted(kind)), begin + int(types.searchsorted(kind, "right"))
-        inward = begin + int(np.count_nonzero(self.out[begin:end]))
-        return self.neighbour[begin:inward] if out else self.neighbour[inward:end]
-
 
 LOOKS = 5_000  # largest number of nodes visited for one answer set
-
-
-class WayStep(NamedTuple):
-    """A step of a way: type code of the edge, whether it points away, type code of the node it leads to."""
-
-    relation: int
-    out: bool
-    kind: int
 
 
 class Routes:
@@ -149,57 +113,28 @@ class Routes:
 
     def way(
         self, path: Sequence[int], relations: Sequence[str | None] | None = None, direction: str = "either"
-    ) -> tuple[WayStep, ...]:
-        """The first allowed edge of each step."""
-        types = [None if not name else self._type(name) for name in relations or [None] * (len(path) - 1)]
-        forward = direction == "forward"
-        return tuple(
-            self._first_step(node, after, relation, forward)
-            for node, after, relation in zip(path, path[1:], types, strict=False)
-        )
+    ) -> Int64:
+        """The first allowed edge of each step, (steps, 3): edge type, 1 if it points away, node type of its end."""
+        from kgqa_hpc.anchors.path_kernel import first_arms
+
+        types = [-1 if not name else self._type(name) for name in relations or [None] * (len(path) - 1)]
+        steps: Int64 = first_arms(*self._arrays, np.array(path), np.array(types), direction == "forward")
+        return steps
+
+    def ends(self, start: int, chain: Int64, most: int | None) -> list[int] | None:
+        """All ends of simple paths from `start` along the steps of a `way`; None for more than `most` ends, or if the
+        search expands more than `LOOKS` nodes.
+        """
+        from kgqa_hpc.anchors.path_kernel import chain_ends
+
+        most = self.whole.num_nodes if most is None else most
+        ends = chain_ends(*self._arrays, start, chain, most, LOOKS)
+        return None if ends is None else sorted(ends.tolist())
 
     @cached_property
-    def _first_step(self) -> Callable[[int, int, int | None, bool], WayStep]:
-        """`Incidence.arm` as a step of a way, cached because drawn paths share most of their edges."""
-
-        @lru_cache(maxsize=1 << 18)
-        def first_step(node: int, after: int, relation: int | None, forward: bool) -> WayStep:
-            arm = self.incidence.arm(node, after, relation, forward)
-            return WayStep(arm.relation, arm.out, int(self.whole.node_type[arm.neighbour]))
-
-        return first_step
-
-    def ends(self, start: int, chain: Sequence[WayStep], most: int | None) -> list[int] | None:
-        """All ends of simple paths from `start` with the types and directions of `chain`; None for more than `most`
-        ends, or if
-        the search visits more than `LOOKS` nodes.
-        """
-        most = self.whole.num_nodes if most is None else most
-        ends: set[int] = set()
-        for looks, last in enumerate(self._last_nodes((start,), chain), start=1):
-            if len(last) > most or looks > LOOKS:
-                return None
-            ends.update(last.tolist())
-            if len(ends) > most:
-                return None
-        return sorted(ends)
-
-    def _last_nodes(self, path: tuple[int, ...], chain: Sequence[WayStep]) -> Iterator[npt.NDArray[np.int32]]:
-        """For each visited node before the last step, beginning at the end of `path`, the ends of `chain` next to
-        it.
-        """
-        step = chain[len(path) - 1]
-        neighbours = self.incidence.step(path[-1], step.relation, step.out)
-        fits = self.whole.node_type[neighbours] == step.kind
-        for node in path:
-            fits &= neighbours != node
-        neighbours = neighbours[fits]
-        if len(path) == len(chain):
-            yield neighbours
-        else:
-            yield neighbours[:0]
-            for neighbour in neighbours.tolist():
-                yield from self._last_nodes((*path, neighbour), chain)
+    def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        table = self.incidence
+        return table.starts, table.relation, table.out, table.neighbour, self.whole.node_type
 
     def distance_below(self, a: int, b: int, length: int) -> bool:
         """Whether a connection of fewer than `length` edges, of any type and direction, joins two nodes."""
