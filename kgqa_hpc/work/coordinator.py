@@ -1,7 +1,7 @@
 """The coordinator: the process that cuts shards, cleans up, removes expired leases, and writes the status.
 
 The role is a lease like any other, so a coordinator that dies is replaced. Rank 0 asks for it at once, the
-others only when nobody holds it. All its work may be done late, or twice at once, without harm: workers wait
+others only when nobody holds it. Its work may be done late, or by two processes at once, without harm: workers wait
 only for the partition.
 """
 
@@ -33,7 +33,7 @@ SWEEP_EVERY = 3600.0  # s
 
 
 class Coordinator:
-    """A process's claim to the coordinator's role, and the work of that role. Used by one thread after `take`."""
+    """The coordinator's role: its lease and its work. After `take`, only one thread may use it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Coordinator:
         return self._lease is not None
 
     def take(self) -> bool:
-        """Ask for the role, or keep it. True when this process leads now. Raises DiskFull, StoreError."""
+        """Acquire or renew the role's lease; returns whether this process holds it now. Raises DiskFull, StoreError."""
         if self._lease is not None and self._heartbeat.lost(self._lease):
             self._heartbeat.forget(self._lease)
             self._lease = None
@@ -75,7 +75,7 @@ class Coordinator:
         return self._lease is not None
 
     def duties(self, *, last: bool = False) -> None:
-        """Do all work that is due. `last`: this process ends, so write the final status.
+        """Do all duties whose interval has passed. With `last`, the process is ending: also write the final status.
 
         Raises DiskFull, StoreError, FingerprintMismatch (anchors.h5 is not the one that was cut),
         StoppedEarly.
@@ -99,8 +99,9 @@ class Coordinator:
         self._publish(note=last or now - self._noted >= NOTE_EVERY)
 
     def verify(self, shards: Sequence[str]) -> int:
-        """Check every byte of every result once; corrupt ones go to quarantine. Returns how many of the
-        `shards`' results are not there then, whoever set them aside.
+        """Verify the checksum of every result once and move corrupt results to quarantine. Returns the number
+        of `shards`
+        without a result afterwards, whichever process moved it.
         """
         for name in self._passes:
             origin = self._run.origin(name)
@@ -120,7 +121,7 @@ class Coordinator:
         return sum(len(set(shards) - done_shards(self._run, name)) for name in self._passes)
 
     def resign(self) -> None:
-        """Give the role back. Raises StoreError."""
+        """Release the role's lease. Raises StoreError."""
         if self._lease is not None:
             self._heartbeat.forget(self._lease)
             self._lease.release()
@@ -153,7 +154,7 @@ class Coordinator:
 
 
 def record_own_job(run: RunFolder) -> None:
-    """Note the Slurm job this process belongs to, if any, once per job and rank 0."""
+    """Record the Slurm job of this process, if there is one; only rank 0 does, once per job."""
     job = slurm.own_job(os.environ)
     if job is not None and job not in slurm.recorded_jobs(run.logs):
         slurm.record_job(run.logs, job, "run")

@@ -1,4 +1,4 @@
-"""Calls the code of steps, which may be an extension's: an exception fails the item and ends nothing else."""
+"""Caller of step code, which may come from an extension: an exception fails its item and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Given = TypeVar("Given")
 
 
 class Guard:
-    """Logs the first failure of each sort of each step with its traceback.
+    """Calls step code; logs the traceback of a step's first exception of each type.
 
     `around` encloses each call: a stop interrupts the code there (cluster/stop.py).
     """

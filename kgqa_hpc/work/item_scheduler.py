@@ -1,12 +1,13 @@
-"""Items pushed through a chain of steps by one engine that never runs empty.
+"""Scheduler that moves items through a chain of steps and keeps one engine always supplied with requests.
 
 A task is one item with its place in the chain. Tasks wait in one queue per step; the latest step goes first,
-so that a question is judged before another one is asked. At most `window` requests are in flight; the rest
-waits here, and the worker opens the next shard only when little waits: that is the back-pressure.
+so that a question is judged before another one is asked. At most `window` requests are in flight; other
+tasks wait here. The worker opens the next shard only when few tasks wait, which limits memory.
 
-When the engine dies, what was in flight has no answer. Its tasks are suspects: they go back in two halves,
-each with the engine to itself, and a half that kills it again is halved again. So one accident costs almost
-nothing, a poisonous item is found after about log2(window) deaths, and no innocent one is ever lost.
+When the engine dies, the requests in flight have no answer, and any of their items may be the cause. These tasks are
+sent again in two halves, one half at a time and nothing else; a half that kills the engine again is halved again. So
+an accidental death costs little, an item that kills the engine is found after about log2(window) deaths, and no
+other item is lost.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 from kgqa_hpc.work.guard import Guard
 from kgqa_hpc.work.pace import bring_up
 
-TURN = 0.5  # s of work on answers after which a turn ends, so that a stop and the clock are seen
-CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
+TURN = 0.5  # s of work on answers after which a turn ends, so that stop requests and timers are noticed
+CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancellation
 
 
 class EngineHandle(Protocol):
-    """What the scheduler needs of an engine process (engines/process.py)."""
+    """Methods of an engine process that the scheduler uses (engines/process.py)."""
 
     def start(self, stop: Callable[[], bool]) -> object: ...
     def send(self, requests: Sequence[Request]) -> None: ...
@@ -42,9 +43,9 @@ class EngineHandle(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """An item, the next step it needs, how often that step was tried, and its turn in it.
+    """An item, its next step, the number of attempts at that step, and its turn within the step.
 
-    Empty `shard`: the shard was dropped.
+    `shard` is empty after the shard was dropped.
     """
 
     item: Item
@@ -67,7 +68,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Counters:
-    """Counts of the scheduler. `slowest` is the longest a request took, in seconds."""
+    """Counts of the scheduler. `slowest`: duration of the slowest request, in seconds."""
 
     requests: int = 0
     answers: int = 0
@@ -81,10 +82,10 @@ class Counters:
 
 
 class Scheduler:
-    """Moves tasks. `moved(task, ended)` is called after each answer, when it is in the item.
+    """Moves tasks through the steps. `moved(task, ended)` is called after each answer was stored in its item.
 
-    `ended` means that this chain is over for the item. `last` tells whether an item that gets through the
-    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an
+    `ended`: the item has left the chain. `last`: an item that passes the whole chain is accepted, because no
+    later pass processes it. `stopped()` ends the waiting between two starts of an
     engine; `interruptible()` encloses the code of steps, and what it raises reaches the caller.
     """
 
@@ -104,16 +105,20 @@ class Scheduler:
         self._chain = tuple(chain)
         self._engine = engine
         self._limits, self._run_seed = limits, run_seed
-        self.window = limits.window  # requests in flight; may become less
+        self.window = limits.window  # limit of requests in flight; an engine may lower it
         self._moved = moved
         self._last = last
         self._stopped = stopped
         self._queues: tuple[deque[Task], ...] = tuple(deque() for _ in self._chain)
         self._flight: dict[str, tuple[Task, float]] = {}
-        self._arrived: deque[tuple[Response, float]] = deque()  # answers no step has looked at yet
-        self._groups: deque[list[Task]] = deque()  # suspects; each group gets the engine to itself
-        self._alone = 0  # size of the group that has the engine alone; 0: none, the window is open to all
-        self._held: list[Task] = []  # given up for the engine's errors; perhaps the engine is at fault
+        self._arrived: deque[tuple[Response, float]] = deque()  # answers that no step has processed yet
+        self._groups: deque[list[Task]] = (
+            deque()
+        )  # tasks suspected of killing the engine; each group is sent alone
+        self._alone = 0  # size of the group that is being sent alone; 0: none
+        self._held: list[
+            Task
+        ] = []  # tasks that failed by errors of the engine; final only if other tasks succeed
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
@@ -151,10 +156,11 @@ class Scheduler:
                 task.shard = ""
 
     def turn(self, timeout: float) -> int:
-        """One round: send what there is room for, then take the answers that are there or wait for one.
+        """One round: fill the window with requests, then process the received answers, or wait for one.
 
-        A turn ends after half a second of work on answers; the next one goes on with the rest. Returns how
-        many were taken; at once when nothing is in flight. Raises EngineError when the engine dies again and
+        A turn ends after half a second of work on answers; the next turn continues with the rest. Returns the
+        number of processed answers; without waiting if nothing is in flight. Raises EngineError when the
+        engine dies again and
         again without an answer, or answers nothing but errors.
         """
         try:
@@ -259,7 +265,9 @@ class Scheduler:
         counters.slowest = max(counters.slowest, duration)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
-        """Raise when every request of a full window has failed twice: then it is not the items."""
+        """Raise EngineError when every request of a full window has failed twice: the cause is the engine, not
+        the items.
+        """
         self._streak += self._sending
         if self._sending and self._streak > max(64, 2 * self._limits.window):
             raise EngineError(
@@ -293,13 +301,13 @@ class Scheduler:
             self._moved(task, task.item.status != "open" or task.step == len(self._chain))
 
     def _may_ask_again(self, task: Task) -> bool:
-        """Whether attempts are left; a step that asks nobody about the item would say the same again."""
+        """Whether attempts are left; a step without a request would only repeat its result."""
         step = self._chain[task.step]
         asks = self._guard(step, task.item, partial(step.asks_about, task.item))
         return asks is True and task.attempt + 1 < (step.attempts or self._limits.attempts)
 
     def _computed(self, task: Task) -> Outcome | None:
-        """The outcome of the task's step where it has nothing to ask about the item; None where it asks."""
+        """The outcome of the task's step if it needs no request for this item; None if it needs one."""
         step = self._chain[task.step]
         asks = self._guard(step, task.item, partial(step.asks_about, task.item))
         if isinstance(asks, Retry):
@@ -312,7 +320,7 @@ class Scheduler:
             self._moved(task, True)
 
     def _settle(self) -> None:
-        """Without open tasks, the failures that were held back are final."""
+        """Make the failures that were held back final, once no task is open."""
         if not self.waiting:
             self._release()
 

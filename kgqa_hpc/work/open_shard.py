@@ -1,4 +1,4 @@
-"""A shard in work: its items, the journal they go to, and the result they become.
+"""A shard in work: its items, their journal, and the result file.
 
 Each change by an answer is appended to the journal at once, also between two steps: the successor of a killed
 worker repeats only the requests that were in flight. A journal record is the item's record with one more
@@ -32,8 +32,8 @@ class OpenShard:
     """One leased shard. `tasks` are the items that still need something, each at its place in the chain.
 
     `anchors` are the shard's anchors in order; `before` the records of the previous pass by id, None in the
-    first one: an item that has ended there passes through. `header` goes into journal and result and says
-    whose items these are. `chain` are the steps of the pass.
+    first one: an item that ended there is copied unchanged. `header` identifies run, pass and shard in journal and
+    result. `chain` are the steps of the pass.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class OpenShard:
 
     @property
     def ended(self) -> int:
-        """Items that need nothing any more in this pass."""
+        """Number of items that this pass has finished."""
         return len(self._rows) - len(self._left)
 
     @property
@@ -82,7 +82,7 @@ class OpenShard:
         return not self._left
 
     def moved(self, task: Task, ended: bool) -> None:
-        """Journal what an answer did to an item. Raises DiskFull, StoreError."""
+        """Append the state of an item to the journal after an answer. Raises DiskFull, StoreError."""
         record = task.item.to_record()
         rendered = self._journal.append(record, **{AT: [task.step, task.attempt, task.turn]})
         if ended:
@@ -90,13 +90,13 @@ class OpenShard:
             self._left.discard(record["id"])
 
     def sync(self) -> None:
-        """Make everything journaled so far durable. Raises DiskFull, StoreError."""
+        """Force the journal to disk. Raises DiskFull, StoreError."""
         self._journal.sync()
 
     def commit(self) -> bool:
-        """Turn the complete shard into its result and remove the journals.
+        """Write the result of the complete shard and remove the journals.
 
-        False when another worker was first; its result stands. Raises DiskFull, StoreError.
+        Returns False if another worker has committed a result already; that result stays. Raises DiskFull, StoreError.
         """
         rows = [row for row in self._rows.values() if row is not None]
         assert len(rows) == len(self._rows), f"{self.name} is not complete"
@@ -107,7 +107,8 @@ class OpenShard:
         return is_first
 
     def close(self) -> None:
-        """Stop working on the shard: journaled items are durable, the next worker does the others. Raises DiskFull,
+        """Stop working on the shard: the journal is forced to disk, and the next worker continues from it.
+        Raises DiskFull,
         StoreError.
         """
         self._journal.close()
@@ -132,7 +133,9 @@ class OpenShard:
         self._left.add(anchor.id)
 
     def _goes_on(self, before: Record) -> bool:
-        """Whether an item needs this pass: accepted ones do, and those that another judge may decide anew."""
+        """Whether this pass processes an item: one that is accepted so far, or whose verdict another judge may
+        overrule.
+        """
         return before["status"] in ("open", "accepted") or (
             before["status"] == "rejected" and before["decided"] and self._judges
         )
@@ -145,7 +148,7 @@ class OpenShard:
         return item
 
     def _resume(self, journals: list[Path]) -> dict[str, Record]:
-        """The furthest record of each item, from the journals of all previous workers."""
+        """The most advanced record of each item in the journals of all previous workers."""
         best: dict[str, Record] = {}
         for path in journals:
             try:
@@ -164,7 +167,7 @@ class OpenShard:
 
 
 def _rank(record: Record | None) -> tuple[int, int, int, int]:
-    """How far a journaled item got: ended, then step, turn and attempt."""
+    """Sort key of a journaled item by progress: ended, then step, turn and attempt."""
     if record is None or AT not in record:
         return (-1, 0, 0, 0)
     step, attempt, turn = record[AT]

@@ -1,13 +1,12 @@
-"""Retry timing: for the next shard, for a refused call of the file system, for an engine that died.
+"""Timing of retries: of claims for a shard, of failed file system calls, and of restarts of an engine.
 
 A shard whose holder needs several times as long as our own shards took gets a second, speculative worker,
 which goes on from the first one's journal. The first committed result wins; the other worker notices at its
 next heartbeat.
 
-A parallel file system that fails over answers nothing but errors for seconds; NFS calls a file stale that
+A parallel file system that fails over returns only errors for seconds; NFS reports a stale handle for a file that
 another node has just replaced. Calls that are repeated every few seconds anyway (heartbeats, states,
-claims) are then tried again, unless the trouble lasts, or is one that stays until somebody mends it: a full
-disk.
+claims) are then repeated, unless the errors last, or are of a kind that does not pass by itself, as a full disk.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from kgqa_hpc.errors import (
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.queue import ShardQueue
 
-# Times our own mean: more than shards differ in length, and sooner than the other worker would be done.
+# Factor on this worker's mean time of a shard: larger than the differences between shards.
 SLOW = 3.0
-REMEMBERED = 10  # shards the mean is taken over
+REMEMBERED = 10  # number of latest shards in the mean
 
 
 class Claims:
@@ -44,7 +43,7 @@ class Claims:
 
     @property
     def complete(self) -> bool:
-        """All shards of the pass are done, as of the last `next`."""
+        """Whether all shards of the pass were done at the last call of `next`."""
         return self._queue.complete
 
     def next(self, *, idle: bool) -> Lease | None:
@@ -60,12 +59,12 @@ class Claims:
         return lease
 
     def finished(self, seconds: float) -> None:
-        """A shard took so long from its claim to its result."""
+        """Add the seconds that a shard took from claim to result to the mean."""
         self._durations = [*self._durations[1 - REMEMBERED :], seconds]
 
     @property
     def slow_after(self) -> float | None:
-        """Seconds after which another's shard counts as stuck; None before we know how long one takes."""
+        """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
         if not self._durations:
             return None
         return max(SLOW * sum(self._durations) / len(self._durations), self._queue.leases.expiry)
@@ -76,7 +75,7 @@ _LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 class TransientErrors:
-    """The errors of one thread: call `failed` with each, and `ok` when something worked."""
+    """Errors of one thread that may pass: call `failed` with each error, and `ok` after a success."""
 
     def __init__(self, patience: float = LONGEST) -> None:
         self._patience = patience
@@ -86,7 +85,7 @@ class TransientErrors:
         self._since = None
 
     def failed(self, problem: Exception) -> None:
-        """Returns when it is worth another try; else, or when it has lasted too long, raises `problem`."""
+        """Return if the call may be repeated; raise `problem` if it cannot pass by itself, or has lasted too long."""
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if not may_pass(problem) or now - self._since > self._patience:
@@ -94,7 +93,7 @@ class TransientErrors:
 
 
 def may_pass(problem: Exception) -> bool:
-    """Whether it may be over in a moment."""
+    """Whether an error may pass by itself within seconds."""
     if isinstance(problem, StoreError) and not isinstance(problem, CorruptFile | NewerFormat | OlderFormat):
         cause = problem.__cause__
         return not (isinstance(cause, OSError) and cause.errno in _LASTING)
@@ -116,7 +115,7 @@ def bring_up(
 ) -> int:
     """Call `start` until the engine is up or `stopped()`; returns how often it has died in a row.
 
-    `deaths` and `last` tell of those before. The first restart comes at once, later ones after growing
+    `deaths` and `last`: number and time of earlier deaths. The first restart comes at once, later ones after growing
     pauses of at most half a minute. Raises EngineError after more than `restarts` deaths; what `start`
     raises besides EngineDied passes through.
     """

@@ -1,4 +1,4 @@
-"""The worker loop of one pass: lease a shard, open it, ask the engine, journal, commit, next shard.
+"""The worker loop of one pass: lease a shard, open it, send requests, journal answers, commit the result.
 
 The same loop runs alone, under MPI, under srun and in a job array; workers know of each other only through
 the run folder. It ends when all shards of the pass are done, or when it is told to stop: then what is in
@@ -31,15 +31,15 @@ from kgqa_hpc.work.open_shard import OpenShard, Record
 from kgqa_hpc.work.pace import LONGEST, Claims, TransientErrors, bring_up
 from kgqa_hpc.work.session import Session
 
-# A shard is opened when less than this part of the window waits: time enough to claim and read it.
+# The next shard is opened when fewer tasks wait than this share of the window: early enough to claim and read it.
 RESERVE = 8
-TICK = 0.2  # s: the longest a round waits, and so the longest until a signal is noticed
+TICK = 0.2  # s: longest wait of a round, and so the longest time until a signal is noticed
 
 
 def work(session: Session, pass_name: str) -> bool:
     """Work on a pass until it is complete or the session is to stop.
 
-    False when it was neither: a result of the pass before is missing or corrupt and must be done again first.
+    Returns False if a result of the previous pass is missing or corrupt and must be made again first.
     Raises EngineError, EngineConfigError, DiskFull, StoreError; finished items are saved in any case.
     """
     worker = PassWorker(session, pass_name)
@@ -48,7 +48,7 @@ def work(session: Session, pass_name: str) -> bool:
 
 
 class PassWorker:
-    """The loop and what it holds: the open shards, the engine, the scheduler between them."""
+    """The loop of one pass, with its open shards, engine and scheduler."""
 
     def __init__(self, session: Session, pass_name: str) -> None:
         self._session = session
@@ -67,7 +67,7 @@ class PassWorker:
             session.run.batches,
         )
         self._engine.described = partial(set_engine, self._chain)
-        # A batch API answers after hours, and keeps its batches when we leave.
+        # A batch API answers after hours and keeps its batches after the worker has ended.
         self._keeps_batches = getattr(
             ENGINES.get(session.config.engine_of(pass_name).kind), "keeps_batches", False
         )
@@ -105,20 +105,20 @@ class PassWorker:
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Give everything back at the end; after an error without hiding it."""
+        """Release leases and stop the engine at the end; a further error does not replace the first."""
         try:
             yield
         except BaseException:
             self._engine.kill()
             for shard in list(self._open.values()):
-                # The disk may be what is broken; the first error is the one to report.
+                # Report the first error: releasing may fail for the same reason, such as a broken disk.
                 with suppress(KgqaError):
                     self._leave(shard, "failed")
             raise
         finally:
             self._queue.leases.close()
         if self._stopped():
-            self._engine.kill()  # an orderly end may take seconds, and nothing would be gained
+            self._engine.kill()  # an orderly end may take seconds and has no benefit here
         else:
             self._engine.close()
         self._count_server_load()
@@ -129,10 +129,10 @@ class PassWorker:
             self._leave(shard, "stopped")
 
     def _refill(self) -> None:
-        """Open the next shard before this one runs out, so that the engine never runs empty.
+        """Open the next shard shortly before the open shards run out of tasks, so that the engine always has requests.
 
-        Not much before: what waits here cannot be given to a worker that has nothing to do. When free shards run
-        out, nothing waits, neither here nor at the engine.
+        Not earlier: another worker cannot take a shard that waits here. Once no shard is free, no task waits here or
+        in the engine.
         """
         self._session.check()
         while not self._blocked and self._stop.reason is None:
@@ -154,7 +154,7 @@ class PassWorker:
                 raise
 
     def _claim(self) -> Lease | None:
-        """The next lease, or None; also None while the file system fails for a moment."""
+        """The next lease; None if no shard is free, or during a passing error of the file system."""
         try:
             lease = self._claims.next(idle=not self._open)
         except (StoreError, OSError) as problem:
@@ -179,10 +179,10 @@ class PassWorker:
         if shard.complete:
             self._complete.append(shard)
         scheduler.add(shard.tasks)
-        shard.tasks.clear()  # each is free as soon as it ends; what stays of it is its row
+        shard.tasks.clear()  # an item is freed when it ends; only its row stays
 
     def _start_engine(self) -> Scheduler | None:
-        """The engine is started when there is something to do for it; None when we are stopped meanwhile."""
+        """Start the engine when there is a request for it; None if the worker is stopped meanwhile."""
         session, limits = self._session, self._runtime
         began = time.monotonic()
         provenance: dict[str, Any] = {}
@@ -215,7 +215,7 @@ class PassWorker:
         self._engine.preflight(schemas_of(self._chain), self._stopped)
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
-        """The records of the pass before; sets `_blocked` when they have to be made again."""
+        """The records of the previous pass; sets `_blocked` if they must be made again."""
         if self._before is None:
             return None
         path = self._session.run.result(self._before, lease.shard)
@@ -299,9 +299,7 @@ class PassWorker:
         self._session.count_server_load(self._pass, self._load_before, self._engine.server_load)
 
     def _idle(self) -> None:
-        """Wait for a shard that another worker holds; listen to the engine, so that its pipe does not
-        fill.
-        """
+        """Wait for a shard that another worker holds; keep reading from the engine, so that its pipe does not fill."""
         if self._scheduler is not None:
             try:
                 self._engine.receive(0)

@@ -1,7 +1,7 @@
-"""A thread beside the worker: it takes the coordinator's role when it is free, and writes progress and status.
+"""Reporter thread of a worker: it takes the coordinator's role when it is free, and writes progress and status.
 
-After a passing error of the file system it tries again. Lasting trouble (a full disk while cutting shards)
-ends the thread, and `check` raises it in the main thread: it never ends silently.
+After a passing error of the file system it tries again. A lasting error (a full disk while cutting shards)
+ends the thread, and `check` raises it in the main thread.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kgqa_hpc.work.coordinator import Coordinator
 from kgqa_hpc.work.pace import LONGEST, TransientErrors, may_pass
 from kgqa_hpc.work.session import Activity, describe
 
-TICK = 0.5  # s between two looks at what is due
-# Seconds between two states and two rounds of duties: quick for one worker, bearable for thousands.
+TICK = 0.5  # s between two checks of the timers
+# Shortest and longest seconds between two states and two rounds of duties: few workers report often, thousands seldom.
 SOONEST, LATEST = 5.0, 30.0
 # So many workers may each write the last state, should the coordinator be dead.
 FEW = 16
@@ -64,7 +64,7 @@ class Reporter:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise the exception that ended the thread, if there was one."""
         if self._trouble is not None:
             raise self._trouble
 
@@ -73,8 +73,9 @@ class Reporter:
 
         Raises DiskFull, StoreError.
 
-        Of a `complete` run the last state is written by the first that finds it missing, also beside a
-        coordinator that was killed.
+        The last state of a `complete` run is written by the first process that finds it missing, even if the
+        coordinator
+        was killed.
         """
         self._ended.set()
         if self._thread.is_alive():
@@ -94,14 +95,16 @@ class Reporter:
             if self._progress is not None:
                 self._seen = self._lead.status or survey(self._run.path)
         except StoppedEarly:
-            pass  # the shards were not cut yet: there is nothing to tell
+            pass  # the shards were not cut yet: there is no state to write
         except (StoreError, OSError) as problem:
             if not may_pass(problem):
                 raise
             self._log("last-look-failed", problem=str(problem))
 
     def _is_left_to_me(self) -> bool:
-        """Whether the last state is missing and no other process writes it: thousands must not all look at once."""
+        """Whether the last state is missing and no other process writes it; few of thousands of processes
+        check at once.
+        """
         written = self._read_status() or {}
         return not written.get("complete") and (self._facts["size"] <= FEW or self._lead.take())
 
@@ -120,7 +123,7 @@ class Reporter:
             self._trouble = problem
 
     def _try_to_report(self) -> bool:
-        """Whether it worked; trouble that may pass is borne for a while."""
+        """Write state and status; returns whether that succeeded. An error that may pass is tolerated for a while."""
         try:
             now = time.monotonic()
             state = {

@@ -1,6 +1,6 @@
 """`kgqa run`: the work of one process of a run, from opening the folder to its exit code.
 
-Alone, several at once, as ranks of mpiexec or srun, or as tasks of a job array: the same function. It
+The same function serves a single process, several at once, ranks of mpiexec or srun, and tasks of a job array. It
 returns when every shard of every pass is done; StoppedEarly (exit code 75) means that the same command goes
 on where it stopped.
 """
@@ -41,7 +41,7 @@ from kgqa_hpc.work.reporter import Reporter
 from kgqa_hpc.work.session import Activity, Logbook, Session
 from kgqa_hpc.work.spending import Spending
 
-# s that a rank waits at the end for the others. Ranks finish within one poll interval of the queue.
+# s that a rank waits for the others at the end. Ranks finish within one poll interval of the queue.
 TOGETHER = 20.0
 # New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
 # through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
@@ -63,8 +63,8 @@ def run_command(
 ) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
 
-    `trust` agrees to what the configuration does beyond the run (runs/trust.py). `further` is asked when
-    every shard is done: whether the run has grown meanwhile (kgqa_hpc/target.py).
+    `trust` is consent to the commands and servers of the configuration (runs/trust.py). `further` is called when
+    every shard is done and tells whether the run has grown meanwhile (kgqa_hpc/target.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
     """
@@ -84,7 +84,7 @@ def run_command(
 
 
 def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
-    """Say what ended this rank; its exit code, and how long to wait for the others."""
+    """Print the error that ended this rank; returns its exit code and the seconds to wait for the other ranks."""
     if isinstance(problem, StoppedEarly):
         if world.rank == 0:
             print(plain(f"error: {problem}"), file=sys.stderr)
@@ -133,7 +133,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
 
 
 def _agree(run: RunFolder, config: RunConfig, world: World, trust: bool) -> None:
-    """Nothing reaches beyond the run unseen: each value was agreed to, and rank 0 shows it."""
+    """Require consent to every command and server of the configuration, and show them on rank 0."""
     if trust and world.rank != 0:
         return  # rank 0 agrees and shows it
     warnings = require_agreed(run, config.plain(), trust=trust)
@@ -167,7 +167,7 @@ def _work_through(
 
     heartbeat.start()
     if world.rank == 0:
-        with suppress(StoreError):  # what is wrong, the reporter finds too
+        with suppress(StoreError):  # the reporter meets the same error and raises it
             lead.take()
     reporter.start()
     failed, complete = True, False
@@ -195,7 +195,7 @@ def _work_through(
 
 
 def _all_passes(session: Session, lead: Coordinator) -> None:
-    """Each pass in its turn, one step back when a result of the pass before must be done again."""
+    """Work on the passes in order; go back to the previous pass if one of its results must be made again."""
     names = [entry.name for entry in session.config.passes]
     position = 0
     while session.stop.reason is None:
@@ -226,10 +226,7 @@ def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManif
 
 
 def _gpus_per_worker(config: RunConfig) -> int:
-    """GPUs the most demanding engine of the run needs; 0 when none does.
-
-    KGQA_GPUS_PER_WORKER overrules it.
-    """
+    """The largest number of GPUs that an engine of the run needs; the variable KGQA_GPUS_PER_WORKER overrides it."""
     setting = os.environ.get("KGQA_GPUS_PER_WORKER", "")
     if setting.isdigit():
         return int(setting)

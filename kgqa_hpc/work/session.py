@@ -78,11 +78,11 @@ class Logbook:
 
 @dataclass
 class Activity:
-    """What a worker is doing right now; the main thread writes it, the reporter reads it."""
+    """Present activity of a worker; the main thread writes it, the reporter reads it."""
 
     pass_name: str = ""
-    ended: int = 0  # items this process brought to their end, in all passes
-    ended_open: int = 0  # items at their end whose shard has no result yet
+    ended: int = 0  # items that this process has finished, in all passes
+    ended_open: int = 0  # finished items whose shard has no result yet
     open_shards: int = 0
     shards_done: int = 0
     in_flight: int = 0
@@ -103,15 +103,15 @@ class Session:
     stop: Stop
     log: Logbook
     heartbeat: Heartbeat
-    check: Callable[[], None]  # raises what went wrong beside the main thread
+    check: Callable[[], None]  # raises the exception of another thread, if there was one
     activity: Activity = field(default_factory=Activity)
     complete: bool = False  # every shard of every pass is done
-    server_loads: dict[str, ServerLoad] = field(default_factory=dict)  # troubles with servers, by pass
+    server_loads: dict[str, ServerLoad] = field(default_factory=dict)  # counts of server errors, by pass
 
     def count_server_load(self, pass_name: str, before: ServerLoad, load: ServerLoad) -> None:
-        """Keep the troubles of a pass: `before` of its earlier engines, `load` of the present one.
+        """Record the server errors of a pass: `before` of its earlier engines, `load` of the present one.
 
-        They are written where they changed, and left out where the file system refuses them: work goes on.
+        The file is written if the counts changed; an error of the file system is ignored, because work can go on.
         """
         total = {name: before[name] + load[name] for name in LOAD}
         if any(total.values()) and self.server_loads.get(pass_name) != total:

@@ -15,11 +15,13 @@ from kgqa_hpc.text.durations import about
 
 LOOK_EVERY_S = 1.0
 CURE = "raise it in the configuration, then kgqa init and kgqa run again"
-SHARE = 0.02  # of the time that may go into looking
+SHARE = 0.02  # share of the time that may go into reading what was spent
 
 
 class Spending:
-    """Looks at what all workers of the run have spent. `limits` by name; empty: never."""
+    """Check of the budget against the spending of all workers. `limits` by name; without limits it never stops
+    the run.
+    """
 
     def __init__(
         self, run: RunFolder, limits: Mapping[str, float], now: Callable[[], float] = time.monotonic
@@ -39,7 +41,7 @@ class Spending:
             )
 
     def check(self, stop: Stop) -> None:
-        """Ask for a stop when the budget is spent. What is in flight is waited for: it is paid for."""
+        """Request a stop when the budget is spent. Requests in flight are still waited for, because they cost money."""
         if not self._limits or self._now() < self._next:
             return
         began = self._now()
