@@ -1,6 +1,6 @@
-"""The jobs of a run on Slurm: what each runs and what it asks for.
+"""The jobs of a run on Slurm: the commands and the resources of each.
 
-`kgqa submit` gives this to submitit, and shows it. The scripts in slurm/ ask for the same by default; a test
+`kgqa submit` passes them to submitit, or prints them. The scripts in slurm/ request the same by default; a test
 compares them.
 """
 
@@ -17,10 +17,10 @@ from kgqa_hpc.cluster.slurm import sbatch_options, site_profile
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 
-# What jobs without a GPU ask for: counting takes all cores it gets, merging streams.
+# Resources of jobs without a GPU: counting uses all cores, merging needs little memory.
 GRAPHLETS: dict[str, Any] = {"cpus_per_task": 16, "mem": "32G"}
 MERGE: dict[str, Any] = {"cpus_per_task": 2, "mem": "8G"}
-# Slurm's early warning as submitit asks for it, unless SUBMITIT_PREEMPT_SIGNAL says another.
+# Slurm's early warning signal as submitit requests it; SUBMITIT_PREEMPT_SIGNAL names another.
 WARNING = "USR2"
 
 
@@ -44,7 +44,7 @@ class Resources:
 
     @property
     def warning_s(self) -> int:
-        """Seconds before the limit at which the early warning comes."""
+        """Seconds between the early warning and the time limit."""
         return min(self.notice, int(self.time // 4))
 
     @property
@@ -52,7 +52,7 @@ class Resources:
         return max(int(self.time // 60), 1)
 
 
-# Values that nobody asked for: the site's profile replaces them.
+# Default values, which the site's profile replaces.
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "time": (Resources().minutes,),
     "cpus_per_task": (Resources().cpus, GRAPHLETS["cpus_per_task"], MERGE["cpus_per_task"]),
@@ -62,9 +62,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Stage(Protocol):
-    """A stage (kgqa_hpc/stages.py) as a job sees it: its command, the path it writes, and whether its work
-    is that of the workers.
-    """
+    """A stage (kgqa_hpc/stages.py) for a job: its command, the path it writes, and whether workers with GPUs do it."""
 
     @property
     def name(self) -> str: ...
@@ -76,7 +74,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """One job, or an array of `count`: `commands` one after the other, each a list of words."""
+    """One job, or an array of `count` jobs: runs `commands` in order, each a list of words."""
 
     name: str
     commands: list[list[str]]
@@ -85,11 +83,11 @@ class Job:
 
 
 def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, local: bool) -> list[Job]:
-    """The jobs that the run still needs, each to start when the one before has succeeded.
+    """The jobs that the run still needs; each starts when the previous one has succeeded.
 
-    The stages before the one with GPUs are one job, and so are those behind it.
+    The stages before the GPU stage form one job, and so do those after it.
 
-    `local`: processes of this machine, of which the first does all that the others wait for.
+    `local`: processes on this machine; the first does the work that the others wait for.
     """
     path = str(run.path.resolve())
     site = site_profile()
@@ -122,8 +120,8 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
 def parameters(job: Job, resources: Resources) -> dict[str, Any]:
     """The parameters of submitit's executor, by its names for sbatch options.
 
-    What was asked for wins over the site's profile, the profile over our defaults. Partition and `options`
-    are those of the workers: a job without a GPU gets its own from the profile, or the cluster's default.
+    Options of the command override the site's profile, and the profile overrides the defaults. Partition and `options`
+    apply to the workers only; a job without a GPU gets those of the profile, or the cluster's defaults.
     """
     works = job.name == "kgqa-run"
     asked = {
@@ -149,7 +147,7 @@ def parameters(job: Job, resources: Resources) -> dict[str, Any]:
 
 
 def script(job: Job, resources: Resources, *, local: bool) -> str:
-    """The same for a person, as #SBATCH lines, and what the job runs."""
+    """The job as a batch script: #SBATCH lines and commands."""
     words = "\n".join(f"#   {' '.join(command)}" for command in job.commands)
     if local:
         return f"# {job.count} process(es) on this machine, each running\n{words}\n"
@@ -170,7 +168,7 @@ def _flag(key: str, value: object) -> str:
 
 
 def _kgqa(site: Mapping[str, str], name: str, run: str) -> list[str]:
-    """The words that run kgqa on a node: in the image that the site names, or with this very Python."""
+    """The words that run kgqa on a node: in the image that the site profile names, or with the present Python."""
     image = site.get(name)
     if not image:
         return [sys.executable, "-m", "kgqa_hpc"]

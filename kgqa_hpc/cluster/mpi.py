@@ -1,12 +1,12 @@
-"""MPI: whether this mpiexec and our library fit, a handshake at the start, and leaving in order at the end.
+"""MPI: check that launcher and library fit, a handshake at the start, and an orderly end.
 
 Between start and end there is no MPI call, so that a dead rank costs the others nothing (`mpiexec --with-ft
 ulfm`) and a waiting rank burns no core. Only this file imports mpi4py, and only after ranks.py saw a
 launcher.
 
-A process started by one MPI and linked with another does not fail: each rank believes to be alone, or waits
-for ever for the others. It happens most easily with containers, where the host's mpiexec starts ranks that
-use the image's library. So the two are compared by name and version, from texts and environment variables,
+A process started by one MPI and linked with another does not fail: each rank runs as if alone, or waits
+for ever for the others. This happens with containers, where the host's mpiexec starts ranks that use the image's
+library. Therefore launcher and library are compared by name and version, from texts and environment variables,
 before MPI is initialised. Open MPI's launcher and library agree within a major version (they talk by PMIx,
 which keeps to its wire format); MPICH, Intel MPI, MVAPICH and Cray MPI share one launch protocol.
 """
@@ -28,10 +28,10 @@ from kgqa_hpc.cluster.ranks import World
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.terminal import note
 
-# MPI_Finalize waits for ever for a rank that died.
+# MPI_Finalize would wait for ever for a dead rank.
 FINALIZE_LIMIT = 10.0  # s
 _NAMES = (
-    # (name, how it calls itself in library version strings, in `mpiexec --version` and in image labels)
+    # (name, its names in library version strings, in `mpiexec --version` and in image labels)
     ("Open MPI", r"Open ?MPI\)?[ ,:]*v?(\d[\w.]*)"),
     ("Intel MPI", r"Intel\(R\) MPI Library.*?(\d{4}[\w.]*)"),
     ("MVAPICH", r"MVAPICH2?\s*(?:Version\s*:?)?\s*(\d[\w.]*)"),
@@ -53,14 +53,14 @@ class Mpi:
 
     @property
     def family(self) -> str:
-        """MPIs of one family can start each other's processes."""
+        """The family of the MPI; launchers can start processes of their family."""
         if self.name == "Open MPI":
             return f"Open MPI {self.version.split('.')[0]}"
         return "MPICH"
 
 
 def parse_mpi(text: str) -> Mpi | None:
-    """The MPI that a library version string, the output of `mpiexec --version` or an image's label names."""
+    """The MPI named in a library version string, in the output of `mpiexec --version` or in an image's label."""
     for name, pattern in _NAMES:
         if match := re.search(pattern, text, re.IGNORECASE | re.DOTALL):
             return Mpi(name, match[1])
@@ -81,7 +81,7 @@ def launched_by(environ: Mapping[str, str] = os.environ) -> Mpi | None:
 
 
 def mismatch(launcher: Mpi, library: Mpi) -> str:
-    """Why processes with `library` cannot be started by `launcher`; empty when they can."""
+    """The reason why `launcher` cannot start processes with `library`; empty if it can."""
     if launcher.family == library.family:
         return ""
     return f"mpiexec is {launcher} and the MPI library is {library}: the ranks would never find each other"
@@ -97,7 +97,7 @@ def cure(launcher: Mpi, library: Mpi) -> str:
 
 
 def refuse_foreign_launcher(library_version: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raise InputError when this process was started by an mpiexec that `library_version` cannot talk to.
+    """Raise InputError if the mpiexec that started this process does not fit the library `library_version`.
 
     `library_version` is what `MPI.Get_library_version()` gives; it may be called before MPI is initialised.
     """
@@ -116,16 +116,15 @@ class Ranks:
         """End the process with `code`, together with the other ranks when they come within `patience`
         seconds.
 
-        A launcher without fault tolerance kills everybody when one rank leaves early, so each waits for the
-        others, asleep between two looks. A rank that died is not waited for: the process then ends without
-        MPI_Finalize, which would hang.
+        A launcher without fault tolerance kills all ranks when one ends early, so each rank waits for the others,
+        asleep between two checks. If a rank has died, the process ends without MPI_Finalize, which would hang.
         """
         sys.stdout.flush()
         sys.stderr.flush()
         if patience > 0 and self._all_here(patience):
             from mpi4py import MPI
 
-            # A rank that is killed in this very moment blocks MPI_Finalize, which keeps Python's lock: only a
+            # A rank that is killed at this moment blocks MPI_Finalize, which keeps Python's lock: only a
             # timer beside the interpreter can still end the process (with exit code 1; the files tell the
             # truth).
             with open(os.devnull, "w") as nowhere:

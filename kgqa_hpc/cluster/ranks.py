@@ -1,8 +1,8 @@
-"""The rank of this process among how many (by MPI, srun, a job array, or alone), and its GPUs.
+"""The rank of this process, the number of ranks (from MPI, srun or a job array; 1 if alone), and its GPUs.
 
-Only the environment is asked; mpi4py is imported (cluster/mpi.py) after it says that a launcher with MPI
-started this process, because importing it elsewhere may hang or print. The ranks share no fate and send no
-messages while they work: rank 0 merely tries first for the role of the lead (work/coordinator.py).
+They come from environment variables only. mpi4py is imported (cluster/mpi.py) only if these show that a launcher with
+MPI started this process, because importing it elsewhere may hang or print. Ranks are independent and send no messages
+while they work; rank 0 is merely the first to try for the coordinator's role (work/coordinator.py).
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ class World:
 
 
 def discover(environ: Mapping[str, str]) -> World:
-    """The world as the launcher describes it. `KGQA_LAUNCHER` (mpi, srun, array, alone) overrides what is
-    seen.
+    """The world from the launcher's variables; `KGQA_LAUNCHER` (mpi, srun, array, alone) chooses the launcher.
 
-    Raises ConfigError when a launcher's variables do not make sense together.
+    Raises ConfigError if a launcher's variables contradict each other.
     """
     requested = environ.get("KGQA_LAUNCHER", "")
     if requested not in ("", "mpi", "srun", "array", "alone"):
@@ -45,7 +44,7 @@ def discover(environ: Mapping[str, str]) -> World:
     for launcher, look in (("mpi", _mpi), ("srun", _srun), ("array", _array)):
         if requested not in ("", launcher) or (world := look(environ)) is None:
             continue
-        # A launcher that started one process has nothing to say: an array task may use srun, a site srun
+        # A launcher of a single process is ignored: an array task may use srun, or a site srun
         # for all.
         if requested or world.size > 1 or launcher == "array":
             return world
@@ -74,7 +73,7 @@ def _mpi(environ: Mapping[str, str]) -> World | None:
 
 
 def _srun(environ: Mapping[str, str]) -> World | None:
-    # SLURM_PROCID alone says nothing: the batch script itself has it, as task 0 of SLURM_NTASKS.
+    # SLURM_PROCID alone proves nothing: the batch script itself has it, as task 0 of SLURM_NTASKS.
     if "SLURM_STEP_NUM_TASKS" not in environ or "SLURM_PROCID" not in environ:
         return None
     return _world(
@@ -106,7 +105,7 @@ def _world(
 
 
 def _tasks_here(environ: Mapping[str, str]) -> int:
-    """Tasks of the step on this node, from Slurm's '2(x3),1' and the node's place in the step."""
+    """Number of tasks of the step on this node, from Slurm's '2(x3),1' and the node's number in the step."""
     counts: list[int] = []
     for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
         if match := re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip()):
@@ -126,7 +125,7 @@ def _number(environ: Mapping[str, str], key: str, default: int | None = None) ->
 
 
 def worker_name(world: World, requested: str | None = None) -> str:
-    """A name that no other worker has or had: a restarted rank 3 is another worker than the one before.
+    """A unique worker name; a restarted rank 3 gets another name than before.
 
     Letters, digits and hyphens only, since files are named after it.
     """
@@ -139,9 +138,9 @@ def worker_name(world: World, requested: str | None = None) -> str:
 def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]) -> str | None:
     """Give this worker its own GPUs by setting CUDA_VISIBLE_DEVICES, before anything imports torch.
 
-    A launcher that already gave this task exactly its GPUs (srun --gpus-per-task) is left alone; of a list
-    that all tasks of the node see, each takes its part by local rank. Returns the value, None when there is
-    nothing to set. Raises ConfigError when there are fewer GPUs than the workers on this node need.
+    If the launcher gave this task exactly its GPUs (srun --gpus-per-task), nothing is changed; if all tasks of the node
+    see one list, each takes its part by local rank. Returns the new value, or None if nothing is to be set. Raises
+    ConfigError if there are fewer GPUs than the workers on this node need.
     """
     if per_worker < 1:
         return None

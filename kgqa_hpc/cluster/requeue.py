@@ -1,4 +1,4 @@
-"""Whether a job of a run goes back into the queue: one rule for the scripts in slurm/ and for submitit."""
+"""Rule that decides whether a job is queued again, for the scripts in slurm/ and for submitit."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ DONE, REQUEUE, GIVE_UP = 0, StoppedEarly.exit_code, 1
 
 
 class Decision(NamedTuple):
-    """`code` is DONE, REQUEUE or GIVE_UP, the exit code of `kgqa requeue`; `text` says it to a person."""
+    """A decision: `code` is DONE, REQUEUE or GIVE_UP, the exit code of `kgqa requeue`; `text` explains it."""
 
     code: int
     text: str
 
 
 def progress_mark(run: Path) -> str:
-    """Changes whenever an answer is kept. Raises InputError when there is no run."""
+    """A text that changes whenever an answer is stored. Raises InputError when there is no run."""
     return _mark(survey(run))
 
 
 def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool:
-    """Whether another start is pointless: this start kept no answer although it failed by itself, or was
-    stopped (exit code 75, or above 128 for a signal) for the second time.
+    """Whether another start is pointless: this start stored no answer, and it failed by itself or was stopped for the
+    second time (exit code 75, or above 128 for a signal).
     """
     stopped = exit_code == StoppedEarly.exit_code or exit_code > 128
     return now == before and not (stopped and restarts == 0)
@@ -34,7 +34,7 @@ def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool
 def decide(run: Path, before: str, exit_code: int, restarts: int) -> Decision:
     """Decide whether a job whose workers ended with `exit_code` is queued again.
 
-    `before` is the mark at its start, `restarts` how often it was in the queue before.
+    `before` is the mark at its start, `restarts` the number of its earlier starts.
     """
     status = survey(run)
     if status["complete"]:

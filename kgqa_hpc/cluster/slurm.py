@@ -69,10 +69,10 @@ def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
 def queue_state(logs: Path) -> list[dict[str, str]] | None:
     """The run's jobs that are pending or running: id, name, state, left (D-HH:MM:SS), reason.
 
-    None where there is no Slurm, or it does not answer.
+    None without Slurm, or if it does not answer.
     """
     jobs = recorded_jobs(logs)[-100:]
-    # Of ended jobs squeue knows nothing and fails: ask for all of the user's, and choose.
+    # squeue fails for jobs that have ended, so list all jobs of the user and choose.
     answer = _squeue("--me", "--format=%F|%i|%j|%T|%L|%r") if jobs else None
     if answer is None:
         return None

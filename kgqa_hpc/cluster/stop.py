@@ -1,10 +1,11 @@
-"""When to stop: a signal, or the clock.
+"""Stop of a worker: by a signal, or before the time limit.
 
-A signal sets a flag; the worker looks at it between two rounds, drains, commits and leaves with exit
-code 75. SIGUSR1 and 2 are a batch system's early warning: what is in flight may be finished. SIGTERM and
-SIGINT mean now: after GRACE seconds requests in flight are cancelled, and the code of a step that still runs
+A signal sets a flag; the worker checks it between two rounds, drains, commits and ends with exit
+code 75. SIGUSR1 and 2 are a batch system's early warning: requests in flight may finish. SIGTERM and
+SIGINT request an immediate stop: after GRACE seconds requests in flight are cancelled, and the code of a step
+that still runs
 is interrupted, also within a regular expression. A second SIGINT ends the process at
-once (the files allow it). The clock is the earlier of the configured limit and the end of the Slurm job.
+once, which loses nothing on disk. The time limit is the earlier of the configured limit and the end of the Slurm job.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ from typing import Any
 GRACE = 3.0
 # s after SIGUSR1; the scripts ask for the signal 15 minutes ahead, sites for as little as one.
 PATIENCE = 60.0
-AGAIN = 0.25  # s between two attempts to interrupt: the first may come between two calls of steps
+AGAIN = 0.25  # s between two attempts to interrupt, because the first may come between two calls of steps
 _EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # 1 from our scripts, 2 from submitit
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, *_EARLY)
 
 
 class Interrupted(BaseException):
-    """The grace of a stop was over while a step worked. The item stays as its journal has it."""
+    """The grace period of a stop ended while a step worked. The item stays in the state of its journal."""
 
 
 class Stop:
-    """The state of the flag and the clock. `now` is a monotonic clock in seconds; tests give their own.
+    """State of the stop flag and the deadline. `now` returns seconds of a monotonic clock.
 
-    `deadline` is when the process will be killed, on that clock; `margin` how long before no new work is
-    taken until the slowest request has been seen often enough to know better.
+    `deadline`: time of that clock at which the process will be killed; `margin`: seconds before the deadline
+    at which no
+    new work is taken, until enough requests were measured to replace it.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Stop:
 
     @property
     def reason(self) -> str | None:
-        """Why to stop, in words for the user; None to go on."""
+        """The reason to stop, as text; None to continue."""
         if self._reason is None and self.deadline is not None and self._now() >= self.deadline - self.margin:
             remaining = max(self.deadline - self._now(), 0.0)
             self._set(
@@ -71,30 +73,30 @@ class Stop:
     def margin(self) -> float:
         """Seconds before the deadline at which no new work is taken.
 
-        A request that starts now must be answered before the end: twice the slowest seen, and half a minute
-        to commit. Never more than configured, and as configured until 50 were seen.
+        A request that starts now must be answered before the end: the margin is twice the slowest request and half a
+        minute to commit; never more than configured, and as configured until 50 requests were measured.
         """
         if self._seen < 50:
             return self._margin
         return min(self._margin, 2 * self._slowest + 30.0)
 
     def learn(self, slowest: float, seen: int) -> None:
-        """Tell the duration of the slowest request so far and how many there were."""
+        """Record the duration of the slowest request so far and the number of requests."""
         self._slowest, self._seen = slowest, seen
 
     def patience_is_over(self) -> bool:
-        """After `reason`: whether what is still in flight must be cancelled now."""
+        """Whether requests still in flight must be cancelled now; used after `reason`."""
         return self._now() >= self._drain_by
 
     def request(self, reason: str, grace: float = GRACE) -> None:
-        """Ask for a stop; the shortest grace asked for holds."""
+        """Request a stop; of several requests the shortest grace applies."""
         self._set(reason, self._now() + grace)
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, but not beyond a stop. True when there is one."""
+        """Sleep until the time is over or a stop is requested; returns whether there is a stop."""
         until = self._now() + seconds
         while self.reason is None and (remaining := until - self._now()) > 0:
-            # A signal handler cannot wake an Event's waiter in the same thread: look often enough instead.
+            # A signal handler cannot wake an Event's waiter in the same thread, so check often.
             self._event.wait(min(remaining, 0.2))
         return self.reason is not None
 
@@ -122,7 +124,7 @@ class Stop:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Run code that only computes: after the grace of a stop it is interrupted wherever it is.
+        """Context for code that only computes: after the grace period of a stop it is interrupted anywhere.
 
         Raises Interrupted, while `listening`.
         """
@@ -152,15 +154,16 @@ class Stop:
         else:
             self._drain_by = min(self._drain_by, drain_by)
         self._event.set()
-        if self._listening:  # the kernel's timer: no thread runs while a regular expression is matched
+        # A timer of the kernel, because no thread runs while a regular expression is matched
+        if self._listening:
             signal.setitimer(signal.ITIMER_REAL, max(self._drain_by - self._now(), AGAIN), AGAIN)
 
 
 def deadline_of(time_limit: float | None, job_end: float | None, now: float) -> float | None:
     """The monotonic time at which this process will be killed, or None.
 
-    `time_limit` is in seconds from now, `job_end` in seconds since 1970 (cluster/slurm.py), and so is `now`,
-    by a clock that is right: a node's own may be wrong by an hour.
+    `time_limit` is in seconds from now, `job_end` (cluster/slurm.py) and `now` in seconds since 1970; `now` comes from
+    Slurm's or the file system's clock, because a node's own clock may be wrong by an hour.
     """
     ends = [] if time_limit is None else [time.monotonic() + time_limit]
     if job_end is not None:

@@ -2,7 +2,7 @@
 
 A job runs plain `kgqa` commands as child processes. When submitit's signal comes, or a command ends by itself
 before the limit (exit code 75), the child drains, and the job goes back into the queue as long as starts
-bring progress. Of submitit only what it documents is used: an executor, and a callable with `checkpoint`.
+bring progress. Only the documented interface of submitit is used: an executor, and a callable with `checkpoint`.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Commands:
                 raise RuntimeError(f"{' '.join(command)} ended with exit code {process.returncode}")
 
     def checkpoint(self) -> Any:
-        """Called by submitit when its signal comes: have the child drain, then hand the same work on.
+        """Called by submitit on its signal: make the child drain, then return the same work for the next start.
 
-        None, so that the job ends, when another start would bring nothing (cluster/requeue.py).
+        Returns None, which ends the job, if another start would be pointless (cluster/requeue.py).
         """
         from submitit.helpers import DelayedSubmission
 
@@ -83,7 +83,7 @@ def submit(
 ) -> list[dict[str, Any]]:
     """Submit all jobs that the run still needs for `stages`; returns one {"name", "job", "tasks"} per job.
 
-    With `dry_run` nothing is submitted, nothing of Slurm or submitit needed, and the jobs carry their
+    With `dry_run` nothing is submitted, neither Slurm nor submitit is needed, and the jobs have a
     "script" instead of an id. Raises InputError when submitit is not installed, there is no Slurm, or Slurm
     refuses.
     """
@@ -129,7 +129,9 @@ def _executor(run: RunFolder, job: Job, resources: Resources, *, local: bool, af
 
 
 def _submit(executor: Any, job: Job, work: Commands, before: Sequence[str], local: bool) -> str:
-    """The id of the job. When it is refused, the jobs `before` it are cancelled: a part of a chain is of no use."""
+    """Submit a job and return its id. If it is refused, cancel the jobs `before` it, because a part of a chain
+    is useless.
+    """
     try:
         jobs: Sequence[Any] = executor.submit_array([work] * job.count)
     except (RuntimeError, OSError) as problem:  # submitit's FailedJobError is the former
@@ -145,7 +147,7 @@ def _submit(executor: Any, job: Job, work: Commands, before: Sequence[str], loca
 
 
 def _ignore_warnings() -> None:
-    """In the child, until it has handlers of its own: Slurm signals every process of a step, also
+    """Ignore early warnings in the child until it has its own handlers: Slurm signals every process of a step, also
     starting ones.
     """
     for number in (signal.SIGUSR1, signal.SIGUSR2):
@@ -153,7 +155,7 @@ def _ignore_warnings() -> None:
 
 
 def _warning() -> signal.Signals:
-    """The signal submitit listens to."""
+    """The number of submitit's signal."""
     return signal.Signals[f"SIG{os.environ.get('SUBMITIT_PREEMPT_SIGNAL', WARNING)}"]
 
 

@@ -1,1 +1,1 @@
-"""The page a person reads after a merge: figures and RUN/report/index.html."""
+"""The report of a merged run: figures and the page RUN/report/index.html."""

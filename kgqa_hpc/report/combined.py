@@ -1,6 +1,6 @@
-"""Counts and facts of a combined dataset (`kgqa combine`), in the form in which a run's page reads them.
+"""Counts and facts of a combined dataset (`kgqa combine`), in the form of those of a run.
 
-A record counts as an item: a combined dataset holds accepted and rejected records, and nothing that was lost.
+A record counts as an item: a combined dataset holds accepted and rejected records, and no lost items.
 """
 
 from __future__ import annotations

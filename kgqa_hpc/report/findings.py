@@ -26,10 +26,11 @@ from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 
 FILES = ("accepted", "rejected")
-SAMPLE = 3000  # records the page can show, as far as they fit into SAMPLE_BYTES
+SAMPLE = 3000  # largest number of records on the page, within SAMPLE_BYTES
 SAMPLE_BYTES = 6_000_000
-ALL_BYTES = 100_000_000  # largest data of a page with all records; browsers hold some ten times as much
-# Of a record, what the page shows: these, and short values of what its kind and steps add.
+# Largest data of a page with all records; browsers use about ten times as much memory
+ALL_BYTES = 100_000_000
+# Fields of a record on the page, besides short values of fields that its kind and steps add.
 _SHOWN = [
     "id",
     "question",
@@ -50,8 +51,8 @@ _SHORT = 4000  # bytes of JSON
 class Findings:
     """The numbers and examples of a dataset.
 
-    `lengths[file][field]`: how many accepted and rejected pairs have so many characters. `samples`: records
-    of both files, evenly over groups. `graph`: where the run read one and `kgqa sample` described it.
+    `lengths[file][field]`: number of accepted and rejected pairs by their number of characters. `samples`: records
+    of both files, evenly over groups. `graph`: its description by `kgqa sample`, if the run read a graph.
     """
 
     accounting: dict[str, Any]

@@ -1,8 +1,8 @@
 """Outcomes of items or records as a Sankey diagram: bands from the total (left) to each outcome (right).
 
-A band is as wide as its count. What is lost leaves the flow in the order in which a run and its merge lose it
-(dataset/filters.py), so the first lost lies at the bottom and `accepted` on top. The bands stretch with the
-window and the words beside them keep their size: they are two pictures of one height, side by side.
+The width of a band is its count. Lost items leave the flow in the order in which a run and its merge lose them
+(dataset/filters.py): the first loss lies at the bottom, `accepted` on top. Bands and labels are two pictures of one
+height, side by side: the bands stretch with the window, the labels keep their size.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ STAGES = (
 _FILTERS = {LENGTH: 2, EXACT: 4, NEAR: 4, CONTAMINATED: 5, NOT_DRAWN: 6, BEYOND: 7}  # reason: place in STAGES
 _JUDGES = 3
 OTHERS = "other reasons"
-REASONS = 8  # drawn each by itself; of the smaller ones, those of a stage together
-ACROSS, DOWN = 1000, 240  # units of the bands' picture, and how many of them all items are wide
-WORDS, LETTERS, CUT = 190, 30, 200  # width of the words' picture; letters of a line; letters told of a reason
-HAIRLINE = 0.8  # the least width of a band: one of 100,000 is still seen
+REASONS = 8  # number of reasons with a band of their own; smaller ones of a stage share a band
+ACROSS, DOWN = 1000, 240  # width of the bands' picture, and of all items in it, in units
+# Width of the labels' picture; letters of a line; letters shown of a reason
+WORDS, LETTERS, CUT = 190, 30, 200
+HAIRLINE = 0.8  # smallest width of a band, so that 1 of 100,000 is visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Band:
 
     @property
     def name(self) -> str:
-        """Outcome and reason, which is foreign text, in at most about CUT letters."""
+        """Label: outcome and reason (foreign text), cut to about CUT letters."""
         words = " ".join(f"{self.outcome}: {self.reason[: 2 * CUT]}".split()) if self.reason else self.outcome
         return words if len(words) <= CUT else f"{words[: CUT - 1]}…"
 
@@ -116,9 +117,10 @@ def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
 
 
 def _rows(all_bands: Sequence[Band], total: int) -> list[tuple[float, float]]:
-    """Top and height of the words of each band, from the last (accepted) down to the first that leaves.
+    """Top and height of each band's label, from the last band (accepted) down to the first loss.
 
-    A row is as high as its band or its words, whichever is more; the first of a stage has its name above it.
+    A row is as high as its band or its label, whichever is higher; the first row of a stage has the stage's
+    name above it.
     """
     rows, top, stage = [], 0.0, -1
     for band in reversed(all_bands):
@@ -131,18 +133,18 @@ def _rows(all_bands: Sequence[Band], total: int) -> list[tuple[float, float]]:
 
 
 def _shapes(all_bands: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
-    """A band each: along the others from the left, away from them where its stage is, on to its row."""
+    """The shape of each band: from the left beside the others, away from them at its stage, then to its row."""
     stages = sorted({band.stage for band in all_bands})
     y, last = rows[0][0], max(len(stages) - 1, 1)
     for band, (top, _) in zip(reversed(all_bands), rows, strict=True):
         wide = max(band.count / total * DOWN, HAIRLINE)
-        x = 40 + 560 * stages.index(band.stage) / last  # where it leaves
+        x = 40 + 560 * stages.index(band.stage) / last  # the position at which the band leaves the flow
         bend = x + 150
         upper = f"M0 {y:.2f}H{x:.0f}C{bend:.0f} {y:.2f} {bend:.0f} {top:.2f} {x + 300:.0f} {top:.2f}H{ACROSS}"
         low, end = y + wide, top + wide
         under = f"V{end:.2f}H{x + 300:.0f}C{bend:.0f} {end:.2f} {bend:.0f} {low:.2f} {x:.0f} {low:.2f}H0Z"
         title = escape(f"{_share(band, total)} {band.name}")
-        thin = " hair" if wide < 2 else ""  # with a line around it, or it would fade where it is steep
+        thin = " hair" if wide < 2 else ""  # with an outline, because a steep band looks pale
         yield f'<path class="{band.kind}{thin}" d="{upper}{under}"><title>{title}</title></path>'
         y += band.count / total * DOWN
 
@@ -159,7 +161,7 @@ def _labels(all_bands: Sequence[Band], rows: Sequence[tuple[float, float]], tota
 
 
 def _lines(band: Band) -> list[str]:
-    """The name in at most two lines."""
+    """The label in at most two lines."""
     return wrap(band.name, LETTERS, max_lines=2, placeholder="…")
 
 

@@ -54,7 +54,9 @@ def _group(row: Mapping[str, Any]) -> str:
 
 
 def covered_graph(use: NodeUse) -> str:
-    """The sampled nodes where forces put them, coloured by questions, with the names of the most used."""
+    """The sampled nodes in a force-directed layout, coloured by number of questions, with names of the most
+    used ones.
+    """
     nodes, links = use.sample.nodes, use.sample.links[:LINKS]
     at = many_nodes(len(nodes), use.sample.links)
     low, high = at.min(axis=0), at.max(axis=0)
@@ -62,10 +64,10 @@ def covered_graph(use: NodeUse) -> str:
     counts = np.array([count for _, _, count in nodes])
     limits = np.unique(np.rint(np.geomspace(counts.min(), counts.max() + 1, CLASSES + 1)).astype(int))
     classes = np.searchsorted(limits, counts, side="right") - 1
-    first_colour = max(CLASSES - len(limits) + 1, 0) // 2  # few classes take the colours of the middle
+    first_colour = max(CLASSES - len(limits) + 1, 0) // 2  # if there are few classes, use the middle colours
     ends = "".join(f"M{x} {y}L{u} {v}" for (x, y), (u, v) in at[links].tolist())
     parts = [f'<path class="link" d="{ends}"/>']
-    # the most used come first in `nodes`, and last into the picture: above the others
+    # `nodes` begins with the most used nodes; they are drawn last, above the others
     for (x, y), (_, name, count), colour in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
         title = escape(f"{_cut(name, 80)}: {count:,}")
         parts.append(

@@ -1,4 +1,4 @@
-"""Which nodes the accepted questions use, and the graph they cover together: queries over the dataset's Parquet."""
+"""Nodes used by the accepted questions, and the graph they cover together: queries over the dataset's Parquet files."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class NodeUse:
 
 
 def count_nodes(paths: list[Path], seed: int) -> NodeUse:
-    """Counts over the accepted records in these Parquet files; records without nodes count nothing.
+    """Count the nodes of the accepted records in these Parquet files; records without nodes are ignored.
 
-    `seed` draws the sample.
+    `seed`: seed of the sample.
     """
     with (
         TemporaryDirectory() as spilled,

@@ -62,7 +62,7 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
 
     Raises InputError when there is no dataset yet or the folder of the page is a link, DiskFull.
     """
-    if run.report.is_symlink():  # anybody who shares the run may have put it there, to any folder of yours
+    if run.report.is_symlink():  # another user of the run may have made the link, to any folder of this user
         raise InputError(
             f"{run.report}: is a link; the page is written into no other folder", "remove the link"
         )
@@ -105,7 +105,7 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
 
 
 def _acceptance(counts: Counts) -> dict[str, Any]:
-    """Accepted of accepted and rejected, as everywhere, with its 95 % interval (Wilson)."""
+    """The share of accepted in accepted and rejected, with its 95 % interval (Wilson)."""
     accepted, rejected = counts["accepted"], sum(counts["rejected"].values())
     if "records" in counts:
         accepted, rejected = counts["records"]["accepted"], sum(counts["records"]["rejected"].values())
@@ -114,7 +114,9 @@ def _acceptance(counts: Counts) -> dict[str, Any]:
 
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
-    """A row per group the kind knows, sampled or not, and every other that was sampled; of many the largest."""
+    """A row for each group that the kind declares, sampled or not, and for each other sampled group; at most
+    the largest.
+    """
     accounting = Accounting({name: _outcomes(group) for name, group in counts["groups"].items()})
     rows = []
     table = group_rows(facts, accounting)

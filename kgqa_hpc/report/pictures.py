@@ -19,7 +19,7 @@ CAP = 2000  # questions per node shown, as in the paper's Figure 11
 
 
 def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
-    """SVG by name."""
+    """The figures as SVG text, by name."""
     usage = findings.nodes.questions
     above, most = int((usage > CAP).sum()), int(usage.max(initial=0))
     title = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
@@ -51,19 +51,19 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
 
 
 def pace(notes: Notes) -> dict[str, float] | None:
-    """Items and seconds between the first and the last note."""
+    """Number of items and seconds between the first and the last note."""
     seconds = notes[-1][0] - notes[0][0] if notes else 0.0
     return {"items": notes[-1][1] - notes[0][1], "seconds": seconds} if seconds > 0 else None
 
 
 def _ranks(findings: Findings) -> str:
-    """Nodes by their rank in questions against their rank in degree, both in the covered graph."""
+    """Scatter of the nodes' rank by questions against their rank by degree, in the covered graph."""
     from scipy.stats import rankdata
 
     by_questions, by_degree = (
         rankdata(-counts) for counts in (findings.nodes.questions, findings.nodes.degrees)
     )
-    correlation = 0.0  # Spearman's, where both vary
+    correlation = 0.0  # Spearman's correlation, if both vary
     if by_questions.std() > 0 and by_degree.std() > 0:
         correlation = float(np.corrcoef(by_questions, by_degree)[0, 1])
     title = f"Nodes by rank in questions and by rank in degree: rank correlation {correlation:.2f}"

@@ -18,7 +18,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 40
 GRID = 30  # cells of a density along each axis
 WORDS = {"acc": "accepted", "rej": "rejected", "lost": "invalid or failed", "wait": "waiting"}
 Series = tuple[str, Sequence[float]]  # class name (acc, rej, lost, wait) and values
-Counted = tuple[str, Mapping[int, int]]  # class name, and how often each value occurs
+Counted = tuple[str, Mapping[int, int]]  # class name, and the count of each value
 
 
 def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, unit: str) -> str:
@@ -105,7 +105,7 @@ def density(x: NDArray[np.float64], y: NDArray[np.float64], title: str, unit: st
 
 
 def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
-    """How often each positive value occurs, both axes logarithmic; points that fall together are drawn once."""
+    """Counts of positive values on two logarithmic axes; points at one position are drawn once."""
     far = _log(max((value for _, counts in series for value in counts), default=1))
     most = max((n for _, counts in series for n in counts.values()), default=0)
     chart = _Chart(WIDTH, _log(most), title, logarithmic=True)
@@ -121,7 +121,7 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
 
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     """A complete figure: its title is the text alternative and, for readers who see it, the caption."""
-    # The same words twice would be read out twice.
+    # A screen reader would read repeated words twice.
     caption = f'<figcaption aria-hidden="true">{escape(title)}</figcaption>'
     return f"<figure>{picture(width, height, title, parts)}{caption}</figure>"
 
@@ -133,7 +133,7 @@ def picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 
 
 class _Chart:
-    """Axes from 0 to `high`; where they are `logarithmic`, values are given as _log makes them."""
+    """Axes from 0 to `high`; for `logarithmic` axes, values are transformed by _log first."""
 
     def __init__(self, width: int, high: float, title: str, *, logarithmic: bool = False) -> None:
         self.width, self.inner = width, width - LEFT - RIGHT
@@ -159,7 +159,7 @@ class _Chart:
         self.parts.append(f'<line class="mark" {attributes}/>')
 
     def label(self, x: float, y: float, text: str, last: bool = False) -> None:
-        """Text around `x`; the last of an axis ends there, so that it is never cut."""
+        """Text centred at `x`; the last label of an axis ends at `x`, so that it is not cut."""
         self.parts.append(
             f'<text class="{"end" if last else "mid"}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
         )
@@ -168,7 +168,7 @@ class _Chart:
         return _number(10**value - 1 if self._logarithmic else value)
 
     def end(self, unit: str, far: float | None = None) -> str:
-        """The whole figure; with ticks from 0 to `far` across where it is given."""
+        """The complete figure; with horizontal ticks from 0 to `far`, if given."""
         for share in (0.0, 0.5, 1.0) if far is not None else ():
             x, text = LEFT + share * self.inner, self._tick((far or 0.0) * share)
             self.label(x, HEIGHT - BOTTOM + 14, text, share == 1.0)
@@ -194,7 +194,7 @@ def _short(name: str) -> str:
 
 NAMES = 150  # units for the names at the left
 ROW = 22
-CUT = 24  # letters of a name that fit there
+CUT = 24  # number of letters of a name that fit into NAMES
 Range = tuple[float, float, float, float, float]  # 5, 25, 50, 75, 95 %
 
 

@@ -1,4 +1,4 @@
-"""What the rest of a run costs at a price of tokens, measured on finished shards (`kgqa plan --price`).
+"""Forecast of the cost of a run's remaining items from the tokens of its finished shards (`kgqa plan --price`).
 
 A shard is the unit of the estimate: the cost of an item is the ratio of the sums of cost and items, its 95 % interval
 comes from how much shards differ (ratio estimator, Student's t).
@@ -23,9 +23,9 @@ KINDS = ("prompt", "completion", "cached")
 
 def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> dict[str, Any]:
     """Tokens and cost of `items` at the rate of a run's finished shards; the interval is None with one shard.
-    `prices` are those of the passes; the last one counts for any further pass of the pilot.
+    `prices`: one price per pass; the last price applies to any further pass of the pilot.
 
-    Raises InputError where fewer than `enough` items are finished: nothing published tells how much is read.
+    Raises InputError if fewer than `enough` items are finished: no published figure gives the number of prompt tokens.
     """
     shards = _finished(pilot)
     number = sum(rows for rows, _ in shards)
@@ -56,7 +56,7 @@ def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> di
 
 
 def _finished(folder: Path) -> list[tuple[int, list[dict[str, int]]]]:
-    """Items, and tokens by pass, of each shard that every pass has finished."""
+    """Number of items and tokens by pass, for each shard that every pass has finished."""
     run, config = open_run(folder)
     names = [entry.name for entry in config.passes]
     records = []
@@ -80,7 +80,7 @@ def _half_width(sizes: list[int], costs: list[float]) -> float | None:
 
 
 def render_cost(cost: dict[str, Any]) -> str:
-    """A line: cost, interval, tokens, prices."""
+    """One line of text: cost, interval, tokens, prices."""
     interval = f" ({about(cost['low'])} to {about(cost['high'])})" if cost["low"] is not None else ""
     read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in KINDS[:2])
     return (

@@ -1,6 +1,6 @@
 """Forecast of a run's cost before it starts: GPU-hours, wall time, jobs and disk, with all assumptions.
 
-The time an item takes comes from the first of these that is known: tokens per second given by the user
+The time per item comes from the first of these that is known: tokens per second given by the user
 together with the answer lengths of a pilot; the rate of a pilot on the chosen engine; published figures.
 """
 
@@ -28,8 +28,8 @@ from kgqa_hpc.text.opener import read_bytes
 
 DAY = 86_400.0  # s
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
-START_UP = 300.0  # s until a job's engine answers; chosen: loading 40 GB of weights at 200 MB/s
-ENOUGH = 20  # items a pilot must have ended before its rate counts
+START_UP = 300.0  # s until a job's engine answers; assumed: loading 40 GB of weights at 200 MB/s
+ENOUGH = 20  # smallest number of finished items of a pilot before its rate is used
 
 # BioGraphletQA on one A6000 with a 4-bit 70B model: questions generated and judged a day, tokens/s while
 # generating (sections 3.2.2 and 3.3). The tokens of an item are derived from both; that the judge wrote as many
@@ -41,7 +41,7 @@ PUBLISHED_TOKENS = {
     "judge": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["judge"],
 }
 PUBLISHED_PACE = "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)"
-# Bytes an answer token leaves on the disk, results and dataset together, when no pilot measured it; chosen:
+# Bytes on disk per answer token, results and dataset together, if no pilot measured it; assumed:
 # four characters a token, stored compressed in a result and plain in JSON lines and Parquet.
 BYTES_PER_TOKEN = 12.0
 
@@ -58,9 +58,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """Measurements of a run: items a day through all steps (None: not known yet), answer tokens of an
-    item.
-    """
+    """Measurements of a run: items per day through all steps (None: not known yet), answer tokens per item."""
 
     run: str
     per_day: float | None
@@ -111,7 +109,7 @@ def plan(
 
 
 def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
-    """Measurements of a pilot run; if there are too few, None, or InputError if it is `required`."""
+    """Measurements of a pilot run. With too few finished items: None, or InputError if the pilot is `required`."""
     _, config = open_run(folder)
     state = survey(folder)
     through_a_pass = sum(state_of_pass["items"] for state_of_pass in state["passes"])
@@ -136,7 +134,7 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
 
 
 def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
-    """Answer tokens of an item and tokens a second from a file of `kgqa bench`; raises InputError.
+    """Answer tokens per item and tokens per second from a file of `kgqa bench`. Raises InputError.
 
     It measured the steps of the first pass; those of later passes are taken to write as much more as was published.
     """
@@ -158,7 +156,7 @@ def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
 def item_pace(
     steps: Sequence[str], pilot: Pilot | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
 ) -> Pace:
-    """The pace of one item through `steps` on one GPU, from the best figures there are."""
+    """The pace of one item through `steps` on one GPU, from the first known of the sources named above."""
     tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
     source = (
         f"answer lengths of pilot {pilot.run}"
@@ -208,7 +206,7 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
 
 
 def hosted_forecast(items: int, pace: Pace) -> dict[str, Any]:
-    """Time and disk for `items` of a server that is not ours; no time where nobody has measured it."""
+    """Time and disk for `items` with another party's server; no time without a measurement."""
     measured = pace.source != PUBLISHED_PACE
     speed = (
         f"{pace.source}, all requests together" if measured else "answer lengths derived from published rates"
@@ -227,7 +225,7 @@ def hosted_forecast(items: int, pace: Pace) -> dict[str, Any]:
 
 
 def render(document: dict[str, Any]) -> str:
-    """The forecast for a person."""
+    """The forecast as text."""
     lines = [f"items     {document['items']:,} left · {about(document['answer_tokens'])} answer tokens"]
     if "cost" in document:
         lines.append(render_cost(document["cost"]))
@@ -247,7 +245,7 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _items(run: RunFolder, config: RunConfig) -> int:
-    """Items of the run: sampled ones, or as many as the configuration asks for."""
+    """Number of items of the run: the sampled ones, or before sampling the configured number."""
     if run.anchors.exists():
         return int(read_header(run.anchors, "anchors")["rows"])
     drawn = list(config.variant_configs().values()) or [config]
@@ -258,13 +256,13 @@ def _items(run: RunFolder, config: RunConfig) -> int:
 
 
 def _ended(config: RunConfig, state: Status) -> float:
-    """Items that ended; one that went through a pass counts as that pass's part of the published time."""
+    """Number of finished items; an item that has passed some passes counts with their share of the published time."""
     variants = len({entry.variant for entry in config.passes if entry.variant})
     days = [
         sum(1 / PUBLISHED_PER_DAY[step.use] for step in entry.steps if step.use in PUBLISHED_PER_DAY)
         / (variants if entry.variant else 1)
         for entry in config.passes
     ]
-    days = days if any(days) else [1.0] * len(days)  # steps of which no time is published
+    days = days if any(days) else [1.0] * len(days)  # steps without a published time
     ended = zip(days, state["passes"], strict=True)
     return float(sum(part * entry["items"] for part, entry in ended) / sum(days))

@@ -1,7 +1,7 @@
-"""The rate of a run: the coordinator notes the number of ended items every minute in logs/history.jsonl.
+"""The rate of a run: the coordinator appends the number of finished items to logs/history.jsonl every minute.
 
-Files have no times in them (equal work gives equal bytes), so rates need a note of their own. It is a
-convenience: when it is lost or damaged, only the rate and the time left are unknown for a while.
+Results hold no times (equal work gives equal bytes), so rates need this file. If it is lost or damaged, only the rate
+and the remaining time are unknown for a while.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.regular import append, read_if_there
 
 NAME = "history.jsonl"
-IDLE = 600.0  # s without a note: no worker was running, the time does not count
+IDLE = 600.0  # s; a longer gap between two notes means that no worker was running, and does not count
 HOUR, DAY = 3600.0, 86_400.0
 TAIL = 1 << 20  # bytes; about two weeks of notes
 
@@ -25,7 +25,7 @@ Notes = list[tuple[float, int]]  # seconds since 1970, items ended
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Items a day: over all time in which a worker ran, and in the last hour; None when unknown."""
+    """Items per day: over all time in which a worker ran, and over the last hour; None if unknown."""
 
     overall: float | None = None
     last_hour: float | None = None
@@ -41,7 +41,7 @@ def note(logs: Path, ended: int, now: float | None = None) -> None:
 
 
 def rate(logs: Path, now: float | None = None) -> Rate:
-    """The rates that follow from the notes."""
+    """The rates computed from the notes."""
     notes = read_notes(logs, TAIL)
     overall = _slope(notes)
     newest = time.time() if now is None else now
@@ -49,14 +49,14 @@ def rate(logs: Path, now: float | None = None) -> Rate:
 
 
 def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
-    """The notes in the last `limit` bytes, as far as they can be read."""
+    """The readable notes in the last `limit` bytes."""
     notes = []
     for line in (read_if_there(logs / NAME, limit) or b"").split(b"\n"):
         try:
             entry = canonical.loads(line)
             notes.append((float(entry["time"]), int(entry["ended"])))
         except (ValueError, TypeError, KeyError, OverflowError):
-            continue  # cut at the front, torn at the end, or two leads at once: one note less
+            continue  # a line cut at the front, torn at the end, or mixed by two coordinators is left out
     return notes
 
 

@@ -1,6 +1,6 @@
 """Money spent by a run: the tokens of its results and journals, at the prices of its engines.
 
-An answer counts when it is in a journal. What an engine was asked and has not answered is not counted yet.
+An answer counts once it is in a journal; requests in flight do not count yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgqa_hpc.text.durations import about
 
 
 def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None:
-    """{"spent", "budget", "passes": {pass: spent}}; None where no engine of the run has a price."""
+    """Money as {"spent", "budget", "passes": {pass: spent}}; None if no engine of the run has a price."""
     config = load_yaml(run.config_file)
     prices = _prices(config)
     if not prices:
@@ -33,13 +33,15 @@ def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None
 
 
 def render_money(figures: dict[str, Any]) -> str:
-    """A line: the sum, and the budget."""
+    """One line of text: the sum, and the budget."""
     budget = f" of {figures['budget']:g}" if figures["budget"] is not None else ""
     return f"money     {about(figures['spent'])}{budget} spent"
 
 
 def _prices(config: dict[str, Any]) -> dict[str, Price]:
-    """The price of each pass, from the run's config.yaml as it is: this must be quick."""
+    """The price of each pass, from the run's config.yaml without a check of it, which would take too long for
+    `status`.
+    """
     prices = {}
     for entry in config.get("passes") or ():
         engine = entry.get("engine") or config.get("engine") or {}
@@ -47,5 +49,5 @@ def _prices(config: dict[str, Any]) -> dict[str, Price]:
             try:
                 prices[str(entry["name"])] = Price.model_validate(price)
             except (ValidationError, KeyError):
-                continue  # edited by hand: `kgqa run` says so
+                continue  # an edited file; `kgqa run` reports it
     return prices

@@ -1,8 +1,8 @@
-"""Counts from the journals of shards without a result: how many items have ended, by outcome.
+"""Counts from the journals of shards without a result: number of finished items, by outcome.
 
-A journal grows with every answer and may be megabytes long; where a shard has one, only what was appended
-since the last look is read. Where it has several, of workers one after the other or at once, all are read,
-for the same item may stand in two.
+A journal grows with every answer and may be megabytes long; if a shard has one journal, only the lines appended
+since the last refresh are read. If it has several, of successive or simultaneous workers, all are read again,
+because the same item may be in two of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Sizes = dict[str, int]  # of a shard's journals, by file name
 @dataclass(slots=True)
 class _Shard:
     sizes: Sizes = field(default_factory=dict)
-    offset: int = 0  # where reading its one journal goes on
-    answers: int = 0  # records of items, ended or not
+    offset: int = 0  # offset at which reading of its single journal continues
+    answers: int = 0  # records of items, finished or not
     tokens: dict[str, int] = field(default_factory=dict)  # of these answers
     ended: dict[str, int] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class JournalCounts:
 
     @property
     def answers(self) -> int:
-        """Records in all journals: grows with every answer that is kept."""
+        """Number of records in all journals; it grows with every stored answer."""
         return sum(shard.answers for shard in self._shards.values())
 
     @property
@@ -57,7 +57,7 @@ class JournalCounts:
 
     @property
     def ended(self) -> int:
-        """Items that ended, of all shards."""
+        """Number of finished items of all shards."""
         return sum(sum(shard.ended.values()) for shard in self._shards.values())
 
     def counts(self, shard: str, last: bool) -> dict[str, int]:
@@ -79,7 +79,7 @@ class JournalCounts:
                 try:
                     self._shards[name] = _read(folder, shard, sizes, expected)
                 except (StoreError, OSError):
-                    continue  # gone, for its result is there, or a transient error of the file system
+                    continue  # removed, because its result is there, or a passing error of the file system
 
     def to_dict(self) -> dict[str, Any]:
         return {name: asdict(shard) for name, shard in self._shards.items()}
@@ -134,7 +134,7 @@ def _read(folder: Path, before: _Shard, sizes: Sizes, expected: dict[str, str]) 
 
 
 def _last_tokens(record: dict[str, Any]) -> dict[str, int]:
-    """Tokens of the answer that a record was written for: the last of its trace."""
+    """Tokens of the answer that caused a record: the last of its trace."""
     trace = record.get("trace")
     last = trace[-1] if isinstance(trace, list) and trace else None
     tokens = last.get("tokens") if isinstance(last, dict) else None

@@ -1,7 +1,7 @@
 """Totals of a pass so far: sums over the headers of its results and over its journals.
 
-A header is 1 KiB in front of the file, so ten thousand results take about a second. Of a journal only what
-was appended since the last look is read. Totals that were saved (in status.json) go on where they were.
+A header is the first KiB of the file, so ten thousand results take about a second. Of a journal only the lines appended
+since the last refresh are read. Saved totals (in status.json) are continued.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kgqa_hpc.store.results import count, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 
 _SUMS = ("counts", "reasons", "tokens", "records")
-FEW = 1000  # judged items below which the interval of the acceptance is shown
+FEW = 1000  # the interval of the acceptance is shown below this number of judged items
 
 
 @dataclass
 class PassTotals:
-    """Sums of one pass. `counted` are the shards in them; `corrupt` those whose header does not read, or is
-    another run's. `by_shard` has the items of each counted shard that ended in this pass; in the last pass,
+    """Sums of one pass. `counted` are the shards in them; `corrupt` those whose header cannot be read or belongs to
+    another run. `by_shard` has the items of each counted shard that ended in this pass; in the last pass,
     where all have ended, it stays empty.
     """
 
@@ -46,9 +46,9 @@ class PassTotals:
     journals: JournalCounts = field(default_factory=JournalCounts)
 
     def refresh(self, run: RunFolder) -> None:
-        """Take in what came since; begin again when one of the counted results is gone. Raises StoreError."""
+        """Add the results that are new; start again if a counted result has disappeared. Raises StoreError."""
         origin = run.origin(self.pass_name)
-        # Journals first: one that is removed between the two looks has its result in the second.
+        # Journals first: if one is removed in between, its result is found afterwards.
         journals = list_journals(run.results(self.pass_name))
         done = done_shards(run, self.pass_name)
         if self.counted - done:
@@ -60,16 +60,16 @@ class PassTotals:
                 self._add(shard, read_summary(run.result(self.pass_name, shard), origin))
             except CorruptFile:
                 self.corrupt.add(shard)
-            except MissingFile:  # set aside since the look: no result any more
+            except MissingFile:  # moved to quarantine in the meantime: no result any more
                 self.corrupt.discard(shard)
             except StoreError:
-                continue  # a transient error of the file system: the next look reads it
+                continue  # a passing error of the file system: the next refresh reads it
         open_ones = {shard: sizes for shard, sizes in journals.items() if shard not in self.counted}
         self.journals.refresh(run.results(self.pass_name), open_ones, origin)
 
     @property
     def all_tokens(self) -> Counter[str]:
-        """Tokens of this pass's answers, those in journals included."""
+        """Tokens of this pass's answers, including those in journals."""
         return self.tokens + self.journals.tokens
 
     def ended_in(self, shard: str) -> dict[str, int]:
@@ -92,7 +92,7 @@ class PassTotals:
             self.by_shard[shard] = ended
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; the counted shards as the bits of a hexadecimal number."""
+        """The totals as plain JSON types; the counted shards are bits of a hexadecimal number."""
         bits = 0
         for shard in self.counted:
             bits |= 1 << int(shard.rpartition("-")[2])
@@ -133,7 +133,8 @@ def _counter(numbers: dict[str, Any]) -> Counter[str]:
 
 
 def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, int]:
-    """Numbers of items by outcome, `waiting` for the others: each of `items` (by shard) counts once, in any pass.
+    """Numbers of items by outcome, `waiting` for unfinished ones: each of `items` (by shard) counts once over
+    all passes.
 
     A later pass's result repeats what ended before it; its journals do not.
     """

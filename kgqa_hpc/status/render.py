@@ -16,7 +16,7 @@ WATCH_EVERY = 5.0  # s
 
 
 def render(now: Status) -> str:
-    """Four to six lines."""
+    """The status as four to six lines of text."""
     lines = [_stages(now["stages"])] if "stages" in now else []
     lines += ["dataset   is older than the run: kgqa merge"] if now.get("dataset_is_older") else []
     workers = now["workers"]
@@ -40,7 +40,9 @@ def render(now: Status) -> str:
 
 
 def watch(look: Callable[[], Status]) -> None:
-    """Show what `look` returns on the terminal until the run is complete or the user has seen enough."""
+    """Show the result of `look` on the terminal again and again, until the run is complete or the user presses
+    Ctrl-C.
+    """
     from rich.live import Live
     from rich.text import Text
 
@@ -75,7 +77,8 @@ def _items(now: Status) -> str:
     text = f"items     {now['items']['ended']:,} of {now['items']['total']:,}"
     overall, recent = now["rate"]["per_day"], now["rate"]["last_hour_per_day"]
     if overall is not None:
-        short = now["items"]["total"] < overall / 24  # less than an hour of work: nobody wants a day's figure
+        # Less than an hour of work: a rate per day would mislead
+        short = now["items"]["total"] < overall / 24
         unit, part = ("a minute", 1440) if short else ("a day", 1)
         text += f" · {about(overall / part)} {unit}"
         if recent is not None and not short:
@@ -100,7 +103,7 @@ def _verdicts(now: Status) -> str:
 
 
 def _servers(now: Status) -> list[str]:
-    """A line where a model server refused or failed; none else."""
+    """One line if a model server refused or failed requests; otherwise none."""
     loads = [engine_pass["engine"] for engine_pass in now["passes"]]
     retries, throttled = (sum(load[key] for load in loads) for key in ("retries", "throttled"))
     if not retries + throttled:
@@ -128,7 +131,7 @@ def _queue(jobs: list[dict[str, str]]) -> str:
 
 
 def metrics(now: Status) -> str:
-    """In the Prometheus text format, for node_exporter's textfile collector."""
+    """The status in the Prometheus text format, for node_exporter's textfile collector."""
     lines = []
     for name, kind, rows in _series(now):
         lines.append(f"# TYPE {name} {kind}")

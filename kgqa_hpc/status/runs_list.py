@@ -1,4 +1,4 @@
-"""The runs below a folder with their states (`kgqa ls`), and the files of a run that may go (`kgqa clean`)."""
+"""The runs below a folder with their states (`kgqa ls`), and the deletable files of a run (`kgqa clean`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgqa_hpc.status.snapshot import accepted_at_merge, survey
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.run_folder import RunFolder
 
-DEEPEST = 3  # folders below the one that is searched
+DEEPEST = 3  # depth of the search below the given folder
 
 
 def runs_below(folder: Path) -> list[dict[str, Any]]:

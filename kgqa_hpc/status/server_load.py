@@ -1,7 +1,7 @@
-"""Troubles with model servers: retries, refusals for too many requests (HTTP 429), and the seconds waited for both.
+"""Counts of failed requests to model servers: retries, refusals (HTTP 429), and the seconds waited for both.
 
-A worker that had any writes them by pass into logs/servers/WORKER.json, which stays after its end. Nothing depends on
-them: they are for people and for `status`.
+A worker with such failures writes the counts by pass into logs/servers/WORKER.json, which stays after its end. Only
+`status` reads them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ LARGEST = 1 << 16  # bytes
 
 
 def write_loads(logs: Path, worker: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-    """One worker's troubles by pass. Not synced. Raises DiskFull, StoreError."""
+    """Write one worker's counts by pass, without fsync. Raises DiskFull, StoreError."""
     path = logs / FOLDER / f"{worker}.json"
     make_folder(path.parent)
     write_file(path, canonical.dumps(loads) + b"\n", durable=False)
 
 
 def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
-    """By pass the sums over all workers; a file that cannot be read is left out."""
+    """The sums over all workers by pass; unreadable files are left out."""
     sums: dict[str, Counter[str]] = {}
     for name in names_if_there(logs / FOLDER):
         try:
@@ -42,6 +42,6 @@ def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
 
 
 def described(load: Mapping[str, float]) -> dict[str, Any]:
-    """For the status: whole numbers, and the seconds to a tenth."""
+    """The counts for the status: whole numbers, and seconds with one decimal."""
     numbers = {key: int(load.get(key, 0)) for key in ("retries", "throttled")}
     return {**numbers, "waited_s": round(load.get("waited_s", 0.0), 1)}

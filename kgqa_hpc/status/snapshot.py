@@ -1,8 +1,8 @@
 """The status of a run, derived from its files alone: progress, rate, stalled workers.
 
-`survey` reads 1 KiB per result it has not seen yet and what is new in the journals (the coordinator saves its
-sums in status.json), one small file per worker, and nothing else, so it answers within two seconds on ten
-thousand shards. Accepted, rejected, invalid, failed and waiting items are all there are, at any moment.
+`survey` reads 1 KiB of each new result, the new lines of the journals (the coordinator saves its sums in
+status.json) and one small file per worker, so it takes less than two seconds for ten thousand shards. At any moment,
+every item is counted as accepted, rejected, invalid, failed or waiting.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.regular import names_if_there, read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 
-STALLED = 120.0  # s without an answer although requests are in flight
+STALLED = 120.0  # s without an answer, with requests in flight, after which a worker counts as stalled
 VERDICTS = ("accepted", "rejected", "invalid", "failed", "waiting")
 Status = dict[str, Any]
-Queue = Sequence[dict[str, str]]  # jobs as cluster/slurm.py tells them
+Queue = Sequence[dict[str, str]]  # jobs as described by cluster/slurm.py
 
 
 def survey(folder: Path, queue: Queue | None = None) -> Status:
-    """The state of a run as plain data; `queue` are its jobs, where somebody asked for them.
+    """The state of a run as plain data; `queue` holds its jobs, if they were requested.
 
     Raises InputError when there is no run.
     """
@@ -43,7 +43,7 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
 
 
 def accepted_at_merge(run: RunFolder) -> int | None:
-    """Accepted records of the dataset, after merge's filters; None where accounting.json does not say it."""
+    """Number of accepted records of the dataset, after merge's filters; None if accounting.json does not give it."""
     try:
         counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
         return int(counts.get("records", counts)["accepted"])
@@ -58,7 +58,7 @@ def pass_names(run: RunFolder) -> list[str]:
 
 
 def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
-    """The sums the coordinator saved last, or empty ones. What is damaged or another run's does not count.
+    """The sums that the coordinator saved last; empty sums if they are damaged or belong to another run.
 
     `names` are all shards in order; without them the saved sums cannot be continued, and empty ones are returned.
     """
@@ -81,7 +81,7 @@ def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
 
 
 def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals]) -> bytes:
-    """The content of status.json: the state for people and programs, and the sums to go on from."""
+    """The content of status.json: the state, and the sums that the next survey continues."""
     saved = {pass_totals.pass_name: pass_totals.to_dict() for pass_totals in totals}
     return canonical.pretty({**status, "totals": saved, "totals_check": _check(run, saved)})
 
@@ -91,7 +91,7 @@ def _empty(name: str, passes: Sequence[str]) -> PassTotals:
 
 
 def _check(run: RunFolder, totals: Any) -> str:
-    """Fits these sums, of this run and its passes, only."""
+    """Checksum of the run and its passes, which saved sums must match."""
     return canonical.digest([run.manifest().digest, totals])
 
 
@@ -102,7 +102,7 @@ def compose(
     states: Sequence[Status],
     queue: Queue | None,
 ) -> Status:
-    """Put the state together; `totals` in the order of the passes, refreshed."""
+    """The state from refreshed `totals`, which are in the order of the passes."""
     sizes = {entry.name: entry.items for entry in shards.shards} if shards else {}
     current = next(
         (pass_totals for pass_totals in totals if len(pass_totals.counted) < len(sizes)), totals[-1]
@@ -149,7 +149,7 @@ def _shards(run: RunFolder) -> ShardsManifest | None:
     try:
         return read_shards_manifest(run)
     except (CorruptFile, MissingFile):
-        return None  # not cut yet, or `kgqa run` quarantines it and cuts the shards again
+        return None  # not cut yet, or damaged; `kgqa run` then cuts the shards again
 
 
 def _pass(totals: PassTotals, load: dict[str, Any]) -> Status:
@@ -161,7 +161,7 @@ def _pass(totals: PassTotals, load: dict[str, Any]) -> Status:
 
 
 def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:
-    """`states` are all there are; of a complete run none is missed."""
+    """Counts of workers by state, from all worker `states`; in a complete run no worker counts as missing."""
     speeds = [
         _number(state, "ended") / _number(state, "up")
         for state in alive

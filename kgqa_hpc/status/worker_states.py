@@ -1,6 +1,6 @@
 """The state of each worker: one small file per process in logs/workers/, rewritten every few seconds.
 
-Nothing depends on them: they are for people and for `status`. A worker with an old file is dead or suspended.
+Only `status` reads them. A worker with an old file is dead or suspended.
 A worker that ends normally removes its file; the coordinator removes the others.
 """
 
@@ -19,7 +19,7 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.cleanup import machine, time_at
 from kgqa_hpc.store.regular import names_if_there, read_if_there_with_state
 
-ALIVE = 90.0  # s; three missed rewrites of the slowest rhythm
+ALIVE = 90.0  # s; three missed rewrites at the longest interval
 LITTER = 86_400.0
 LARGEST = 1 << 16  # bytes
 
@@ -29,21 +29,21 @@ def state_file(logs: Path, worker: str) -> Path:
 
 
 def write_state(logs: Path, worker: str, state: dict[str, Any]) -> None:
-    """Not synced: it is stale in a minute anyway. Raises DiskFull, StoreError."""
+    """Write the state without fsync, because it is soon rewritten. Raises DiskFull, StoreError."""
     path = state_file(logs, worker)
     make_folder(path.parent)
     write_file(path, canonical.dumps(state) + b"\n", durable=False)
 
 
 def remove_state(logs: Path, worker: str) -> None:
-    with suppress(OSError):  # what is left of it is old soon
+    with suppress(OSError):  # a file that remains is soon old
         state_file(logs, worker).unlink()
 
 
 def read_states(logs: Path) -> Iterator[dict[str, Any]]:
     """Every worker's state with its `age` in seconds by the file system's clock.
 
-    Those that cannot be read now are skipped: they are about to be rewritten.
+    Unreadable files are skipped; their workers are about to rewrite them.
     """
     names = _names(logs)
     now = time_at(logs / "workers") if names else 0.0

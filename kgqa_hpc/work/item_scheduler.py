@@ -112,13 +112,9 @@ class Scheduler:
         self._queues: tuple[deque[Task], ...] = tuple(deque() for _ in self._chain)
         self._flight: dict[str, tuple[Task, float]] = {}
         self._arrived: deque[tuple[Response, float]] = deque()  # answers that no step has processed yet
-        self._groups: deque[list[Task]] = (
-            deque()
-        )  # tasks suspected of killing the engine; each group is sent alone
+        self._groups: deque[list[Task]] = deque()  # suspects of an engine's death; each group is sent alone
         self._alone = 0  # size of the group that is being sent alone; 0: none
-        self._held: list[
-            Task
-        ] = []  # tasks that failed by errors of the engine; final only if other tasks succeed
+        self._held: list[Task] = []  # failed by errors of the engine; final only if other tasks succeed
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
@@ -160,8 +156,7 @@ class Scheduler:
 
         A turn ends after half a second of work on answers; the next turn continues with the rest. Returns the
         number of processed answers; without waiting if nothing is in flight. Raises EngineError when the
-        engine dies again and
-        again without an answer, or answers nothing but errors.
+        engine dies again and again without an answer, or answers nothing but errors.
         """
         try:
             self._fill()
@@ -265,9 +260,7 @@ class Scheduler:
         counters.slowest = max(counters.slowest, duration)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
-        """Raise EngineError when every request of a full window has failed twice: the cause is the engine, not
-        the items.
-        """
+        """Raise EngineError when every request of a full window has failed twice, so not because of the items."""
         self._streak += self._sending
         if self._sending and self._streak > max(64, 2 * self._limits.window):
             raise EngineError(
