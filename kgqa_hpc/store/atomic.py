@@ -1,8 +1,8 @@
 """Atomic file writes: a file appears complete or not at all.
 
-Temp file beside the target, write, fsync, then the name: `rename` where the newest writer wins, `link`
-where the first one does, and last an fsync of the folder. What the operating system refuses becomes
-DiskFull (or StoreError) with the path and the cure, and the temp file is removed.
+A temp file beside the target is written and fsynced, then gets the target's name: by `rename` if the newest writer
+wins, by `link` if the first writer wins; at last the folder is fsynced. Errors of the operating system become DiskFull
+or StoreError with path and cure, and the temp file is removed.
 docs/reference/format.md, section 2.
 """
 
@@ -21,7 +21,7 @@ from kgqa_hpc.store import disk
 from kgqa_hpc.store.regular import GONE, NotRegular
 
 TEMP_SUFFIX = ".kgqa-tmp"
-# A guard stands for the milliseconds between two renames; older than this, its owner is dead.
+# s; a guard exists for milliseconds between two renames, so the owner of an older one is dead
 GUARD_AGE = 60.0
 
 _FULL = {
@@ -31,7 +31,7 @@ _FULL = {
     errno.EIO: "the device reports an I/O error: check it, then run the same command again",
     errno.EFBIG: "the file size limit is reached: raise it (ulimit -f), then run the same command again",
 }
-# What file systems without hard links answer (FAT, some FUSE and network file systems).
+# Errors of file systems without hard links (FAT, some FUSE and network file systems).
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK, errno.EINVAL}
 
 
@@ -59,7 +59,7 @@ def write_file(path: Path, data: disk.Bytes, *, exclusive: bool = False, durable
     """Commit `data` as the file `path`.
 
     `exclusive`: the first writer wins; returns False, and changes nothing, when the file is there already.
-    `durable=False` leaves out the fsyncs, for what need not outlive a power cut (leases).
+    `durable=False` leaves out the fsyncs, for files that need not survive a power cut (leases).
     Raises DiskFull or StoreError; then no temp file is left and `path` is as it was.
     """
     with temp_file(path) as (fd, temp), disk_errors(path):
@@ -69,14 +69,14 @@ def write_file(path: Path, data: disk.Bytes, *, exclusive: bool = False, durable
 
 @contextmanager
 def temp_file(target: Path) -> Iterator[tuple[int, Path]]:
-    """A fresh temp file beside `target`, open for reading and writing; at the end closed and removed."""
+    """A new temp file beside `target`, open for reading and writing; the context closes and removes it at the end."""
     temp = target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMP_SUFFIX}")
     with disk_errors(target):
         fd = disk.open_(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         yield fd, temp
     finally:
-        # Clean-up must not hide what went wrong: a temp file that cannot be removed is litter, swept later.
+        # Clean-up must not replace the first error: a temp file that cannot be removed is swept later.
         with suppress(OSError):
             disk.close(fd)
         with suppress(OSError):
@@ -100,8 +100,7 @@ def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool 
 def link_new(temp: Path, target: Path) -> bool:
     """Give `temp` the name `target` unless that is taken (False). Raises OSError.
 
-    By a hard link; where the file system refuses those, by a rename that only the creator of a guard file
-    may do.
+    Uses a hard link, or on file systems without hard links a rename that only the creator of a guard file may do.
     """
     try:
         disk.link(temp, target)
@@ -116,7 +115,8 @@ def link_new(temp: Path, target: Path) -> bool:
 
 
 def _guarded_rename(temp: Path, target: Path) -> bool:
-    """First writer wins without hard links: only the process that creates the guard may look and rename.
+    """Rename so that the first writer wins, without hard links: only the process that creates the guard may
+    check and rename.
 
     A guard whose owner died is removed after GUARD_AGE. Should two writers then both rename, the later
     whole file replaces the earlier whole file: still never a torn one.

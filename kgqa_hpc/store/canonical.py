@@ -1,4 +1,4 @@
-"""JSON as the store writes it: UTF-8, compact, and able to hold whatever a model said.
+"""JSON as the store writes it: UTF-8 and compact; any text of a model can be stored.
 
 Two renderings: `dumps` keeps the order of keys (records, anchors); `canonical` sorts them, so that equal
 content has equal bytes (headers, documents, digests).
@@ -62,7 +62,7 @@ def _dump(value: object, option: int) -> bytes:
 
 
 def _plain(value: object, depth: int) -> object:
-    """The nearest JSON: lone surrogates replaced, huge integers and too deep values as text."""
+    """The value in a form that JSON can hold: lone surrogates replaced, huge integers and too deep values as text."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if value is None or isinstance(value, bool | float):

@@ -1,8 +1,8 @@
-"""Leftovers of dead processes and damaged files: old temp files are removed, corrupt files set aside.
+"""Cleaning after dead processes: old temp files are removed, corrupt files moved to quarantine.
 
-Ages are by the clock of the file system, the one clock that all nodes of a run share. Nodes' clocks differ,
-by an hour where one is set wrong, and jump. So the age of a file is judged against the modification time of
-a file that was touched just now on the same file system, which on NFS is the server's time. docs/reference/format.md,
+Ages are measured by the clock of the file system, the only clock that all nodes of a run share: nodes' clocks may jump
+or be wrong by an hour. The age of a file is the difference to the modification time of a file that was just touched on
+the same file system; on NFS that is the server's time. docs/reference/format.md,
 section 8.
 """
 
@@ -56,7 +56,7 @@ class Clock:
 
 @cache
 def machine() -> str:
-    """The same for all processes under this running kernel, containers too; empty where the system does not say.
+    """Identity of the running kernel, equal in all its processes and containers; empty if the system does not give it.
 
     Host names are no identity: nodes may all be called localhost.
     """
@@ -77,16 +77,14 @@ def time_at(folder: Path) -> float:
         clock.close()
 
 
-# A temp file that was not written for so long is litter of a dead process; the longest pause between two
-# writes of a living one is seconds.
+# s; a temp file not written for so long belongs to a dead process, because a living one writes every few seconds.
 LITTER_AGE = 3600.0
 
 
 def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
     """Remove temp files and folders in `folder` that were not written for `older_than` seconds; returns how many.
 
-    Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still
-    write.
+    Ages are by the file system's clock, so that a node with a fast clock does not remove files in use.
     """
     try:
         entries = list(os.scandir(folder))
@@ -116,7 +114,7 @@ def _sweep(path: Path, before: float) -> bool:
 
 
 def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
-    """Move `path` into `folder`; its new path, or None when another process was faster.
+    """Move `path` into `folder`; returns its new path, or None if another process has moved it already.
 
     Beside it lies `<name>.reason.json` with where it was, when, who moved it and why. Raises DiskFull,
     StoreError.
@@ -138,7 +136,7 @@ def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
 
 
 def quarantine_copy(folder: Path, path: Path, reason: str) -> Path:
-    """Copy `path` into `folder` and leave it where it is (a journal whose good lines still count).
+    """Copy `path` into `folder` and keep the original (a journal whose valid lines still count).
 
     The copy's name follows from its content: the same damage found twice is kept once.
     """

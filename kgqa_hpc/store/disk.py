@@ -1,4 +1,4 @@
-"""The file-system calls by which the store changes anything, under names of its own: tests replace them one by one."""
+"""All file system calls with which the store changes files, as functions that tests can replace by failing ones."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ rename = os.rename
 link = os.link
 unlink = os.unlink
 mkdir = os.mkdir
-touch = os.utime  # without times: now, as the file system's own clock has it
+touch = os.utime  # without times, utime sets the present time of the file system's clock
 
 
 def open_(path: Path, flags: int) -> int:
-    """A descriptor; a new file may be read and written by whom the umask allows."""
+    """Open a file and return its descriptor; the umask decides who may read and write a new file."""
     return os.open(path, flags, 0o666)
 
 
 def write_all(fd: int, data: Bytes) -> None:
-    """Write every byte, however short the single writes fall."""
+    """Write all bytes, repeating short writes."""
     remaining = memoryview(data)
     while (written := write(fd, remaining)) < len(remaining):
         remaining = remaining[written:]
 
 
 def pwrite_all(fd: int, data: Bytes, offset: int) -> None:
-    """Write every byte at `offset`, however short the single writes fall."""
+    """Write all bytes at `offset`, repeating short writes."""
     remaining = memoryview(data)
     while remaining:
         written = pwrite(fd, remaining, offset)

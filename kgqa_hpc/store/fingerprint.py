@@ -78,9 +78,9 @@ def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
 def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> str:
     """One sha256 over the settings that determine the results of a pass; results carry it.
 
-    Covered are graph, seed and kind of anchors, and the steps, prompts and engine of this pass and of those
-    before it. Left out is what may be added to a run without changing what is there: more anchors, later
-    passes.
+    It covers graph, seed and kind of anchors, and the steps, prompts and engine of this and all earlier
+    passes. It leaves
+    out settings that may be added without changing existing results: more anchors, later passes.
     `sections` as `fingerprint` gives them. Raises KeyError for an unknown pass.
     """
     values = {name: section["values"] for name, section in sections.items()}
@@ -177,9 +177,8 @@ def _show(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
-    maker lets it do beyond the run (runs/trust.py), `earlier` the code of entries that worked on it before
-    the present one was accepted.
+    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}; `trusted` the commands and servers to
+    which the run's maker agreed (runs/trust.py); `earlier` the versions of entries' code before the accepted one.
     """
 
     created: str
@@ -277,13 +276,13 @@ def anchors_origin(sections: Sections) -> dict[str, str]:
 
 
 def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-    """Raises CorruptFile for a kg.h5 or anchors.h5 of another run. A file without a digest tells nothing."""
+    """Raises CorruptFile for a kg.h5 or anchors.h5 of another run. A file without a digest passes."""
     if MADE_BY in header:
         _require(path, header, origin)
 
 
 def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) -> bool:
-    """Whether `path` is there and this run's own; another run's goes to quarantine, in `folder`.
+    """Whether `path` exists and belongs to this run; a file of another run is moved to quarantine, in `folder`.
 
     Raises CorruptFile when it is damaged; StoreError.
     """

@@ -32,8 +32,8 @@ VERSION = 1
 class Damage:
     """The parts of one journal that a reader skipped.
 
-    `torn`: bytes of an unfinished last line (a killed writer's; expected). `lines`: numbers of lines whose
-    check failed. `refused`: why the whole journal does not count; empty when it does.
+    `torn`: bytes of an unfinished last line, which a killed writer leaves. `lines`: numbers of lines with a wrong
+    checksum. `refused`: the reason why the whole journal is ignored; empty if it counts.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class Damage:
     refused: str = ""
 
     def __bool__(self) -> bool:
-        """Whether something is wrong with the disk; a torn tail alone is not."""
+        """Whether the damage points to a broken disk; a torn last line does not."""
         return bool(self.lines or self.refused)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Journal:
     """An open journal, and the only writer its file will ever have.
 
     Creating it creates the file; FileExistsError when it is there (`open_next` then tries the next number).
-    `header` says whose items these are. An append is durable after the next sync; the first append that
+    `header` identifies run, pass and shard. An append is durable after the next sync; the first append that
     comes `commit_every` seconds after the last sync does one itself (None: only `sync` does).
     """
 
@@ -78,7 +78,7 @@ class Journal:
     def append(self, record: Mapping[str, Any], **more: Any) -> bytes:
         """Write one finished item, with `more` members at the end of its line; its JSON without them.
 
-        Raises DiskFull or StoreError; the journal then takes no more.
+        Raises DiskFull or StoreError; the journal then refuses further lines.
         """
         rendered = canonical.dumps(record)
         if more:
@@ -91,7 +91,7 @@ class Journal:
         return rendered
 
     def sync(self) -> None:
-        """Make every append so far durable. Raises DiskFull or StoreError; the journal then takes no more."""
+        """Force all appended lines to disk. Raises DiskFull or StoreError; the journal then refuses further lines."""
         if self._unsynced:
             try:
                 disk.fsync(self._open_fd())
@@ -171,7 +171,9 @@ def journals_of(folder: Path, shard: str) -> list[Path]:
 
 
 def remove_journals(folder: Path, shard: str) -> None:
-    """Remove all journals of a shard that has a result; the newest first, so that no gap ever arises."""
+    """Remove all journals of a shard that has a result, the newest first, so that the numbers have no gap at
+    any moment.
+    """
     for path in reversed(journals_of(folder, shard)):
         with disk_errors(path), suppress(FileNotFoundError):
             disk.unlink(path)

@@ -6,9 +6,9 @@ heartbeat for `expiry` seconds may be taken over: the old file is renamed away, 
 fresh one claimed. Nothing is ever locked: a process that dies at any point leaves at most a file that
 expires or a temp file that is swept.
 
-A lease saves work, it does not guard data: should two workers hold one shard (one was suspended and woke up,
-or a clock is wrong), both finish it and the first committed result wins. How clocks and caches are tolerated:
-docs/reference/format.md, section 8.
+A lease saves work; correct data do not depend on it: if two workers hold one shard (one was suspended and woke up,
+or a clock is wrong), both finish it and the first committed result wins. docs/reference/format.md, section 8,
+describes how wrong clocks and caches are tolerated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """A lease's heartbeat as this process saw it: since when unchanged, and whether it was seen to change."""
+    """Observation of a lease's heartbeat by this process: the time of its last change, and whether a change
+    was seen.
+    """
 
     beat: tuple[int, int]
     since: float
@@ -86,7 +88,7 @@ class Lease:
         return self._leases.renew(self)
 
     def release(self) -> None:
-        """Give the shard back, if it is still ours. Idempotent. Raises StoreError."""
+        """Release the shard if this worker still holds it. Idempotent. Raises StoreError."""
         self._leases.release(self)
 
 
@@ -164,12 +166,13 @@ class Leases:
         with atomic.disk_errors(path):
             try:
                 fd = open_regular(path)
-            except (FileNotFoundError, NotADirectoryError):  # not for ESTALE, which says nothing of the lease
+            # Not for ESTALE, which does not mean that the lease is gone
+            except (FileNotFoundError, NotADirectoryError):
                 return False
             try:
                 if _nonce(os.read(fd, 4096)) != lease.nonce:
                     return False
-                # Through the descriptor: never the heartbeat of a lease that took this one's place just now.
+                # Through the descriptor, so that no heartbeat goes to a new lease of the same name.
                 disk.touch(fd)
             finally:
                 os.close(fd)
@@ -181,7 +184,7 @@ class Leases:
         self._remove(lease.name, lambda status, data: _nonce(data) == lease.nonce)
 
     def now(self) -> float:
-        """The time as the file system has it."""
+        """The time of the file system's clock."""
         return self._clock.now()
 
     def close(self) -> None:
@@ -196,7 +199,7 @@ class Leases:
         beat = (holder.inode, holder.modified)
         watch = self._watched.get(holder.name)
         if watch is None or watch.beat != beat:
-            # A time that went back is no heartbeat.
+            # An earlier time than before is no heartbeat.
             alive = watch is not None and (watch.beat[0] != beat[0] or watch.beat[1] < beat[1])
             watch = self._watched[holder.name] = _Watch(beat, time.monotonic(), alive)
         return watch
@@ -207,7 +210,7 @@ class Leases:
         return self._remove(holder.name, lambda status, data: (status.st_ino, status.st_mtime_ns) == beat)
 
     def _remove(self, name: str, is_meant: _Test) -> bool:
-        """Rename the lease away, look whether it is the one that is meant, put it back when not."""
+        """Rename the lease away, check that it is the expected one, and otherwise rename it back."""
         path = self.path(name)
         tombstone = path.with_name(f".{path.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         with atomic.disk_errors(path):

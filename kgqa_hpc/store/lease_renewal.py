@@ -1,9 +1,8 @@
 """A thread that keeps a worker's leases alive while its main thread starts an engine or writes a result.
 
-It lives and dies with the process: a suspended or killed worker has no heartbeat, and its shards go to
-others. When it finds that a lease was taken over, or that somebody else finished the shard, it says so and
-lets go. It never ends silently: a file system that fails for a moment is asked again soon, and anything else
-is raised in the main thread by `check`.
+It ends with the process: a suspended or killed worker has no heartbeat, and other workers take its shards. If a lease
+was taken over, or another worker finished the shard, the thread logs that and stops renewing it. A passing error of
+the file system is followed by a new try soon; `check` raises any other error in the main thread.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ SOON = 0.2
 
 
 class Heartbeat:
-    """Renews every lease it was given a few times per expiry. `lost` collects the names of those that
-    are gone.
-    """
+    """Renews every lease in its care several times per expiry. `lost` collects the names of lost leases."""
 
     def __init__(self, expiry: float, log: Log) -> None:
         self._period = expiry / 4
@@ -59,11 +56,11 @@ class Heartbeat:
             self._lost.pop(lease.nonce, None)
 
     def lost(self, lease: Lease) -> str:
-        """Why the work under this lease should be dropped; empty while it is ours."""
+        """The reason why the work under this lease should be dropped; empty while this worker holds it."""
         return self._lost.get(lease.nonce, "")
 
     def any_lost(self) -> bool:
-        """Quick to ask every round."""
+        """Whether any lease was lost; cheap enough for every round."""
         return bool(self._lost)
 
     def _beat(self) -> None:

@@ -1,7 +1,7 @@
 """Cut anchors.h5 into shards: streamed, repeatable, resumable, and safe if two processes do it at once.
 
-A shard's content follows from anchors.h5 and the shard size alone; what is there and whole stays, what is
-missing or damaged is written again. Anchors that were added later (`grown` in the header of anchors.h5) are
+A shard's content depends only on anchors.h5 and the shard size: intact shards stay, missing or damaged ones are
+written again. Anchors that were added later (`grown` in the header of anchors.h5) are
 cut into shards of their own behind the others, which stay as they are. shards/manifest.json comes last and
 lists what lies on the disk. docs/reference/format.md, section 5.
 """
@@ -26,7 +26,7 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, open_shard, write_shard
 
 KIND = "shards"
-# Threads that write shards: a file waits for the disk most of its time, HDF5 itself takes one at a time.
+# Threads that write shards: most of the time goes into waiting for the disk; HDF5 itself serves one thread at a time.
 WRITERS = 4
 _NAME = re.compile(r"shard-[0-9]{6,9}")
 
@@ -98,7 +98,9 @@ class _Piece:
 
 
 def _rounds(run: RunFolder) -> Iterator[tuple[int, int, str]]:
-    """Rows [begin, end) of anchors.h5 that came together, and its sha256 of then (16 digits of earlier ones)."""
+    """Rows [begin, end) that were added to anchors.h5 together, and its sha256 afterwards (16 digits for
+    earlier rounds).
+    """
     header = read_header(run.anchors, ANCHORS)
     begin = 0
     for end, sha256 in [*header.get("grown", ()), (header["rows"], header["sha256"])]:
@@ -131,8 +133,8 @@ def _piece(run: RunFolder, shard_size: int, name: str) -> _Piece:
 def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lambda: False) -> ShardsManifest:
     """Make all shards and their manifest, or verify those that are there (header and size of each).
 
-    An existing partition is kept whatever `shard_size` says, because results refer to it. Corrupt shards go
-    to quarantine and are made again. When `stopped()` it ends within a moment; what is cut stays. Raises
+    An existing partition is kept whatever `shard_size` is, because results refer to it. Corrupt shards go
+    to quarantine and are made again. After `stopped()` it ends at once; finished shards stay. Raises
     StoppedEarly; FingerprintMismatch when anchors.h5 is not the one that was cut; CorruptFile when anchors.h5
     is damaged; DiskFull, StoreError.
     """
@@ -201,7 +203,7 @@ def _opened(run: RunFolder, piece: _Piece, stack: ExitStack) -> Iterator[dict[st
 
 
 def shard_name(position: int) -> str:
-    """Names sort as the positions do, and never grow digits in the middle of a run."""
+    """The name of a shard; names sort like positions, and their number of digits never changes within a run."""
     return f"shard-{position:06d}"
 
 

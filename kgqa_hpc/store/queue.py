@@ -1,8 +1,8 @@
 """Choose the next shard: each worker decides alone, from the files of the run folder.
 
-A worker goes through the shards in its own pseudo-random order, so that thousands rarely meet; it remembers
-what it saw done and when to look at a lease again. The folder of results is listed only when many shards in
-a row turn out to be done, never per claim. What a look may cost is bounded for 3,200 workers at once:
+A worker checks the shards in its own pseudo-random order, so that thousands of workers rarely meet; it remembers
+which shards are done and when to check a lease again. The folder of results is listed only after many shards in
+a row were done, never per claim. The number of file system calls is bounded for 3,200 workers at once:
 docs/reference/format.md, section 8.
 
 `sweep` cleans up at the start of a run: leftovers of dead processes, and unreadable results. One process
@@ -30,27 +30,25 @@ from kgqa_hpc.store.results import read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 
 RESULT = ".h5"
-# So many shards found done in a row are worth one listing of all results.
+# Number of done shards in a row after which all results are listed once.
 DONE_IN_A_ROW = 64
-# Seconds per shard left until a living lease is looked at again: four looks a second and worker, however
-# many wait.
+# Seconds per remaining shard until a live lease is checked again: at most four checks per second and worker.
 PACE = 0.25
 SOONEST = 5.0
-# So many living leases are looked at in one search. Near the end nearly all that is left is leased: thousands
-# who each look at all of it at once would be two million calls a second (tools/simulate_workers.py --looks).
+# Largest number of live leases checked in one search. Near the end almost all remaining shards are leased: thousands
+# of workers that check all of them would make two million calls a second (tools/simulate_workers.py --looks).
 LOOKS = 32
-# So many leased shards are looked at for a result, or for speculation, each time a worker finds nothing to
-# do.
+# Number of leased shards that an idle worker checks each time for a result, or for speculative work.
 SAMPLE = 16
 # Longest time between two attempts of a worker that finds nothing to do.
 LONGEST_WAIT = 15.0
 
 
 class Supply:
-    """Whether free shards run out, by the shards that a worker looked at last.
+    """Estimate of whether free shards run out, from the shards that a worker checked last.
 
-    Far from the end few of them are leased. All workers must notice before the last shard is claimed: those
-    who do not hold more than the others, and end later (tools/simulate_workers.py).
+    Far from the end few of them are leased. All workers must notice the end before the last shard is claimed: a worker
+    that does not would hold more shards than others and end later (tools/simulate_workers.py).
     """
 
     def __init__(self) -> None:
@@ -83,13 +81,13 @@ class ShardQueue:
 
     @property
     def complete(self) -> bool:
-        """Every shard was seen done by this worker. `claim` (or `next`) has to be called for it to see."""
+        """Whether this worker has found every shard done, as of its last call of `claim` or `next`."""
         return not self._todo
 
     def next(self) -> str | None:
         """A shard that is neither done nor leased, or whose lease has expired; None when none was found.
 
-        The next call goes on where this one gave up. Looks, but does not claim: `claim` does both.
+        The next call continues where this one ended. It only searches; `claim` also claims.
         """
         looks = 0
         for _ in range(len(self._todo)):
