@@ -1,1 +1,1 @@
-"""Engines answer prompts: registered (registry.py), configured (config.py), each in a process of its own."""
+"""Engines, which answer prompts: their registry (registry.py), settings (config.py) and processes (process.py)."""

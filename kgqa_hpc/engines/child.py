@@ -1,10 +1,10 @@
-"""The engine's own process: `python -m kgqa_hpc.engines.child SOCKET_FD PARENT_PID`.
+"""Main program of an engine process: `python -m kgqa_hpc.engines.child SOCKET_FD PARENT_PID`.
 
 The main thread drives the engine and sends answers, many to a frame when many are ready; a second one takes
 frames from the worker; a third sends a heartbeat with the engine's progress once a second, so that the worker
 can tell a long answer from a stalled engine. The process never outlives its worker: the kernel kills it with
-its parent (PR_SET_PDEATHSIG), and so does the end of the socket's stream. Signals to the whole job (Ctrl-C,
-Slurm's USR1 and TERM) are ignored here: the worker handles them, and what is in flight can be drained.
+its parent (PR_SET_PDEATHSIG), and it ends when the socket closes. Signals to the whole job (Ctrl-C,
+Slurm's USR1 and TERM) are ignored here: the worker handles them, and requests in flight can finish.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugin_files import load_plugin_file
 
 BEAT_EVERY_S = 1.0
-FLUSH_AT = 128  # responses; fewer are sent as soon as the engine has nothing else to do
+FLUSH_AT = 128  # largest number of responses in a frame; fewer are sent as soon as the engine is idle
 _PR_SET_PDEATHSIG = 1
-# Errors of an engine's code, which every further start would repeat.
+# Exceptions of wrong engine code, which every restart would repeat.
 _MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)
 
 
 def main() -> None:
-    """Serve one worker until it closes, or is gone."""
+    """Serve one worker until it closes the connection or ends."""
     fd, parent = int(sys.argv[1]), int(sys.argv[2])
     _die_with(parent)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
@@ -54,7 +54,7 @@ def _die_with(parent: int) -> None:
 
 @contextmanager
 def _naming_mistakes(kind: str) -> Iterator[None]:
-    """A mistake in the engine's code is refused with the entry and the line; other errors pass through."""
+    """Turn a mistake in the engine's code into an error with entry and line; other errors pass through."""
     try:
         yield
     except _MISTAKES:
@@ -176,7 +176,7 @@ class _Child:
             self._tell_load()
 
     def _tell_load(self) -> None:
-        """Send the engine's troubles with its server, where it counts them and they have changed."""
+        """Send the engine's counts of server failures, if it keeps them and they have changed."""
         load = dict(getattr(self._engine, "server_load", {}))
         if any(load.values()) and load != self._load_told:
             self._load_told = load

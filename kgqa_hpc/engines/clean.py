@@ -1,6 +1,6 @@
-"""Remove secrets and control characters from what an engine says.
+"""Removal of secrets and control characters from the texts of an engine.
 
-A server may echo the key it was sent, in an error as well as in an answer; a model may write escape
+A server may repeat the key of a request in an error or an answer; a model may write escape
 sequences. The engine's child cleans answers and errors before they reach the worker, and the worker cleans
 what the child prints before it reaches the log.
 """
@@ -20,19 +20,21 @@ from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.store.regular import open_append
 
 MASK = "***"
-# Shorter values are no keys: masking "none" or "1" would spoil every text.
+# Smallest length of a masked value: masking "none" or "1" would damage every text.
 SHORTEST_SECRET = 6
 LONGEST_WORDS = 300
 
 
 def one_line(text: str, limit: int = LONGEST_WORDS) -> str:
-    """Foreign words for a message: one line, no control, bidi or escape characters, at most `limit` long."""
+    """Foreign text for a message: one line of at most `limit` characters, without control, bidi or escape
+    characters.
+    """
     printable = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text[: 4 * limit])
     return " ".join(printable.split())[:limit]
 
 
 class Redactor:
-    """Masks the values of some environment variables wherever they occur."""
+    """Replaces the values of secret environment variables in texts."""
 
     def __init__(self, names: Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
         values = {environ.get(name, "").strip() for name in names}
@@ -48,21 +50,21 @@ class Redactor:
         return text
 
     def response(self, response: Response) -> Response:
-        """A response as it may leave: no secret in its text or error, its error one printable line."""
+        """The response without secrets in text and error; the error becomes one printable line."""
         error = response.error
         if error is not None:
             error = one_line(self.text(error))
         return response._replace(text=self.text(response.text), error=error)
 
     def copy(self, source: IO[bytes], log: Path) -> threading.Thread:
-        """Append what comes out of a pipe to a log, cleaned, in a thread that ends with it."""
+        """Append the cleaned output of a pipe to a log, in a thread that ends with the pipe."""
         thread = threading.Thread(target=self._copy, args=(source, log), daemon=True, name="engine-log")
         thread.start()
         return thread
 
     def _copy(self, source: IO[bytes], log: Path) -> None:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        # Of a line that goes on as much is held back as may be the beginning of a secret.
+        # Hold back as much of an unfinished line as may be the beginning of a secret.
         overlap, held = max(map(len, self._secrets), default=1) - 1, ""
         with source:
             while piece := source.readline(1 << 16):
@@ -74,6 +76,6 @@ class Redactor:
 
 
 def _append(log: Path, text: str) -> None:
-    # A log that cannot be written must not block the engine: the pipe is read on.
+    # Reading goes on if the log cannot be written, because a full pipe would block the engine.
     with suppress(OSError), open(open_append(log), "ab") as file:
         file.write(text.encode())

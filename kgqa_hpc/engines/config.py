@@ -1,4 +1,4 @@
-"""From the mapping under `engine:` to the settings of the engine it names, whichever package brings that.
+"""Settings of the engine that a mapping under `engine:` names, from this or another package.
 
 `EngineConfig` is the type of such a field in a pydantic model: it validates through the registry, and its
 errors keep their place (`engine.kind`, `engine.faults.crash`).
@@ -17,7 +17,7 @@ from kgqa_hpc.engines.engine import EngineSettings
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.settings import Problem, problems_of, sentence
 
-# What is often looked for here: how a request is sampled stands in the prompt that asks.
+# Keys that users look for here, but that belong into the head of a prompt.
 OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
 _OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/guide/prompts.md)"
 
@@ -58,7 +58,7 @@ EngineConfig = Annotated[Any, BeforeValidator(_in_context)]
 
 
 class _Operational(Mapping[str, frozenset[str]]):
-    """Imports an engine only when it is looked up."""
+    """Mapping that imports an engine only when its key is read."""
 
     def __getitem__(self, kind: str) -> frozenset[str]:
         if kind not in ENGINES:
@@ -73,8 +73,8 @@ class _Operational(Mapping[str, frozenset[str]]):
         return len(ENGINES.names())
 
 
-# Per kind of engine the settings that never change an answer; a run's fingerprint leaves them out, so that it
-# may go on with other machines, servers or batch sizes.
+# The settings of each kind of engine that never change an answer; the fingerprint omits them, so that a run can
+# continue with other machines, servers or batch sizes.
 OPERATIONAL: Mapping[str, frozenset[str]] = _Operational()
 
 

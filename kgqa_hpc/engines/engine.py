@@ -1,4 +1,4 @@
-"""What an engine is: a class with settings that turns requests into responses, one for each, as completed.
+"""The interface of an engine: a class with settings that returns one response per request, in order of completion.
 
 An engine is one file (or folder) and one entry in the registry (engines/registry.py); a package of the user's
 own adds one by an entry point `kgqa_hpc.engines`:
@@ -36,21 +36,21 @@ from kgqa_hpc.settings import Settings
 
 Finish = Literal["stop", "length", "refusal", "error", "abort"]
 
-# The largest number of tokens that is believed; far above any context there is.
+# Larger numbers of tokens are treated as errors; no model has such a context.
 MOST_TOKENS = 1 << 31
 
-# What is observed of a server, and may change during a run.
+# Fields observed of a server, which may change during a run.
 OBSERVED = ("server", "structured", "omitted")
 
 
-# Troubles with a server: requests tried again, refusals for too many requests (HTTP 429), seconds waited for both.
-# Counts by name (LOAD), which an engine over a server may keep in an attribute `server_load`.
+# Counts of server failures: repeated requests, refusals for too many requests (HTTP 429), seconds waited for both.
+# An engine with a server may keep them by name in an attribute `server_load`.
 ServerLoad = dict[str, float]
 LOAD = ("retries", "throttled", "waited_s")
 
 
 def number_of(value: Any) -> float:
-    """A count or seconds from outside; 0 for anything that is no such number."""
+    """A count or number of seconds from outside; 0 for any other value."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53
     return float(value) if good else 0.0
 
@@ -85,34 +85,35 @@ class Response(NamedTuple):
     completion_tokens: int = 0
     cached_tokens: int = 0
     error: str | None = None
-    thought: str = ""  # of a thinking model, where `keep_thoughts` asks for it
+    thought: str = ""  # thought of a thinking model, if `keep_thoughts` is set
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What produced an answer, as it goes into the provenance of records, and how much it takes at once."""
+    """Description of an engine: its part of the provenance of records, and the number of requests it takes at once."""
 
-    name: str  # of the engine, as in the registry
-    version: str  # of the engine's package
+    name: str  # name in the registry
+    version: str  # version of the engine's package
     model: str  # file name or hub id, never a path of this machine
-    digest: str = ""  # sha256 of the weights or the hub revision; empty when it cannot be known
+    digest: str = ""  # sha256 of the weights, or hub revision; empty if unknown
     quantisation: str = ""
-    max_batch: int = 1  # requests it works on at the same time
-    settings: str = ""  # what else changes answers and is not the default, as JSON
-    window: int = 0  # requests worth having in flight; 0: twice the batch
-    stall_s: float = 0.0  # seconds without progress that are a hang; 0: only `runtime.engine_stall` counts
-    server: str = ""  # version or `system_fingerprint` of a server, as it says
-    structured: str = ""  # how a server keeps to schemas, as agreed with it
-    omitted: str = ""  # parameters that a server refuses, and what was sent in their stead
-    extra: Mapping[str, Any] = field(default_factory=dict)  # what else is known, for `kgqa bench`
+    max_batch: int = 1  # number of requests processed at the same time
+    settings: str = ""  # other settings that change answers and are not the default, as JSON
+    window: int = 0  # useful number of requests in flight; 0: twice the batch
+    # Seconds without progress that count as a hang; 0: only `runtime.engine_stall` counts
+    stall_s: float = 0.0
+    server: str = ""  # version or `system_fingerprint` that a server reports
+    structured: str = ""  # how a server enforces schemas (engines/openai/agreement.py)
+    omitted: str = ""  # parameters that a server refuses, and their replacements
+    extra: Mapping[str, Any] = field(default_factory=dict)  # further figures for `kgqa bench`
 
     def provenance(self) -> dict[str, str]:
-        """The part that is stored with each record (docs/guide/dataset.md)."""
+        """The fields that are stored with each record (docs/guide/dataset.md)."""
         observed = {name: getattr(self, name) for name in OBSERVED}
         return {**self.identity(), **{name: value for name, value in observed.items() if value}}
 
     def identity(self) -> dict[str, str]:
-        """The part of it that stays the same during a run; a server may be updated meanwhile."""
+        """The fields of the provenance that stay the same during a run; a server may be updated meanwhile."""
         return {
             "name": self.name,
             "version": self.version,
@@ -124,7 +125,7 @@ class EngineInfo:
 
 
 class Readiness(NamedTuple):
-    """Whether an engine could start here: one line of `kgqa doctor`, and the line that mends it."""
+    """Whether an engine could start here: a line of `kgqa doctor`, and the command that fixes it."""
 
     ok: bool
     detail: str
@@ -143,16 +144,18 @@ def installed(package: str, extra: str) -> Readiness:
 
 
 class Price(Settings):
-    """Of a million tokens, in any currency."""
+    """Price of a million tokens, in any currency."""
 
-    input: float = Field(ge=0, description="Read.")
+    input: float = Field(ge=0, description="Price of prompt tokens.")
     cached: float | None = Field(
-        None, ge=0, description="Read from the server's cache; default: as the others."
+        None,
+        ge=0,
+        description="Price of prompt tokens from the server's cache; default: that of prompt tokens.",
     )
-    output: float = Field(ge=0, description="Written, thoughts included.")
+    output: float = Field(ge=0, description="Price of answer tokens, including thoughts.")
 
     def of(self, tokens: Mapping[str, int]) -> float:
-        """The price of tokens {prompt, completion, cached}; the cached ones are among those of the prompt."""
+        """The price of token counts {prompt, completion, cached}; `prompt` includes `cached`."""
         cached = min(tokens.get("cached", 0), tokens.get("prompt", 0))
         read = (tokens.get("prompt", 0) - cached) * self.input
         again = cached * (self.input if self.cached is None else self.cached)
@@ -162,10 +165,10 @@ class Price(Settings):
 class EngineSettings(Settings):
     """Base of the settings of every engine: the keys that may stand under `engine:`.
 
-    Class variables say how the keys are treated. `operational`: they place, pace or speed up the work and
-    never change an answer, so they are not in a run's fingerprint. `dangerous`: what somebody else's
+    Class variables list keys by treatment. `operational`: keys that place, pace or speed up the work and
+    never change an answer, so they are not in a run's fingerprint. `dangerous`: keys that another user's
     run folder could misuse (a command, an address, the name of a secret). `retired`: keys of earlier
-    versions that never had an effect; they are passed over.
+    versions that never had an effect; they are ignored.
     """
 
     registry: ClassVar[str] = "engines"
@@ -177,12 +180,12 @@ class EngineSettings(Settings):
     price: Price | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="Of a million tokens, for kgqa plan, kgqa status and runtime.budget.",
+        description="Price of a million tokens, for kgqa plan, kgqa status and runtime.budget.",
     )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """A price changes no answer, whatever the engine."""
+        """Make `price` an operational key of every engine."""
         super().__pydantic_init_subclass__(**kwargs)
         cls.operational |= {"price"}
 
@@ -192,28 +195,31 @@ class EngineSettings(Settings):
         return ()
 
     def contents(self) -> dict[str, str]:
-        """Digests of what else the answers come from, by name; they count in the fingerprint of a run."""
+        """Digests of further inputs of the answers, by name, for the fingerprint of a run."""
         return {}
 
     def with_batch(self, size: int) -> EngineSettings | None:
-        """These settings with `size` requests at once, for `kgqa bench`; None where the engine decides that alone."""
+        """These settings with `size` simultaneous requests, for `kgqa bench`; None if the engine chooses the
+        number itself.
+        """
         return None
 
     @property
     def gpus_per_worker(self) -> int:
-        """GPUs that each worker needs for itself."""
+        """Number of GPUs that each worker needs."""
         return 0
 
     @property
     def hosted(self) -> bool:
-        """Whether answers come from a server that the run does not start: no GPU of ours works."""
+        """Whether answers come from a server that the run does not start, so that the run uses no GPU."""
         return False
 
     def recorded(self, *always: str, **more: Any) -> str:
         """The settings that change answers and differ from their defaults, as JSON for the provenance.
 
-        Left out are kind, model and revision, which stand there anyway; `always` names some that are there
-        even with their defaults, `more` adds what follows from them.
+        Kind, model and revision are left out, because the provenance has them; `always` names settings that
+        are included
+        even with their defaults, `more` adds values derived from them.
         """
         changed = self.model_dump(mode="json", exclude_defaults=True)
         changed |= self.model_dump(mode="json", include=set(always))
@@ -224,25 +230,33 @@ class EngineSettings(Settings):
 
 
 class Generation(Settings):
-    """How tokens are chosen, beside the prompt's temperature; what is not set is the engine's default."""
+    """Sampling parameters besides the prompt's temperature; the default of each is the engine's."""
 
-    temperature: float | None = Field(None, ge=0, description="In place of a prompt's temperature of 0.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Sample from the likeliest with this sum.")
-    top_k: int | None = Field(None, ge=1, description="Sample from so many of the likeliest.")
-    min_p: float | None = Field(
-        None, ge=0, lt=1, description="Leave out what is less likely than this share."
+    temperature: float | None = Field(None, ge=0, description="Temperature for prompts with temperature 0.")
+    top_p: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Sample from the likeliest tokens whose probabilities sum to this (nucleus sampling).",
     )
-    repetition_penalty: float | None = Field(None, gt=0, description="Above 1: repeat less.")
-    extra: dict[str, Any] | None = Field(None, description="More of it, passed on as it is.")
+    top_k: int | None = Field(None, ge=1, description="Number of likeliest tokens to sample from.")
+    min_p: float | None = Field(
+        None, ge=0, lt=1, description="Leave out tokens less likely than this share of the likeliest."
+    )
+    repetition_penalty: float | None = Field(
+        None, gt=0, description="Repetition penalty; values above 1 reduce repetition."
+    )
+    extra: dict[str, Any] | None = Field(None, description="Further parameters, passed on unchanged.")
 
     def values(self) -> dict[str, Any]:
-        """What is set, extras included, without the temperature."""
+        """The parameters that are set, with extras, without the temperature."""
         return {**self.model_dump(exclude={"extra", "temperature"}, exclude_none=True), **(self.extra or {})}
 
 
 def count_of(value: Any) -> int:
-    """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for anything that is no such number."""
-    if value.__class__ is int and 0 <= value <= MOST_TOKENS:  # nearly always, and asked for with each answer
+    """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for any other value."""
+    # The usual case, checked first because this is called for each answer
+    if value.__class__ is int and 0 <= value <= MOST_TOKENS:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         return 0

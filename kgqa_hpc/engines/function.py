@@ -42,7 +42,7 @@ class FunctionSettings(EngineSettings):
         description='The function as "module:function"; the module is imported by each worker.',
     )
     model: str | None = Field(None, description="Name of the model in the provenance; default: the call's.")
-    concurrency: int = Field(8, ge=1, description="Calls at the same time.")
+    concurrency: int = Field(8, ge=1, description="Number of simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
         """The digest of the module's file. A saved function has the digest of its source in its name."""
@@ -89,13 +89,13 @@ class FunctionEngine:
         try:
             value = self._function(request.messages, request.schema, request.seed)
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        except Exception as problem:  # noqa: BLE001  the user's function: this request fails, with its words
+        except Exception as problem:  # noqa: BLE001  an exception of the user's function fails this request
             return Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}")
         return Response(request.id, text, "stop")
 
 
 def _load(call: str) -> Function:
-    """Raises EngineConfigError when it cannot be imported, or is no function."""
+    """Import the function. Raises EngineConfigError if that fails, or if it is no function."""
     try:
         if call.endswith(SAVED):
             entry = pickle.loads(Path(call).read_bytes())

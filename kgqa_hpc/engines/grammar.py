@@ -1,4 +1,4 @@
-"""The grammar of the JSON texts that follow a schema (EBNF), and how many bytes its longest text has.
+"""The grammar (EBNF) of the JSON texts that follow a schema, and the length of its longest text in bytes.
 
 One writer for every engine: llama.cpp reads it as GBNF, xgrammar (LMDeploy, vLLM, SGLang) as EBNF. Their own
 converters differ: some forbid quotes and newlines in a string with a pattern, some allow endless white space
@@ -23,9 +23,9 @@ MOST_NUMBERS = 1001  # a range of integers up to this size is spelt out
 
 # Printable ASCII without quote and backslash: one byte, so at most one token, a character.
 _ASCII = r"char ::= [ !#-\[\]-~]"
-# What stands behind the backslash of a JSON string, and which character it means.
+# Escapes of a JSON string: the letter after the backslash, and the character it stands for.
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-# Behind \u: no control character, no ASCII (a pattern could be evaded so), no half of a surrogate pair.
+# After \u: no control character, no ASCII (it could evade a pattern), no half of a surrogate pair.
 _HEX = "[0-9a-fA-F]"
 _CODES = (
     rf'"\\u00" [89a-fA-F] {_HEX} | "\\u0" [1-9a-fA-F] {_HEX} {_HEX} | "\\u" [1-9a-cA-CeEfF] {_HEX} {_HEX} {_HEX}'
@@ -59,7 +59,9 @@ def structural_tag(schema: Schema, before: tuple[dict[str, Any], ...] = ()) -> d
 
 
 def longest(schema: Schema, *, ascii_only: bool = False) -> int:
-    """Bytes of the longest text the grammar allows, and one: no answer takes more tokens."""
+    """Length in bytes of the longest text that the grammar allows, plus one; an upper bound of the tokens of
+    an answer.
+    """
     return _longest(schema, 1 if ascii_only else _ANY_BYTES) + 1
 
 
@@ -69,7 +71,7 @@ class _Rules:
         self._ascii, self._bounded = ascii_only, bounded
 
     def of(self, schema: Schema) -> str:
-        """The right-hand side for `schema`; what it is made of is added to `lines`."""
+        """The right-hand side of the rule for `schema`; rules it needs are added to `lines`."""
         if "enum" in schema:
             return " | ".join(_literal(value) for value in schema["enum"])
         return str(getattr(self, f"_{schema['type']}")(schema))
@@ -104,7 +106,7 @@ class _Rules:
         return f'"\\"" char{self._times(low, high)} "\\""'
 
     def _formed(self, form: TextForm, low: int, high: int) -> str:
-        """Texts of a form with `low` to `high` characters: the middle takes what beginning and end leave."""
+        """The rule for texts with a given beginning and end and `low` to `high` characters in all."""
         middle = self._rule(_without(form.forbidden, self._ascii))
         end = f" [{_listed(form.ends)}]" if form.ends else ""
         choices = []
@@ -138,14 +140,14 @@ class _Rules:
 
 
 def string_bounds(schema: Schema) -> tuple[int, int]:
-    """Least and most characters of a string, with the bounds of the engine where the schema has none."""
+    """Smallest and largest number of characters of a string; the engine's bounds if the schema has none."""
     low = schema.get("minLength", 0)
     high = min(schema.get("maxLength", max(STRING_LIMIT, low)), REPETITIONS)
     return min(low, high), high
 
 
 def array_bounds(schema: Schema) -> tuple[int, int]:
-    """Least and most elements of an array."""
+    """Smallest and largest number of elements of an array."""
     low = schema.get("minItems", 0)
     return low, schema.get("maxItems", max(ARRAY_LIMIT, low))
 
@@ -155,7 +157,9 @@ def _literal(value: Any) -> str:
 
 
 def _without(letters: str, ascii_only: bool) -> str:
-    """A character of a string, none of `letters`. Flat: nested alternatives cost xgrammar 40 ms a token."""
+    """The rule for a character of a string except `letters`; flat, because nested alternatives cost xgrammar
+    40 ms a token.
+    """
     last = "\\U0010FFFF" if ascii_only else "\\x7F"
     raw = rf'[^"\\\x00-\x1F\x7F-{last}{_listed(letters)}]'
     if ascii_only:
@@ -166,12 +170,12 @@ def _without(letters: str, ascii_only: bool) -> str:
 
 
 def _listed(letters: str) -> str:
-    """As the inside of a character class."""
+    """The characters as the inside of a character class."""
     return "".join(f"\\U{ord(letter):08X}" for letter in letters)
 
 
 def _range(low: float, high: float) -> range:
-    """The integers in [low, high], where they are few enough to be spelt out."""
+    """Alternatives for the integers in [low, high], if they are few."""
     if low < 0 or low != int(low) or high != int(high) or high - low >= MOST_NUMBERS:
         raise EngineConfigError(
             f"schema: numbers from {low} to {high} cannot be enforced",

@@ -1,4 +1,4 @@
-"""Base of an engine that posts JSON to a server: its author writes `request` and `response`, the rest is here.
+"""Base class of engines that post JSON to a server: a subclass defines `request` and `response`.
 
     class Mine(HttpEngine):
         name = "mine"
@@ -7,8 +7,8 @@
         def request(self, request): return "/api/chat", {"messages": list(request.messages)}
         def response(self, body): return body["message"]["content"]
 
-Requests run in `concurrency` threads. What may be the server's fault (no connection, time out, 408, 429, 5xx) is tried
-again with growing pauses; what it refuses, and a body that `response` cannot read, fails that request with its words.
+Requests run in `concurrency` threads. A request that may have failed by the server's fault (no connection, time-out,
+408, 429, 5xx) is repeated with growing pauses; a refusal, or a body that `response` cannot read, fails the request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.services import answer_within
 
-LARGEST = 16 * 2**20  # bytes of a reply; more is refused
+LARGEST = 16 * 2**20  # largest reply in bytes
 _AGAIN = {408, 425, 429, 500, 502, 503, 504, 529}
 
 
@@ -44,10 +44,14 @@ class HttpSettings(EngineSettings):
     base_url: str = Field(pattern=r"^https?://", description="Address of the server.")
     model: str = Field("", description="Name of the model, for the server and the provenance.")
     api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
-    concurrency: int = Field(8, ge=1, description="Requests at the same time.")
-    timeout: float = Field(120.0, gt=0, description="Seconds until a request is tried again.")
-    tries: int = Field(5, ge=1, description="Tries of a request that the server did not answer.")
-    pause: float = Field(1.0, gt=0, description="Seconds before the second try; doubled each time.")
+    concurrency: int = Field(8, ge=1, description="Number of simultaneous requests.")
+    timeout: float = Field(
+        120.0, gt=0, description="Seconds after which a request without an answer is repeated."
+    )
+    tries: int = Field(
+        5, ge=1, description="Number of attempts for a request that the server does not answer."
+    )
+    pause: float = Field(1.0, gt=0, description="Seconds before the second attempt; doubled each time.")
 
     @property
     def secret_names(self) -> tuple[str, ...]:
@@ -74,14 +78,14 @@ class HttpEngine:
             settings=settings.recorded(),
         )
 
-    # What the author of an engine writes.
+    # Methods that a subclass defines.
 
     def request(self, request: Request) -> tuple[str, Mapping[str, Any]]:
-        """The path behind `base_url` and the JSON to post."""
+        """The path after `base_url`, and the JSON to post."""
         raise TypeError(f"engine {self.name} has no method request()")
 
     def response(self, body: Any) -> str | Response:
-        """The answer's text in the server's JSON; a Response (its id is set here) also tells tokens and finish."""
+        """The answer's text from the server's JSON; or a Response (without id), which also gives tokens and finish."""
         raise TypeError(f"engine {self.name} does not say how it reads an answer")
 
     def headers(self) -> dict[str, str]:
@@ -93,10 +97,10 @@ class HttpEngine:
             raise EngineConfigError(f"engine.api_key_env: {name} is not set", f"export {name}=KEY")
         return {"Authorization": f"Bearer {os.environ[name]}"}
 
-    # What the worker calls.
+    # Methods that the worker calls.
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """By default any schema is served."""
+        """Accept every schema, by default."""
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         def begin(request: Request) -> None:
@@ -114,7 +118,7 @@ class HttpEngine:
             path, data = self.request(request)
             body = self._posted(path, json.dumps(data).encode())
             read = body if body is None else self.response(json.loads(body))
-        except Exception as problem:  # noqa: BLE001  this request fails, with its words
+        except Exception as problem:  # noqa: BLE001  an exception fails this request
             return Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}"[:500])
         if read is None:
             return Response(request.id, "", "abort")
@@ -124,7 +128,7 @@ class HttpEngine:
         return Response(request.id, read.text, read.finish, *tokens, read.error)
 
     def _posted(self, path: str, data: bytes) -> bytes | None:
-        """The body of the reply; None when the work was cancelled. Raises the last try's exception."""
+        """The body of the reply; None if the work was cancelled. Raises the exception of the last attempt."""
         url = self.settings.base_url.rstrip("/") + path
         for number in range(self.settings.tries):
             if self._stopped.wait(self.settings.pause * 2 ** (number - 1) if number else 0):

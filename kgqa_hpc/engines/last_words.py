@@ -1,4 +1,4 @@
-"""How a child process ended, the last thing it said, and whether that blames the card."""
+"""Exit status of a child process, its last line of output, and whether these point to a broken GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from kgqa_hpc.engines.clean import one_line
 
 LOOKS, PAUSE_S = 500, 0.01
-# What a driver says of a card that needs a reset or an exchange, and what programs see of it.
+# Messages of drivers and programs about a GPU that needs a reset or a replacement.
 _BROKEN_CARD = re.compile(
     r"\bxid\b|uncorrectable|\becc\b|fallen off the bus|unspecified launch failure|illegal memory access|"
     r"illegal instruction|misaligned address|hardware stack error|device not ready|devices? unavailable|"
@@ -21,9 +21,10 @@ _BROKEN_CARD = re.compile(
 
 
 def exit_words(pid: int) -> str:
-    """How a child ended, without reaping it: its process group must not be reused before it is killed.
+    """The exit status of a child in words, without reaping it: its process group must not be reused before it
+    is killed.
 
-    Looks are counted and not seconds: when both were suspended, the child still gets its time to end.
+    Counts attempts instead of seconds: if both processes were suspended, the child still gets its time to end.
     """
     for _ in range(LOOKS):
         state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -36,7 +37,7 @@ def exit_words(pid: int) -> str:
 
 
 def last_line(log: Path, start: int) -> str:
-    """The last thing printed after byte `start`, cut to a readable length."""
+    """The last line printed after byte `start`, cut to a readable length."""
     with log.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - 2000, start))
         lines = file.read().decode("utf-8", "replace").split("\n")
@@ -44,7 +45,7 @@ def last_line(log: Path, start: int) -> str:
 
 
 def without_node(words: str) -> str:
-    """More for a cure, in a job of Slurm and where `words` are of a broken card: how to do without its node."""
+    """Advice to exclude the node, if `words` point to a broken GPU in a job of Slurm; otherwise empty."""
     node = os.environ.get("SLURMD_NODENAME")
     if not node or not _BROKEN_CARD.search(words):
         return ""

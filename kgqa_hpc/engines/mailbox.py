@@ -1,7 +1,7 @@
-"""The one place where an engine waits: for new requests, for finished answers, for cancel and for the end.
+"""The mailbox of an engine, in which it waits for requests, finished answers, cancellation and the end.
 
 Requests come from another thread (the child's reader); answers come from the engine's own worker threads.
-A simple engine iterates over the requests; one that works on many at once uses `serve`.
+A simple engine iterates over the requests; an engine with many simultaneous requests uses `serve`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgqa_hpc.engines.engine import Request, Response
 class Mailbox:
     """Requests in, answers out; also an iterator over its requests.
 
-    `before_sleep` is called whenever `wait` is about to block: the moment to send what has piled up.
+    `before_sleep` is called whenever `wait` is about to block, to send the collected answers.
     """
 
     def __init__(self) -> None:
@@ -50,13 +50,13 @@ class Mailbox:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """No more requests will come."""
+        """Tell the engine that no more requests will come."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def fail(self, problem: BaseException) -> None:
-        """The engine cannot go on: `wait` raises `problem` and gives no further answer."""
+        """Make `wait` raise `problem` and return no further answers, because the engine cannot continue."""
         with self._changed:
             self._failure = problem
             self._closed, self._end_told = True, False
@@ -64,13 +64,13 @@ class Mailbox:
             self._changed.notify_all()
 
     def cancel(self) -> None:
-        """Wake the engine to abort what it has."""
+        """Wake the engine to abort its requests."""
         with self._changed:
             self._cancelled = True
             self._changed.notify_all()
 
     def take_cancel(self) -> list[Request] | None:
-        """None unless `cancel` was called since the last look; else the requests that were not taken yet."""
+        """The requests not taken yet, if `cancel` was called since the last call; otherwise None."""
         with self._changed:
             if not self._cancelled:
                 return None
@@ -82,7 +82,7 @@ class Mailbox:
 
     @property
     def ended(self) -> bool:
-        """Closed, and every request was taken."""
+        """Whether the mailbox is closed and every request was taken."""
         return self._closed and not self._requests
 
     def wait(
@@ -91,7 +91,7 @@ class Mailbox:
         """New requests (at most `room`; 0 leaves them) and finished answers, as soon as one is there.
 
         Returns two empty lists after `timeout` seconds, on cancel, and once when the mailbox has ended.
-        Raises what `fail` was given.
+        Raises the exception passed to `fail`.
         """
         if self.before_sleep is not None and timeout != 0 and not self._ready(room):
             self.before_sleep()
@@ -110,7 +110,7 @@ class Mailbox:
     def __iter__(self) -> Iterator[Request]:
         """The requests one by one, for an engine that answers each before it takes the next.
 
-        A cancel drops what is still waiting: such an engine has nothing running that could be aborted.
+        A cancellation drops the waiting requests; such an engine has no running request to abort.
         """
         while not self.ended:
             yield from self.wait(room=1)[0]
@@ -125,10 +125,11 @@ class Mailbox:
 def serve(
     mailbox: Mailbox, room: int, begin: Callable[[Request], object], abort: Callable[[], object]
 ) -> Iterator[Response]:
-    """Keep up to `room` requests going until the mailbox has ended, or is cancelled; yield what is answered.
+    """Keep up to `room` requests running until the mailbox has ended or is cancelled; yield the answers.
 
-    `begin(request)` starts one and returns at once; whoever finishes it calls `mailbox.answer`. On a cancel
-    `abort()` hastens what runs, each of which must still be answered, and what waits is aborted here.
+    `begin(request)` starts a request and returns at once; the thread that finishes it calls `mailbox.answer`.
+    On a
+    cancellation `abort()` ends running requests early, which must still be answered; waiting requests are aborted here.
     """
     running = 0
     while running or not mailbox.ended:

@@ -1,7 +1,7 @@
-"""How many sequences a card holds: its memory less the weights and activations, by the bytes of a token.
+"""Estimate of the batch that fits into a card: memory minus weights and activations, divided by bytes per token.
 
-LMDeploy's own default on a large card is a batch of 1,024, even if fewer sequences fit; the others are swapped
-out and read again. Here the batch follows the KV cache. All estimates err on the small side.
+LMDeploy's default on a large card is a batch of 1,024, even if fewer sequences fit; the others are swapped
+out and processed again. Here the batch follows the KV cache. All estimates are rather too small than too large.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.opener import read_bytes
 
 GIB = 1 << 30
-# What CUDA, its libraries and the driver keep for themselves on a card; chosen, not measured.
+# Bytes that CUDA, its libraries and the driver use on a card; assumed, not measured.
 OVERHEAD_BYTES = GIB
-# LMDeploy's own default of tokens read at once (lmdeploy.messages.TurbomindEngineConfig).
+# LMDeploy's default number of prompt tokens processed at once (lmdeploy.messages.TurbomindEngineConfig).
 PREFILL_TOKENS = 8192
-# A prompt with its answer where nothing is shared: p5 and filter with at most 1,000 tokens of answer.
+# Tokens of a prompt with its answer without prefix caching: p5 and filter with at most 1,000 tokens of answer.
 SEQUENCE_TOKENS = 1700
-# What a running sequence has for itself where prefixes are cached: p5's user message takes 105 tokens, half of
-# the longest answer 500. Documents in the prompts take more.
+# Tokens of a running sequence that are not shared with prefix caching: p5's user message has 105, half of the longest
+# answer 500. Prompts with documents have more.
 UNSHARED_TOKENS = 600
-# What all sequences share then: the instructions of a run's prompts (p5: 1,331).
+# Tokens that all sequences share then: the instructions of a run's prompts (p5: 1,331).
 SHARED_TOKENS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """What the arithmetic needs of a model; `weights` in bytes.
+    """Sizes of a model for the estimate; `weights` in bytes.
 
     `vectors` of `head_size` numbers are kept for each token, layer and head: a key and a value, or, with
     multi-head latent attention (DeepSeek), one for all heads together. Layers with a sliding window count in
-    full, for so LMDeploy stores them.
+    full, because LMDeploy stores them so.
     """
 
     layers: int
@@ -48,7 +48,7 @@ class ModelSize:
     vectors: int = 2
 
     def kv_bytes(self, quant_policy: int, tp: int = 1) -> float:
-        """Bytes of the KV cache that a token takes on each of `tp` cards.
+        """Bytes of a token in the KV cache of each of `tp` cards.
 
         In 16, 8 or 4 bits; quantised ones carry a scale and a zero point in 16 bits for each token and head
         (lmdeploy/pytorch/engine/cache_engine/schema.py).
@@ -58,13 +58,13 @@ class ModelSize:
         return self.vectors * self.layers * max(self.kv_heads / tp, 1) * per_head
 
     def activation_bytes(self, tokens: int, tp: int = 1) -> float:
-        """Bytes that reading `tokens` at once takes on each card: the widest layer's inputs and outputs."""
+        """Bytes of activations on each card for `tokens` processed at once: inputs and outputs of the widest layer."""
         return 2.0 * tokens * (4 * self.hidden + 3 * self.intermediate / tp)
 
 
 def read_size(folder: Path) -> ModelSize | None:
-    """From a model folder's config.json and the sizes of its weights; None where they are unlike a decoder's,
-    or some of its layers keep a state in place of keys and values.
+    """Sizes from a model folder's config.json and weights; None if the model is no plain decoder, or some of its layers
+    keep a state in place of keys and values.
 
     Raises EngineConfigError when config.json is no JSON.
     """
@@ -79,7 +79,7 @@ def read_size(folder: Path) -> ModelSize | None:
 
 
 def _weights(folder: Path) -> int:
-    """Bytes of what is loaded: some repositories hold the same weights twice or three times."""
+    """Bytes of the loaded weights; some repositories hold the same weights in several formats."""
     for pattern in ("model*.safetensors", "*.safetensors", "*.bin"):
         if size := sum(path.stat().st_size for path in folder.glob(pattern)):
             return size
@@ -87,7 +87,7 @@ def _weights(folder: Path) -> int:
 
 
 def _has_states(config: Mapping[str, Any]) -> bool:
-    """Whether layers of linear attention or of a state space take memory by the sequence, not by the token."""
+    """Whether some layers (linear attention, state space) need memory per sequence instead of per token."""
     kinds = config.get("layer_types") or ()
     return "full_attention_interval" in config or any(
         "attention" not in str(k) or "linear" in str(k) for k in kinds
@@ -115,11 +115,11 @@ def _size(config: Mapping[str, Any], weights: int) -> ModelSize | None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one card (of `tp`) has room for."""
+    """Batch and cache that fit into one card (of `tp`)."""
 
     cache_tokens: int
     batch: int
-    activations_fit: bool  # what the cache leaves free is enough to read prompts
+    activations_fit: bool  # whether the memory beside the cache suffices for activations
 
 
 def budget(
@@ -135,8 +135,8 @@ def budget(
 ) -> Budget:
     """The KV cache of a card with `card_bytes` of memory, and the batch that follows from it.
 
-    As TurboMind does it: `share` of what is free once the weights are loaded goes to the cache, before any
-    activations; these must fit into the rest. The cache holds `shared_tokens` once and `sequence_tokens` for
+    As in TurboMind, the cache gets `share` of the memory that is free after the weights were loaded;
+    activations must fit into the rest. The cache holds `shared_tokens` once and `sequence_tokens` for
     each running sequence. Raises EngineConfigError when no sequence fits.
     """
     free = card_bytes - OVERHEAD_BYTES - size.weights / tp

@@ -1,7 +1,7 @@
-"""Where a model's files lie, and which of them loading needs: found before anything is loaded.
+"""Location of a model's files, and the files that loading needs, known before anything is loaded.
 
-Images run without a network (HF_HUB_OFFLINE=1), so a hub id is looked up in the cache; what is not there is
-said in words of our own, before a GPU is touched.
+Images run without a network (HF_HUB_OFFLINE=1), so a hub id is looked up in the cache; a missing model is reported
+before a GPU is used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def find_model(model: str, revision: str | None = None) -> Path:
 
 
 def public_name(model: str) -> str:
-    """The hub id, or the folder's name; of a hub cache folder the id it stands for. Never a path."""
+    """The hub id, or the name of the folder (for a folder of the hub cache, its id); never a path."""
     if cached := _CACHED.search(model):
         return f"{cached[1]}/{cached[2]}"
     return Path(model).name if Path(model).exists() or model.count("/") > 1 else model
@@ -58,7 +58,7 @@ def public_name(model: str) -> str:
 def folder_digest(folder: Path) -> str:
     """A fingerprint of a local model, without reading 40 GB at every start.
 
-    The revision of a hub cache folder, else the sha256 of its JSON files and of all names and sizes.
+    For a folder of the hub cache its revision, otherwise the sha256 of its JSON files and of all names and sizes.
     """
     if cached := re.search(r"/snapshots/([0-9a-f]{40})", str(folder.resolve())):
         return cached[1]
@@ -75,7 +75,7 @@ def folder_digest(folder: Path) -> str:
 def model_parts(folder: Path) -> dict[str, int]:
     """Bytes of each file that loading needs, by its path in the folder.
 
-    Of weights, those which the index names; without an index `model*.safetensors`, any other safetensors, or *.bin.
+    Weights are the files that the index names; without an index `model*.safetensors`, any other safetensors, or *.bin.
     Repositories keep the same weights in other formats beside them (original/*.pth, metal/model.bin).
     """
     files = [path for path in folder.rglob("*") if path.is_file()]

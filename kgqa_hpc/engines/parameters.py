@@ -1,6 +1,6 @@
-"""How many parameters a model has, and how many of them a token uses: arithmetic on its config.json.
+"""Number of parameters of a model, and of those that a token uses, computed from its config.json.
 
-For the limits that `kgqa bench` compares with. Biases and norms are left out: below a thousandth.
+`kgqa bench` compares with limits that follow from them. Biases and norms are ignored; they are below a thousandth.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # Mixtral a
 
 
 class Parameters(NamedTuple):
-    """Of a decoder. `active`: that a token is multiplied with. `expert_share`: of the experts in all parameters.
-    `expert_use`: of the experts that a token chooses.
+    """Parameters of a decoder. `active`: number used for a token; `expert_share`: share of the experts in all
+    parameters;
+    `expert_use`: share of the experts that a token uses.
     """
 
     total: float
@@ -28,7 +29,7 @@ class Parameters(NamedTuple):
 
 
 def read_parameters(folder: Path) -> Parameters | None:
-    """From a model folder's config.json, which must be readable; None where it is unlike a decoder's."""
+    """Parameters from a model folder's config.json, which must be readable; None if it is no plain decoder."""
     config = json.loads(read_bytes(folder / "config.json"))
     text = config.get("text_config") or config.get("llm_config") or config
     hidden, layers, vocabulary = (

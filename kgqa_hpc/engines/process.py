@@ -1,6 +1,6 @@
-"""A watched engine process: started, fed, read, and killed when it stalls.
+"""Supervisor of an engine process: it starts it, sends requests, reads answers, and kills it when it stalls.
 
-Native code crashes, hangs and leaks; in a child process it cannot take the worker with it. The worker gets an
+Native code may crash, hang or leak; in a child process it cannot harm the worker. The worker gets an
 answer per request or one EngineDied, after which `start` may be called again.
 """
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
 CLOSE_GRACE_S = 20.0
 LOG_GRACE_S = 2.0  # for the last output to reach the log
-LOOK_EVERY_S = 0.2  # how often a stop is looked for while the engine starts or checks
+LOOK_EVERY_S = 0.2  # s between two checks for a stop while the engine starts or checks schemas
 
 
 class EngineProcess:
@@ -77,7 +77,7 @@ class EngineProcess:
         self._copier: threading.Thread | None = None
         self._progress = 0
         self._load = self._load_before = dict.fromkeys(LOAD, 0.0)
-        # Seconds spent listening without a frame, and without a frame that tells of progress.
+        # Seconds of listening without a frame, and without a frame that shows progress.
         self._silent = self._idle = 0.0
         self._looked = 0.0
 
@@ -89,13 +89,13 @@ class EngineProcess:
 
     @property
     def info(self) -> EngineInfo:
-        """Of the engine that was started last."""
+        """Description of the engine that was started last."""
         assert self._info is not None, "start() first"
         return self._info
 
     @property
     def server_load(self) -> ServerLoad:
-        """Troubles with a server, of this engine and of those before it."""
+        """Counts of server failures of this engine and of earlier ones."""
         return {name: self._load[name] + self._load_before[name] for name in LOAD}
 
     @property
@@ -134,7 +134,7 @@ class EngineProcess:
                     self.kill()
                     if self._info is None:
                         raise refusal
-                    # It could start as configured once, so something else is wrong now: worth another try.
+                    # It has started with this configuration before, so the cause may pass: try again.
                     raise EngineDied(f"the engine did not start again: {refusal.message}", f"see {self._log}")
             if time.monotonic() - began > START_LIMIT_S:
                 self._die(f"it did not start within {START_LIMIT_S:.0f} s")
@@ -142,7 +142,7 @@ class EngineProcess:
     def preflight(
         self, schemas: Sequence[Mapping[str, Any]], stop: Callable[[], bool] = lambda: False
     ) -> EngineInfo:
-        """Have the engine check the schemas it will be given; what it is afterwards.
+        """Make the engine check the schemas of the run; returns its description afterwards.
 
         Raises EngineConfigError when it cannot serve one, EngineDied when it dies, or when `stop()` becomes
         true: an engine that compiles for minutes must not keep a worker that was told to go.
@@ -155,7 +155,7 @@ class EngineProcess:
                     self._early += self._accept(content)
                 elif verb in ("checked", "refused"):
                     replies.append((verb, content))
-            for verb, content in replies:  # after all frames: an answer may have come behind the reply
+            for verb, content in replies:  # after all frames, because an answer may follow the reply
                 if verb == "refused":
                     raise self._believed(read_refusal, content)
                 return self._describe(content)
@@ -163,13 +163,13 @@ class EngineProcess:
                 self._die("it was stopped while checking the schemas")
 
     def send(self, requests: Sequence[Request]) -> None:
-        """Give the engine requests; returns at once, what the pipe cannot hold goes out with `receive`."""
+        """Send requests to the engine; returns at once. `receive` sends the rest that the pipe cannot hold."""
         if requests:
             self._in_flight.update(request.id for request in requests)
             self._post(frame("requests", write_requests(requests)))
 
     def receive(self, timeout: float) -> list[Response]:
-        """The answers that are there, waiting up to `timeout` seconds for the first; [] when there is none.
+        """The answers received so far; waits up to `timeout` seconds for the first, then returns [].
 
         Each answers one request that was sent. Raises EngineDied with the reason.
         """
@@ -187,11 +187,11 @@ class EngineProcess:
                 return answers
 
     def cancel(self) -> None:
-        """Abort what is in flight: each request is answered with finish `abort` soon."""
+        """Abort all requests in flight: each is soon answered with finish `abort`."""
         self._post(frame("cancel"))
 
     def close(self) -> None:
-        """Let the engine end in order, within a grace time; kill it otherwise. Idempotent."""
+        """Ask the engine to end, and kill it after a grace period. Idempotent."""
         if self._process is None:
             return
         with suppress(EngineDied):
@@ -202,7 +202,7 @@ class EngineProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the child and all it started, now. Idempotent."""
+        """Kill the child and all processes it started. Idempotent."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -248,7 +248,7 @@ class EngineProcess:
         return answers
 
     def _believed(self, read: Callable[[Any], T], content: Any) -> T:
-        """`content` as `read` understands it; what it cannot understand is the engine's death."""
+        """The result of `read(content)`; if it cannot be read, kill the engine and raise EngineDied."""
         try:
             return read(content)
         except GarbledStream as problem:
@@ -273,14 +273,14 @@ class EngineProcess:
             except BlockingIOError:
                 return
             except OSError:
-                return  # it is gone; reading tells why, after its last words
+                return  # the child is gone; reading reports the reason, after its last output
             if sent == len(self._outgoing[0]):
                 self._outgoing.popleft()
             else:
                 self._outgoing[0] = self._outgoing[0][sent:]
 
     def _listen(self, timeout: float, *, working: bool) -> list[tuple[str, Any]]:
-        """Frames that arrive within `timeout`; raises EngineDied when signs of life are missing."""
+        """Frames that arrive within `timeout`. Raises EngineDied if heartbeat or progress are missing for too long."""
         if self._socket is None:
             raise EngineDied("the engine is not running")
         writable = [self._socket] if self._outgoing else []
@@ -304,9 +304,9 @@ class EngineProcess:
         except GarbledStream as problem:
             self._die(f"it sent gibberish ({problem})")
         except OSError:
-            pass  # reset by its death: the same as the end of the stream
+            pass  # a reset by the child's death is the end of the stream
         if heard:
-            return heard  # its last words first; the next read finds the end
+            return heard  # return its last output first; the next read finds the end
         self._die(None)
         return heard
 
@@ -329,7 +329,7 @@ class EngineProcess:
         self._idle = 0.0 if answered or moved or not working else self._idle + elapsed
         if self._silent > self._silent_after:
             self._die(f"it showed no sign of life for {self._silent:.0f} s")
-        # While it compiles a schema it tells no progress: its own, shorter limit counts only for answers.
+        # A child that compiles a schema reports no progress; its own, shorter limit applies only to answers.
         stall = self._info.stall_s if self._info and self._in_flight else 0.0
         if self._idle > (min(stall, self._stall_after) if stall else self._stall_after):
             self._die(
@@ -337,7 +337,7 @@ class EngineProcess:
             )
 
     def _die(self, reason: str | None) -> NoReturn:
-        """Kill what is left and raise EngineDied; without a `reason`, its exit status is the reason."""
+        """Kill the remaining processes and raise EngineDied; the default `reason` is the exit status."""
         assert self._process is not None
         reason = reason or exit_words(self._process.pid) or "it closed its connection"
         self.kill()

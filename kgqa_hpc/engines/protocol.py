@@ -1,4 +1,4 @@
-"""How a worker and its engine process talk: frames of JSON over a socket.
+"""Protocol between a worker and its engine process: frames of JSON over a socket.
 
 A frame is four bytes (length of the body, little-endian) and a body, the JSON array [verb, content]:
 
@@ -10,7 +10,7 @@ Many requests or responses travel in one frame, so that a round trip costs micro
 or response as the array of its members; messages and schemas of requests stand in `shared`, each once, and in
 the rows their places there: the long instructions are the same for all.
 
-The worker checks everything: what is not as above is a GarbledStream, and the engine is killed.
+The worker checks every frame: other content is a GarbledStream, and the engine is killed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from kgqa_hpc.engines.engine import (
 from kgqa_hpc.errors import InputError
 
 HEAD = 4
-LONGEST = 1 << 30  # a larger length is not ours: the stream is out of step
+LONGEST = 1 << 30  # a larger length means that the stream is corrupt
 
 
 class GarbledStream(ValueError):
-    """The bytes are not frames."""
+    """The bytes are no valid frames."""
 
 
 def frame(verb: str, content: Any = None) -> bytes:
@@ -54,7 +54,7 @@ def frame(verb: str, content: Any = None) -> bytes:
 
 
 class Frames:
-    """Cuts a stream of bytes into frames: feed it what arrived, iterate over what is whole."""
+    """Splits a stream of bytes into frames: `feed` adds received bytes, iteration yields complete frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

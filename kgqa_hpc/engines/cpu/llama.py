@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from kgqa_hpc.engines.engine import Finish, Response
 from kgqa_hpc.errors import EngineConfigError
 
-# Threads that spin at a barrier for long while another waits for a core slow generation 10 to 50 times on a
-# busy machine; threads that never spin lose a quarter on an idle one. So: some ten microseconds.
+# Threads that spin long at a barrier while another thread waits for a core make generation 10 to 50 times slower on a
+# busy machine; threads that never spin make it a quarter slower on an idle one. Therefore they spin about 10 us.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
@@ -62,7 +62,7 @@ class LlamaServer:
         self._address = (address.hostname or "127.0.0.1", address.port or 0)
 
     def prompt_tokens(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        """The prompt of a chat, as the model's own template writes it, in tokens."""
+        """The tokens of a chat's prompt, written by the model's own template."""
         prompt = self._ask("/apply-template", {"messages": list(messages)})["prompt"]
         return self.tokenize(prompt, special=True)
 
@@ -72,7 +72,7 @@ class LlamaServer:
         return list(self._ask("/tokenize", body)["tokens"])
 
     def check_grammar(self, text: str) -> None:
-        """Raises EngineConfigError when llama.cpp does not accept a grammar."""
+        """Check that llama.cpp accepts a grammar. Raises EngineConfigError."""
         body = {"prompt": "x", "max_tokens": 1, "grammar": text, "cache_prompt": False}
         answer = self.complete(body)
         if answer.error is not None:
@@ -83,7 +83,7 @@ class LlamaServer:
     ) -> Response:
         """Complete a prompt; the request is called `name`.
 
-        `on_token` is called with each piece of text; when it returns True the answer ends there, as `abort`.
+        `on_token` is called with each piece of text; if it returns True, the answer ends there as `abort`.
         """
         pieces: list[str] = []
         usage: dict[str, Any] = {}

@@ -1,1 +1,1 @@
-"""LMDeploy inside the process: one GPU (or several) per worker, always full."""
+"""The LMDeploy engine: LMDeploy inside the engine process, with one or several GPUs per worker."""

@@ -1,4 +1,4 @@
-"""The answer's schema as LMDeploy takes it: JSON at once, or a thought and then JSON."""
+"""The `response_format` that makes LMDeploy follow a schema, and its compilation before the work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from kgqa_hpc.errors import EngineConfigError
 def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -> dict[str, Any]:
     """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
 
-    As our own grammar; a schema beyond what that serves goes as it is, to be compiled or refused.
+    The format holds the project's own grammar (engines/grammar.py); a schema that the grammar cannot express
+    is passed on
+    unchanged, for LMDeploy to compile or refuse.
     """
     before = () if thought is None else _thought_elements(thought)
     try:

@@ -1,7 +1,7 @@
-"""LMDeploy 0.18 in the process: one GPU (or `tp` of them) per worker, always full.
+"""The LMDeploy engine (LMDeploy 0.18): one GPU (or `tp` of them) per worker, with a full batch at all times.
 
-Each request is a coroutine on LMDeploy's event loop. One batch is in the engine and somewhat more is tokenised
-ahead; when an answer is done the next request takes its place, so no request waits for a slower one.
+Each request is a coroutine on LMDeploy's event loop. Besides the batch in the engine, some requests are tokenised
+ahead; when an answer is complete the next request takes its place, so no request waits for a slower one.
 tests/engines/lmdeploy runs the real LMDeploy with a stand-in for its native engine; speed needs a GPU.
 """
 
@@ -26,9 +26,9 @@ from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, samp
 
 LOOK_EVERY_S = 2.0  # at the scheduler's ticks
 METRICS_EVERY_S = 60.0
-STALL_S = 60.0  # without a tick or an answer: a hang, for the scheduler ticks at every step
-HOPELESS = 32  # engine failures in a row, without any success, that end the engine
-# The request's own fault (lmdeploy.serve.core.exceptions.ErrorCode); anything else is the engine's.
+STALL_S = 60.0  # s without a tick or an answer that count as a hang; the scheduler ticks at every step
+HOPELESS = 32  # number of failures in a row after which the engine ends
+# Error codes caused by the request (lmdeploy.serve.core.exceptions.ErrorCode); others are failures of the engine.
 _REQUESTS_FAULT = {"context_length_exceeded", "invalid_request", "preprocess_failed", "unsupported_feature"}
 _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length", "abort": "abort"}
 
@@ -97,7 +97,7 @@ class LmdeployEngine:
 
     @classmethod
     def probe(cls) -> Readiness:
-        """The package, found by metadata and path and never imported: it would load torch."""
+        """Check for the package by metadata and path, without importing it, because that would load torch."""
         return installed("lmdeploy", "lmdeploy")
 
     async def _serve(self, request: Request, mailbox: Mailbox) -> None:
@@ -125,7 +125,7 @@ class LmdeployEngine:
                 chat_template_kwargs=config.template_kwargs,
                 reasoning_effort=config.reasoning_effort,
             )
-            # More than the context holds takes a path of LMDeploy's that has crashed for others (#4944).
+            # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
             room = config.session_len + config.thought_room - prepared.input_token_len
             prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
             await self._enter()
@@ -186,11 +186,13 @@ class LmdeployEngine:
         if request.schema is not None and config.guided:
             values["response_format"] = self._formats(request.schema)
         if self._thought is not None:
-            values["skip_special_tokens"] = False  # the marks of the thought are such tokens
+            values["skip_special_tokens"] = False  # the marks of a thought are special tokens
         return GenerationConfig(**values)
 
     def _thought_marks(self) -> Thought | None:
-        """The marks of this model's thoughts, as its rendered prompt leaves them; None where it does not think."""
+        """The marks around this model's thoughts, as its rendered prompt shows them; None for a model without
+        thoughts.
+        """
         thinking = self._config.thinking
         if not thinking:
             return None
@@ -216,13 +218,13 @@ class LmdeployEngine:
         await self._engine.stop_all_session()
 
     async def _watch_scheduler(self) -> None:
-        """Ticks are progress; and a line a minute in the engine's log: what the GPU is doing."""
+        """Count the scheduler's ticks as progress, and log the state of the batch every minute."""
         logged, tick = time.monotonic(), 0
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
                 now = await self._engine.get_schedule_metrics()
-            except Exception as problem:  # noqa: BLE001 - ending here would look like a hang
+            except Exception as problem:  # noqa: BLE001 - the end of this loop would look like a hang
                 print(f"lmdeploy: cannot ask its scheduler: {problem!r}", flush=True)
                 continue
             if now is None:
@@ -239,7 +241,7 @@ class LmdeployEngine:
 
 
 def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
-    """What `kgqa bench` compares with the card's limits."""
+    """Figures that `kgqa bench` compares with the card's limits."""
     size = read_size(folder)
     if size is None:
         return {}
@@ -262,7 +264,7 @@ def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
 
 
 def _loaded_format(pipe: Any) -> str:
-    """How the weights were stored, as LMDeploy found them; empty for plain ones."""
+    """Format of the weights, as LMDeploy detected it; empty for unquantised weights."""
     native = getattr(pipe.async_engine.engine, "engine_config", pipe.backend_config)
     model_format = getattr(native, "model_format", None) or pipe.backend_config.model_format
     if model_format is None:
@@ -272,7 +274,7 @@ def _loaded_format(pipe: Any) -> str:
 
 
 def _caches_prefixes(pipe: Any) -> bool:
-    """Whether LMDeploy kept prefix caching: for some architectures it turns it off with a warning."""
+    """Whether prefix caching is on; LMDeploy turns it off with a warning for some architectures."""
     return bool(pipe.async_engine.backend_config.enable_prefix_caching)
 
 

@@ -1,7 +1,7 @@
-"""From settings to a loaded LMDeploy pipeline, or one clear reason why not.
+"""Loading of an LMDeploy pipeline from settings, with checks before and after.
 
-What LMDeploy would do silently is refused: taking its PyTorch engine where TurboMind cannot run, a batch that
-the card's memory does not hold.
+Two silent choices of LMDeploy are refused: its PyTorch engine where TurboMind cannot run, and a batch that does not fit
+into the card's memory.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kgqa_hpc.engines.model_files import find_model, public_name
 from kgqa_hpc.engines.staging import read_once, stage
 from kgqa_hpc.errors import EngineConfigError
 
-# Requests in flight for each sequence of the batch: the next is tokenised when a place becomes free.
+# Requests in flight per sequence of the batch, so that the next request is tokenised before a place becomes free.
 WINDOW_SHARE = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A pipeline, where its model lies, and how many sequences it takes."""
+    """A loaded pipeline, the folder of its model, and the size of its batch."""
 
     pipe: Any
-    folder: Path  # where it was found, not the copy of `stage_to`: provenance names the original
+    folder: Path  # the original folder, not the copy of `stage_to`, for the provenance
     batch: int
-    window: int  # requests worth having in flight
+    window: int  # useful number of requests in flight
 
 
 def load(settings: LmdeploySettings) -> Loaded:
@@ -48,7 +48,7 @@ def load(settings: LmdeploySettings) -> Loaded:
         read_once(near)
         with plain_tokenizer():
             pipe = lmdeploy.pipeline(str(near), backend_config=backend, log_level="WARNING")
-    except (Exception, SystemExit) as problem:  # checks of its PyTorch backend end with exit(1)
+    except (Exception, SystemExit) as problem:  # checks of LMDeploy's PyTorch backend end with exit(1)
         words = f"{type(problem).__name__}: {problem}"
         cure = "the engine's log has the whole story; is the model complete, and does it fit the GPU?"
         raise EngineConfigError(
@@ -106,7 +106,7 @@ def card_bytes() -> int | None:
 
 
 def card_uuid() -> str:
-    """The first GPU of this process, by the name that the driver has for it; empty without a GPU."""
+    """The driver's UUID of this process's first GPU; empty without a GPU."""
     import torch
 
     if not torch.cuda.is_available():
@@ -120,7 +120,7 @@ def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
 
     values: dict[str, Any] = {
         "session_len": settings.session_len + settings.thought_room,
-        # Nothing here sends images; the engine for them has no prefix caching and loads a vision tower.
+        # No request has images; LMDeploy's engine for images has no prefix caching and loads a vision tower.
         "language_model_only": True,
         "cache_max_entry_count": settings.cache_max_entry_count,
         "enable_prefix_caching": settings.enable_prefix_caching,
@@ -139,18 +139,18 @@ def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
 
 
 def _worth_a_line(record: logging.LogRecord) -> bool:
-    """Whether a record of LMDeploy's log says more than that it removed the second of two marks of a beginning.
+    """Whether a record of LMDeploy's log is kept; the warning about a repeated begin-of-text token is dropped.
 
-    It says that for each request to a Llama 3, whose template writes the mark too; the prompt is right.
+    LMDeploy logs it for each request to a Llama 3, whose template also writes the token; the prompt is right.
     """
     return "duplicate bos token" not in str(record.msg)
 
 
 @contextmanager
 def plain_tokenizer() -> Iterator[None]:
-    """While a model loads, gpt-oss gets the tokenizer of all other models.
+    """Context in which LMDeploy loads gpt-oss with the general tokenizer class.
 
-    LMDeploy's own for it drops the marks between thought and answer, and downloads its vocabulary when it is made.
+    LMDeploy's class for gpt-oss drops the marks between thought and answer, and downloads a vocabulary.
     """
     from lmdeploy import tokenizer
 
@@ -174,7 +174,7 @@ def _package() -> Any:
 
 
 def _refuse_fallback(folder: Path) -> None:
-    """LMDeploy only warns when TurboMind cannot run, and takes its slower PyTorch engine. Not here."""
+    """Raise EngineConfigError if TurboMind cannot run; LMDeploy would only warn and take its slower PyTorch engine."""
     from lmdeploy import turbomind
 
     if not turbomind.is_available():

@@ -1,4 +1,4 @@
-"""Settings of LMDeploy in the process."""
+"""Settings of the LMDeploy engine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kgqa_hpc.engines.memory import SEQUENCE_TOKENS, UNSHARED_TOKENS
 from kgqa_hpc.engines.thinking import THINKING_TOKENS
 from kgqa_hpc.settings import Package
 
-# Of LMDeploy's settings, those that spread a model over more cards than a worker is given.
+# Settings of LMDeploy that spread a model over more GPUs than `tp`; they are refused.
 _MORE_CARDS = {"dp", "ep", "cp", "nnodes", "outer_dp_size", "attn_dp_size", "mlp_dp_size"} | {
     "attn_tp_size", "mlp_tp_size", "moe_tp_size", "attn_cp_size", "devices"
 }  # fmt: skip
 
 
 class LmdeploySettings(EngineSettings):
-    """LMDeploy in the process, one GPU (or `tp` of them) per worker."""
+    """LMDeploy inside the engine process, with one GPU (or `tp` of them) per worker."""
 
     operational: ClassVar = frozenset(
         {
@@ -36,57 +36,72 @@ class LmdeploySettings(EngineSettings):
     package = Package("lmdeploy", "kgqa_hpc[lmdeploy]")
 
     kind: Literal["lmdeploy"] = "lmdeploy"
-    model: str = Field(description="A local folder or hub id.")
-    revision: str | None = Field(None, description="A commit of the hub repository pins the weights.")
+    model: str = Field(description="Local folder or hub id of the model.")
+    revision: str | None = Field(None, description="Commit of the hub repository, which pins the weights.")
     stage_to: str | None = Field(
-        None, description="Copy the model here first, once per node: $TMPDIR, a local disk."
+        None,
+        description="Folder on a local disk of the node, such as $TMPDIR, to which the model is "
+        "copied first, once per node.",
     )
-    backend: Literal["turbomind", "pytorch"] = Field("turbomind", description="Never changed silently.")
+    backend: Literal["turbomind", "pytorch"] = Field(
+        "turbomind",
+        description="Inference engine of LMDeploy; if it cannot run, the run ends instead of taking another.",
+    )
     model_format: Literal["hf", "awq", "gptq", "compressed-tensors", "fp8", "mxfp4"] | None = Field(
-        None, description="How the weights are stored; default: as the model says."
+        None, description="Format of the weights; default: that of the model's configuration."
     )
-    quant_policy: Literal[0, 4, 8] = Field(0, description="KV cache bits; 4 as published, 0 recommended.")
-    session_len: int = Field(8192, ge=256, description="Tokens of the longest prompt with its answer.")
+    quant_policy: Literal[0, 4, 8] = Field(
+        0, description="Bits of the KV cache: 4 as published, 8, or 0 for full precision (recommended)."
+    )
+    session_len: int = Field(
+        8192, ge=256, description="Number of tokens of the longest prompt with its answer."
+    )
     max_batch_size: int | None = Field(
-        None, ge=1, description="Sequences at once; default: what the KV cache holds."
+        None, ge=1, description="Number of simultaneous sequences; default: as many as the KV cache holds."
     )
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens that a running sequence has for itself; decides the batch. Default: 600, "
+        description="Tokens of a sequence that the prefix cache does not share, which decide the batch; default: 600, "
         "1700 without prefix caching.",
     )
     cache_max_entry_count: float = Field(
         0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
     )
     max_prefill_token_num: int | None = Field(
-        None, ge=64, description="Prompt tokens read at once; default: LMDeploy's 8192. 2048 on 48 GB."
+        None,
+        ge=64,
+        description="Number of prompt tokens processed at once; default: 8192 as in LMDeploy. 2048 "
+        "suits cards of 48 GB.",
     )
     enable_prefix_caching: bool = Field(
-        True, description="Read what prompts begin with alike once; can change greedy answers."
+        True, description="Process the common beginning of prompts once; can change greedy answers."
     )
     structured: Literal["auto", "json_schema", "none"] | None = Field(
-        None, description="Enforce the schema while decoding: auto (the default) and json_schema do."
+        None,
+        description="Enforcement of the schema while decoding: on with auto (the default) and json_schema.",
     )
     thinking: bool | Literal["qwen3", "gpt-oss"] | None = Field(
         None,
-        description="Let the model think in its own format before it answers in JSON; false: not at all.",
+        description="Let the model think in its own format before the JSON answer; false: do not let it think.",
     )
     thinking_tokens: int = Field(
-        THINKING_TOKENS, ge=1, description="Tokens of a thought, beside those of prompt and answer."
+        THINKING_TOKENS,
+        ge=1,
+        description="Largest number of tokens of a thought, besides those of prompt and answer.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts, in the column `thoughts` of the dataset.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
     chat_template_kwargs: dict[str, Any] | None = Field(
-        None, description="For the chat template, e.g. {enable_thinking: false}."
+        None, description="Variables of the chat template, e.g. {enable_thinking: false}."
     )
     reasoning_effort: Literal["low", "medium", "high"] | None = Field(
-        None, description="How long a model may think (gpt-oss)."
+        None, description="Length of a model's thoughts (gpt-oss)."
     )
-    generation: Generation | None = Field(None, description="How tokens are chosen.")
+    generation: Generation | None = Field(None, description="Sampling parameters.")
     extra: dict[str, Any] | None = Field(
-        None, description="More of LMDeploy's engine settings, passed on as they are."
+        None, description="Further engine settings of LMDeploy, passed on unchanged."
     )
-    tp: int = Field(1, ge=1, description="GPUs per worker.")
+    tp: int = Field(1, ge=1, description="Number of GPUs per worker (tensor parallelism).")
 
     def with_batch(self, size: int) -> LmdeploySettings:
         return self.model_copy(update={"max_batch_size": size})
@@ -97,18 +112,20 @@ class LmdeploySettings(EngineSettings):
 
     @property
     def thought_room(self) -> int:
-        """Tokens that a thought may take."""
+        """Largest number of tokens of a thought."""
         return self.thinking_tokens if self.thinking else 0
 
     @property
     def tokens_held(self) -> int:
-        """Of the KV cache by a running sequence for itself: its own part of the prompt and half an answer."""
+        """Tokens in the KV cache that a running sequence does not share: its own part of the prompt and half
+        an answer.
+        """
         tokens = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
         return tokens + self.thought_room // 2
 
     @property
     def template_kwargs(self) -> dict[str, Any]:
-        """For the chat template: whether to think, unless that is set there itself."""
+        """Variables of the chat template, with `enable_thinking` unless it is set there."""
         arguments = self.chat_template_kwargs or {}
         return arguments if self.thinking is None else {"enable_thinking": bool(self.thinking), **arguments}
 

@@ -1,1 +1,1 @@
-"""Any server that speaks OpenAI's chat API."""
+"""The engine for servers with OpenAI's chat API."""

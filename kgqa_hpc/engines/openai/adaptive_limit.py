@@ -1,8 +1,8 @@
-"""How many requests each of several servers gets at once: additive increase, multiplicative decrease.
+"""Adaptive limit of requests in flight for each of several servers: additive increase, multiplicative decrease.
 
-A server that answers gets one more, one that is overloaded gets fewer and a pause; requests go to where there
-is most room. As TCP does it (Chiu and Jain, 1989), so that several workers share a server fairly without
-talking.
+The limit of a server grows by one with answers and shrinks, with a pause, when the server is overloaded; requests go
+to the server with most free places. As in TCP (Chiu and Jain, 1989), several workers thus share a server fairly without
+messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LONGEST_PAUSE_S = 60.0
 
 
 class Lane:
-    """One server's share. `limit` moves between 1 and `most`."""
+    """The limit of one server, between 1 and `most`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -27,24 +27,26 @@ class Lane:
         self._decreased = 0.0
 
     def succeeded(self, seconds: float) -> None:
-        """An answer came after so many seconds."""
+        """Record an answer and its seconds; may increase the limit."""
         self._latency = seconds if self._latency == 0 else 0.9 * self._latency + 0.1 * seconds
-        if self.in_flight + 1 >= self.limit:  # only a full lane proves that more would fit
+        if self.in_flight + 1 >= self.limit:  # only an answer at the limit shows that more requests would fit
             self.limit = min(self.limit + 1 / self.limit, self.most)
 
     def overloaded(self, now: float, pause: float) -> None:
-        """It said so, or kept us waiting too long. One decrease a round trip: many refusals are one event."""
+        """Decrease the limit after a refusal or a time-out; once per round trip, because many refusals are one
+        event.
+        """
         self.rest(now, pause)
         if now - self._decreased > self._latency:
             self.limit = max(self.limit * DECREASE, 1.0)
             self._decreased = now
 
     def rest(self, now: float, seconds: float) -> None:
-        """Give it no request for so long."""
+        """Send the server no request for some seconds."""
         self.not_before = max(self.not_before, now + min(seconds, LONGEST_PAUSE_S))
 
     def room(self, now: float) -> float:
-        """Free places as a share of the limit; none while it rests."""
+        """Free places as a share of the limit; 0 during a pause."""
         if now < self.not_before or self.in_flight >= int(self.limit):
             return 0.0
         return 1.0 - self.in_flight / self.limit
@@ -59,8 +61,8 @@ class Lanes:
         self._turn = asyncio.Lock()  # its waiters go in their order of arrival
 
     async def enter(self, avoid: int | None = None) -> int:
-        """Wait for a place, first come, first served; returns the number of its server. Not `avoid`, which just
-        failed, if others have room.
+        """Wait for a place, first come, first served; returns the number of its server. The server `avoid`, which just
+        failed, is chosen last.
         """
         async with self._turn:
             while True:
@@ -75,7 +77,7 @@ class Lanes:
                 await self._wait(_next_time(self.lanes, now))
 
     def leave(self, server: int) -> None:
-        """Give the place back."""
+        """Release a place."""
         self.lanes[server].in_flight -= 1
         self._changed.set()
 

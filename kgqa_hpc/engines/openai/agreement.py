@@ -1,4 +1,6 @@
-"""The mode that all servers keep to: agreed by a question whose plain answer would break every schema."""
+"""Choice of the mode in which all servers enforce schemas, by a test request whose natural answer breaks every
+schema.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from kgqa_hpc.terminal import note
 
 PAUSE_S = 0.5
 NAME_S = 5.0  # for the name of a host that cannot be resolved
-THOUGHT_TOKENS = 4096  # for a model that thinks before it answers the small question
-BROKEN = 3  # replies of 500 in a row that are taken for a refusal of the mode
-# Groq's words for an answer that broke the schema: so it holds answers to it.
+THOUGHT_TOKENS = 4096  # tokens for a model that thinks before it answers the test request
+BROKEN = 3  # number of replies with status 500 in a row that count as a refusal of the mode
+# Groq's message about an answer that broke the schema, which shows that it enforces schemas.
 _ENFORCED = re.compile(r"json_validate_failed|failed to generate json", re.IGNORECASE)
 
 
 class Agreement:
-    """`mode` is what all servers keep to; `seen` says whether every one of them showed it."""
+    """The strongest `mode` that all servers support; `seen`: whether each server's answer confirmed it."""
 
     def __init__(self, apis: Sequence[ChatApi], structured: str, patience_s: float) -> None:
         self._apis, self._structured, self._patience_s = apis, structured, patience_s
@@ -36,13 +38,13 @@ class Agreement:
         return self.mode if self.seen else f"{self.mode}, not verified"
 
     async def on(self, schema: Schema) -> None:
-        """Ask each server for an answer of this schema; weaken the mode where that is needed and allowed.
+        """Send each server a test request with this schema; choose a weaker mode if that is needed and allowed.
 
         Raises EngineConfigError when no server answers, or refuses key, model or the only mode.
         """
         deadline = time.monotonic() + self._patience_s
         agreed = None
-        while agreed != self.mode:  # a server that weakens it late has others asked again
+        while agreed != self.mode:  # after a server has weakened the mode, the others are tested again
             agreed = self.mode
             for api in self._apis:
                 await self._with(api, schema, deadline)
@@ -59,7 +61,7 @@ class Agreement:
                     raise EngineConfigError(str(trouble), trouble.cure) from None
                 if _ENFORCED.search(str(trouble)):
                     return
-                broken += trouble.status == 500  # llama.cpp's answer to a form that it does not know
+                broken += trouble.status == 500  # llama.cpp's reply to an unknown form
                 if not trouble.again or (broken >= BROKEN and self.mode != "none"):
                     self._weaken(api, str(trouble), refused=True)
                     broken = 0
@@ -77,7 +79,7 @@ class Agreement:
             honoured = keeps_to(response, self.mode, schema)
             if honoured is not None:
                 return honoured
-        self.seen = False  # it thought all the time: whether it keeps to the schema stays open
+        self.seen = False  # the answer was only a thought, so it shows nothing
         return True
 
     def _weaken(self, api: ChatApi, reason: str, *, refused: bool) -> None:
@@ -125,7 +127,7 @@ async def _first_answer(api: ChatApi, patience_s: float) -> None:
         if trouble.fatal:
             raise EngineConfigError(str(trouble), trouble.cure)
         if trouble.status and trouble.status < 500:
-            return  # it is there: too busy for now, or it wants more than one token
+            return  # the server is up, but busy, or it requires more than one token
         if time.monotonic() > (began + min(NAME_S, patience_s) if trouble.cure else began + patience_s):
             cure = trouble.cure or "is the server running, and the address right?"
             raise EngineConfigError(f"engine.base_url: {trouble}", cure)

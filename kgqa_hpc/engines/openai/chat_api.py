@@ -1,4 +1,4 @@
-"""One question to one OpenAI-compatible server, and what its failure means.
+"""Client of one OpenAI-compatible server: one request, its answer, and the meaning of its failure.
 
 Written over aiohttp for three reasons: a reply is bounded while it is read (the official client unpacks a reply
 of any size), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py), and
@@ -37,8 +37,9 @@ _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|b
 
 
 class Trouble(Exception):
-    """No answer. `again`: another try may help; `fatal`: no request will ever be answered; `unseen`: the server
-    never saw the request, so it cannot be the request's fault.
+    """A request without answer. `again`: a repetition may succeed; `fatal`: no request can succeed; `unseen`:
+    the server
+    never received the request, so the request is not the cause.
     """
 
     def __init__(
@@ -82,9 +83,9 @@ class ChatApi:
         self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
         self._forms = Forms()
         self.dialect = Dialect(tuple(settings.omit))
-        self.clamped = 0  # token counts of this server that could not be true
+        self.clamped = 0  # number of impossible token counts of this server
         self.fingerprint = ""  # `system_fingerprint` of its last reply
-        self.rest_s = 0.0  # that it asked for with its last answer
+        self.rest_s = 0.0  # pause that the server requested with its last answer
         self.url = url
 
     async def ask(self, request: Request, mode: Mode) -> Response:
@@ -94,7 +95,7 @@ class ChatApi:
         while True:
             sent = self.body(request, mode)
             try:
-                async with asyncio.timeout(limit):  # also for a body that trickles for ever
+                async with asyncio.timeout(limit):  # the limit also ends a body that arrives byte by byte
                     status, headers, data = await self._post(_encoded(sent))
                 body = self._reply.read_json(data) if status == 200 else None
                 status = self._reply.error_status(body) if status == 200 else status
@@ -128,7 +129,7 @@ class ChatApi:
             raise self.trouble(status, words, error_code(error), headers)
 
     def answer(self, request: Request, body: Any, headers: Any) -> Response:
-        """What a reply of status 200 says. Raises BrokenReply."""
+        """The response in a reply of status 200. Raises BrokenReply."""
         response, clamped = self._reply.read_answer(request, body)
         if response.thought and not self._settings.keep_thoughts:
             response = response._replace(thought="")
@@ -140,12 +141,12 @@ class ChatApi:
 
     @property
     def credentials(self) -> dict[str, str]:
-        """Headers that say who asks, and those of the configuration."""
+        """The authorization header, and the headers of the configuration."""
         key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         return {**key, **self._headers}
 
     async def version(self) -> str:
-        """What the server says of its own version: vLLM's and SGLang's paths, llama.cpp's; empty where it does not."""
+        """The server's version, from the paths of vLLM, SGLang or llama.cpp; empty if it has none of them."""
         root = urlsplit(self.url)
         for path, key in (("/version", "version"), ("/props", "build_info"), ("/get_server_info", "version")):
             try:
@@ -185,12 +186,12 @@ class ChatApi:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._settings.timeout_s, 30.0)),
             headers=headers,
             auto_decompress=False,
-            # A proxy of the environment must not get between us and our own machine.
+            # Requests to this machine must not go through a proxy of the environment.
             trust_env=not loopback,
         )
 
     def body(self, request: Request, mode: Mode) -> dict[str, Any]:
-        """What is posted for `request`."""
+        """The JSON body of a request."""
         body: dict[str, Any] = {
             "model": self._settings.model,
             "messages": with_the_word_json(request.messages) if mode == "json_object" else request.messages,
@@ -202,7 +203,7 @@ class ChatApi:
         return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
     def trouble(self, status: int, message: str, code: str, headers: Any) -> Trouble:
-        """What a reply of another status means."""
+        """The Trouble that a reply of another status means."""
         words = f"{self.url}: HTTP {status}: {message}"
         name = self._settings.api_key_env
         if status in (401, 403):

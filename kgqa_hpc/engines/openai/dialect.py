@@ -1,4 +1,4 @@
-"""Which parameters one server takes, learned from its refusals.
+"""The parameters that a server accepts, learned from its refusals.
 
 Hosted models refuse parameters that others need: a temperature, a seed, `max_tokens` in place of
 `max_completion_tokens`. A refusal names the parameter in `error.param`, in the `loc` of a validation error, or in
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LIMITS = ("max_tokens", "max_completion_tokens")
-# What a request is about; without these there is no question.
+# Parameters that no request can omit.
 _NEEDED = {"model", "messages", "response_format", "grammar", *LIMITS}
 _REFUSAL = re.compile(
     r"unsupported|not support|unknown|unrecogni[sz]ed|extra|not permitted|not allowed|unexpected|invalid|cannot find"
@@ -33,17 +33,17 @@ class Dialect:
     def __init__(self, omitted: tuple[str, ...] = ()) -> None:
         self.omitted = set(omitted)
         self.limit_key = LIMITS[0]
-        self.most_tokens = 0  # of an answer, where the server said so; 0: any
+        self.most_tokens = 0  # the server's limit of answer tokens, if it named one; 0: none
         self._learned: list[str] = []
         self._limit_keys = {LIMITS[0]}  # that were tried
 
     def apply(self, body: dict[str, Any], max_tokens: int) -> dict[str, Any]:
-        """`body` with the limit of the answer, without what this server refuses."""
+        """The body with the limit of answer tokens, without the parameters that this server refuses."""
         body[self.limit_key] = min(max_tokens, self.most_tokens) if self.most_tokens else max_tokens
         return {name: value for name, value in body.items() if name not in self.omitted}
 
     def learns(self, sent: Mapping[str, Any], error: Any, words: str) -> bool:
-        """Whether the refusal of `sent` says how to ask so that it is taken."""
+        """Learn from the refusal of `sent`; returns whether the next request will differ."""
         if _PROMPT_TOO_LONG.search(words):
             return False
         named = set(_explicit(error))
@@ -57,7 +57,7 @@ class Dialect:
         return self._learns_limit(sent, named, words)
 
     def omit_blindly(self) -> str | None:
-        """Leave out one more parameter that a server may dislike without saying so; None when there is none."""
+        """Omit one more parameter that a server may refuse without naming it; returns whether there was one."""
         for name in ("seed", "temperature"):
             if name not in self.omitted:
                 self._omit(name)
@@ -66,7 +66,7 @@ class Dialect:
 
     @property
     def learned(self) -> str:
-        """What was learned, for the provenance: names left out, a renamed limit, a lower one."""
+        """The changes learned, for the provenance: omitted names, a renamed limit, a lower limit."""
         renamed = [f"max_tokens as {self.limit_key}"] if self.limit_key != LIMITS[0] else []
         lowered = [f"max_tokens at most {self.most_tokens}"] if self.most_tokens else []
         return ", ".join([*self._learned, *renamed, *lowered])

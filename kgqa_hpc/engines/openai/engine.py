@@ -1,12 +1,11 @@
-"""Any server that speaks OpenAI's chat API: LMDeploy, vLLM, SGLang, llama.cpp, Ollama, hosted ones.
+"""The engine for servers with OpenAI's chat API: LMDeploy, vLLM, SGLang, llama.cpp, Ollama, hosted providers.
 
-Each request is answered exactly once. What may be the server's fault (429, 5xx, timeouts, broken connections
-and bodies) is tried again with back-off, elsewhere if there are several servers. When the tries are used up, a
-small probe tells request and server apart: if the server answers the probe and the request fails once more,
-the request has failed; if not, the server is down and requests wait for it. A server that cannot be reached
-says nothing of a request: where another one answers, it is asked as soon as it has room. A refused key, or a
-server that is down for too long, ends the engine. The key is read from the environment, and removed from every
-text that leaves here.
+Each request is answered exactly once. A request that may have failed by the server's fault (429, 5xx, time-outs, broken
+connections and bodies) is repeated with back-off, at another server if there are several. After the last attempt a
+small probe distinguishes request and server: if the server answers the probe and the request fails once more,
+the request has failed; otherwise the server is down and requests wait for it. If a server cannot be reached, the
+request goes to another server as soon as that has room. A refused key, or a server that is down for too long, ends the
+engine. The key is read from the environment, and removed from every text that leaves the engine.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
-FOREIGN_PATIENCE_S = 30.0  # for a server that is not started here
+FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 
 
 class OpenAIEngine:
@@ -80,7 +79,7 @@ class OpenAIEngine:
         self.info = self._described()
 
     def _start_server(self) -> None:
-        """Start the server of `command` in its turn; its model's name and batch become those of the settings."""
+        """Start the server of `command` when it is its turn; the settings get the name of its model and its batch."""
         server = own_server(self._config)
         values = {"model": server.name, **({"concurrency": server.batch} if server.batch else {})}
         self._config = config = self._config.model_copy(update=values)
@@ -106,14 +105,14 @@ class OpenAIEngine:
             digest=self._digest,
             settings=config.recorded(sampling=config.sampling_record),
             max_batch=config.concurrency * servers,
-            # A quarter waits here while the rest is at the server: a freed place is taken at once.
+            # A quarter of the requests waits here, so that a freed place at the server is taken at once.
             window=config.concurrency * servers * 5 // 4,
             extra={"servers": servers},
         )
 
     @property
     def _omitted(self) -> str:
-        """What the servers' refusals taught so far."""
+        """The changes learned from the servers' refusals so far."""
         return "; ".join(dict.fromkeys(filter(None, (api.dialect.learned for api in self._apis))))
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -135,12 +134,13 @@ class OpenAIEngine:
         key, address or model are refused.
         """
         if settings.command is None:
-            with ThreadPoolExecutor(1) as thread:  # beside a loop of the caller's own, as in a notebook
+            # In a thread, because the caller may have an event loop, as in a notebook
+            with ThreadPoolExecutor(1) as thread:
                 thread.submit(asyncio.run, first_answers(settings, FOREIGN_PATIENCE_S)).result()
 
     @classmethod
     def probe(cls) -> Readiness:
-        """The client's package; whether a server answers only a run can tell."""
+        """Check for the client's package; whether a server answers is only known in a run."""
         return installed("aiohttp", "openai")
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class OpenAIEngine:
         task.add_done_callback(self._tasks.discard)
 
     def _tell_clamped(self) -> None:
-        """A line in the log at the first impossible token count, and whenever their number has doubled."""
+        """Log the first impossible token count, and again whenever their number has doubled."""
         clamped = sum(api.clamped for api in self._apis)
         if clamped and clamped >= 2 * self._told_clamped:
             self._told_clamped = clamped
@@ -182,9 +182,9 @@ class OpenAIEngine:
         mailbox.answer(response)
 
     async def _answer(self, request: Request) -> Response:
-        """Ask until there is an answer, or until it is certain that there will be none."""
+        """Repeat a request until it has an answer, or has certainly failed."""
         tries = 0
-        worked = False  # the server did answer others just before the last try
+        worked = False  # the server answered other requests just before the last attempt
         server: int | None = None
         while True:
             server = await self._lanes.enter(avoid=server)
@@ -219,7 +219,7 @@ class OpenAIEngine:
             await asyncio.sleep(pause)
 
     def _count_retry(self, words: str, pause: float) -> None:
-        """Count a retry; a line in the log at the first, and whenever their number has doubled."""
+        """Count a retry; log the first, and again whenever their number has doubled."""
         self.server_load["retries"] += 1
         self.server_load["waited_s"] += pause
         count = int(self.server_load["retries"])
@@ -227,14 +227,14 @@ class OpenAIEngine:
             print(f"openai: retry {count:,} after {pause:.1f} s: {words}", flush=True)
 
     async def _works(self, since: float) -> bool:
-        """Whether any server answered anything after `since`. Raises when none has for too long."""
+        """Whether a server has answered any request after `since`. Raises Trouble if none has for too long."""
         async with self._probing:
             if self._last_success < since and self._last_probe < since:
                 await self._probe()
             return self._last_success >= since
 
     async def _probe(self) -> None:
-        """Ask each server something small, until one answers."""
+        """Send each server a small request, until one answers."""
         self._last_probe = time.monotonic()
         last = ""
         for api in self._apis:
@@ -251,7 +251,7 @@ class OpenAIEngine:
 
 
 def _pause(tries: int, retry_after: float | None) -> float:
-    """Seconds to wait: what the server asks for, else doubling with jitter."""
+    """Seconds to wait: those that the server requests, otherwise doubling with jitter."""
     if retry_after is not None:
         return min(retry_after, LONGEST_PAUSE_S) + random.uniform(0, 0.1)
     return random.uniform(0.5, 1.0) * min(FIRST_PAUSE_S * 2 ** (tries - 1), LONGEST_PAUSE_S)

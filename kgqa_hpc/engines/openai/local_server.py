@@ -1,4 +1,4 @@
-"""A model server that the engine starts itself (`engine.command`), waits for, and takes down.
+"""A model server that the engine starts (`engine.command`), waits for, and stops.
 
 A supervisor, a process of this module (`python -m kgqa_hpc.engines.openai.local_server COMMAND …`), runs the
 server. The engine holds the supervisor's standard input. When that closes, because the engine closed it or
@@ -51,7 +51,7 @@ class LocalServer:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The server's exit code; None while it runs."""
         return self._supervisor.poll()
 
     def wait_until_healthy(self, path: str, patience_s: float) -> None:
@@ -72,7 +72,7 @@ class LocalServer:
             time.sleep(LOOK_EVERY_S)
 
     def close(self) -> None:
-        """Take the server down, orderly if it can. Idempotent."""
+        """Stop the server, orderly if possible. Idempotent."""
         if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
             with suppress(BrokenPipeError):
                 self._supervisor.stdin.write(b"x")
@@ -94,7 +94,9 @@ _turns = itertools.count()
 
 
 def _free_port() -> int:
-    """A port nobody uses; each process begins elsewhere, so that no two of a machine get the same one."""
+    """An unused port; each process starts the search at another number, so that two on a machine do not get
+    the same port.
+    """
     for _ in PORTS:
         port = PORTS[(7919 * os.getpid() + next(_turns)) % len(PORTS)]
         with socket.socket() as probe, suppress(OSError):
@@ -109,13 +111,14 @@ def main() -> None:
     """Entry point of the supervisor process: run the server's command until it ends or the owner has ended.
 
     Exits with the command's code."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the engine ignores it; the server should not inherit that
+    # The engine ignores this signal; the server should not inherit that
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
     except OSError as problem:
         print(f"cannot start {sys.argv[1]}: {problem.strerror}", file=sys.stderr)
         sys.exit(127)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process goes last
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process ends last
     while server.poll() is None:
         if select.select([0], [], [], LOOK_EVERY_S)[0]:
             if os.read(0, 1):

@@ -1,4 +1,4 @@
-"""How a server is made to keep to a schema, from the strongest mode to none, and whether an answer shows that it did.
+"""Modes of enforcing a schema at a server, from the strongest to none, and the test of an answer for each.
 
 grammar      our own grammar as `structural_tag` (vLLM, SGLang, LMDeploy)
 gbnf         our own grammar as `grammar`, with lengths (llama.cpp)
@@ -28,7 +28,7 @@ TRIED: dict[str, tuple[Mode, ...]] = {
     "json_object": ("json_object",),
     "none": ("none",),
 }
-# Contradicts every schema: an answer that keeps to one was made to. Some servers want the word JSON in json_object.
+# A request whose natural answer breaks every schema. Some servers require the word JSON for json_object.
 QUESTION = ({"role": "user", "content": "Say hello in plain words, not in JSON."},)
 PROBE = Request("probe", QUESTION, max_tokens=64)
 PROBE_SCHEMA = {
@@ -47,7 +47,7 @@ def _json_schema(schema: Schema) -> dict[str, Any]:
 def _grammar(schema: Schema) -> dict[str, Any]:
     try:
         return {"response_format": structural_tag(schema)}
-    except EngineConfigError:  # beyond what our grammar serves: left to the server's compiler
+    except EngineConfigError:  # our grammar cannot express the schema, so the server compiles it
         return _json_schema(schema)
 
 
@@ -59,7 +59,7 @@ def _gbnf(schema: Schema) -> dict[str, Any]:
 
 
 class Forms:
-    """What each mode adds to the body of a request, made once for each schema."""
+    """The parameters that each mode adds to the body of a request, computed once per schema."""
 
     def __init__(self) -> None:
         self._made = {
@@ -82,7 +82,7 @@ def with_the_word_json(messages: tuple[dict[str, str], ...]) -> list[dict[str, s
 
 
 def keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
-    """Whether the answer to QUESTION shows that the server keeps to `mode`; None where it shows nothing."""
+    """Whether the answer to PROBE shows that the server enforces `mode`; None if it shows nothing."""
     if mode == "none":
         return True
     text = response.text.strip()
@@ -102,7 +102,7 @@ def keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
 
 
 def _begins(text: str, schema: Schema) -> bool:
-    """Whether a text that was cut off begins as the schema wants it."""
+    """Whether a cut text begins as the schema demands."""
     if "properties" not in schema:
         return text[0] in '[{"'
     key = re.match(r'\{\s*"((?:[^"\\]|\\.)*)("?)', text)

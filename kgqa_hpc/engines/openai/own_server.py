@@ -1,4 +1,4 @@
-"""The server of `engine.command` as it is started on this node: its model, batch, caches, and its turn.
+"""The server of `engine.command` on this node: its model, batch and caches, and the order of starts.
 
 Words of the command are filled in: {port}, {gpus}, {model} (the folder, on the node's own disk with `stage_to`),
 {name} (of the model, as requests name it) and {batch} (sequences that the card's memory holds).
@@ -22,9 +22,9 @@ from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.engines.staging import stage
 from kgqa_hpc.errors import EngineConfigError
 
-# Of what the weights leave: vLLM takes 0.9 of the whole card and keeps activations and CUDA graphs in that. Chosen.
+# Share of the memory beside the weights; vLLM takes 0.9 of the card, with activations and CUDA graphs. Assumed.
 CACHE_SHARE = 0.75
-# Where compiled code goes, unless the environment says so: home folders are shared by all nodes.
+# Folders of compiled code, unless the environment sets them: home folders are shared by all nodes.
 CACHES = {
     "VLLM_CACHE_ROOT": "vllm",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
@@ -37,7 +37,7 @@ SMI_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class OwnServer:
-    """What is started, and what is known of it before it answers."""
+    """The command of a server, and its properties known before it answers."""
 
     command: list[str]
     environment: dict[str, str]
@@ -48,7 +48,7 @@ class OwnServer:
 
     @contextmanager
     def turn_to_start(self) -> Iterator[None]:
-        """Held until the server is ready: the first of a node starts alone, later ones all together.
+        """Lock held until the server is ready: the first server of a node starts alone, later ones together.
 
         The first reads the weights and compiles; the others find both in the caches.
         """
@@ -68,7 +68,7 @@ class OwnServer:
 
 
 def own_server(settings: OpenAISettings) -> OwnServer:
-    """The server of `settings.command`. Raises EngineConfigError when the model is not here or does not fit."""
+    """The server of `settings.command`. Raises EngineConfigError if the model is missing or does not fit."""
     command = settings.command or []
     values = {"gpus": str(settings.gpus), "name": settings.model}
     digest, batch = "", None
@@ -98,7 +98,7 @@ def _batch(settings: OpenAISettings, folder: Path) -> int:
 
 
 def card_bytes() -> int | None:
-    """Memory of the first GPU this process may use, as the driver's own tool says it; None without one."""
+    """Memory of the first GPU that this process may use, from nvidia-smi; None without a GPU."""
     device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
     try:
         done = subprocess.run(
@@ -110,7 +110,7 @@ def card_bytes() -> int | None:
 
 
 def _node_cache() -> Path:
-    """A folder of this user alone on the node's own disk."""
+    """A private folder of this user on the node's own disk."""
     folder = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}" / "servers"
     try:
         folder.parent.mkdir(mode=0o700, exist_ok=True)

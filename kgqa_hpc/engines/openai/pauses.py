@@ -1,4 +1,4 @@
-"""How long a server asks to be left alone, from the headers of its reply."""
+"""The pause that a server requests, from the headers of its reply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that a refusal asks to wait, at most an hour: Retry-After (seconds or a date), retry-after-ms, or
-    the time until an exhausted rate limit is reset. None where it says nothing.
+    the time until an exhausted rate limit is reset. None if the headers have neither.
     """
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return min(milliseconds / 1000, LONGEST_S)
@@ -55,7 +55,7 @@ def _until(value: str) -> float | None:
 
 
 def _duration(value: str | None) -> float | None:
-    """Of "6m0s", "120ms", or plain seconds."""
+    """Seconds from "6m0s", "120ms", or a number."""
     seconds = _number(value)
     if seconds is not None or not value:
         return (

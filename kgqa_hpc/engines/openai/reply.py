@@ -1,7 +1,7 @@
-"""What a server sent back, read with bounds: bytes, nesting, numbers.
+"""Reader of a server's reply, with limits on bytes, nesting and numbers.
 
-A reply is data of a stranger. It is read up to a limit, packed or not; its JSON is read by a parser with a
-bounded depth; its token counts are clamped, and how often that was needed is counted.
+A reply is foreign data. It is read up to a limit, packed or not; its JSON is read by a parser with a
+bounded depth; its token counts are clamped, and the number of clamped counts is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
 from kgqa_hpc.engines.thinking import THINK
 from kgqa_hpc.text import bounded_json
 
-# A completion of 100,000 tokens with everything a server adds is below 2 MB.
+# bytes; a completion of 100,000 tokens with all additions of a server is below 2 MB
 LARGEST_REPLY = 16 << 20
 _PIECE = 1 << 16
 _FINISH: dict[Any, Finish] = {
@@ -34,7 +34,7 @@ _PACKED = {"gzip": 31, "x-gzip": 31, "deflate": 47}  # zlib's window bits
 
 
 class BrokenReply(ValueError):
-    """The server sent something that is no answer."""
+    """The body is no valid answer."""
 
 
 async def read_body(reply: aiohttp.ClientResponse) -> bytes:
@@ -68,9 +68,9 @@ def read_json(body: bytes) -> Any:
 
 
 def read_answer(request: Request, body: Any) -> tuple[Response, int]:
-    """The response to `request`, and how many of its token counts could not be true.
+    """The response to `request`, and the number of its impossible token counts.
 
-    Raises BrokenReply when there is no choice in it.
+    Raises BrokenReply for a body without a choice.
     """
     choice = _member(_member(body, "choices"), 0)
     message = _member(choice, "message")
@@ -112,7 +112,7 @@ def _thought_in(message: dict[str, Any], text: str) -> tuple[str, str]:
 
 
 def error_status(body: Any) -> int:
-    """200, or the status of an error that came with 200 (OpenRouter's, of a provider behind it)."""
+    """The status of an error inside a reply of status 200 (OpenRouter, for a provider behind it); otherwise 200."""
     error = body.get("error") if isinstance(body, dict) and not body.get("choices") else None
     if error is None:
         return 200

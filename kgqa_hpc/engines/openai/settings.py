@@ -1,4 +1,4 @@
-"""Settings of the engines that ask a server of the chat API: those of each request, and those of the live server."""
+"""Settings of the engines with OpenAI's API: those of each request, and those of the live server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _SECRET = re.compile(r"key|auth|token|secret|cookie", re.IGNORECASE)
 
 
 def check_address(url: str) -> str:
-    """A server's address, as it is. Raises ValueError for anything else, and for one that holds a key."""
+    """Return a valid address of a server unchanged. Raises ValueError for other texts, and for an address with
+    a key.
+    """
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -36,41 +38,45 @@ def check_address(url: str) -> str:
 
 
 class ChatSettings(EngineSettings):
-    """How a model of the chat API is asked. The key comes from the environment only."""
+    """Settings of the requests to a chat API. The key comes from the environment only."""
 
     package = Package("aiohttp", "kgqa_hpc[openai]")
 
     model: str = Field(description="The model's name on the server.")
     api_key_env: str = Field(
-        "OPENAI_API_KEY", description="Name of the variable that holds the key; may be unset."
+        "OPENAI_API_KEY", description="Environment variable that holds the key; it may be unset."
     )
     headers: dict[str, str] | None = Field(
-        None, description="Sent with each request; $NAME is a variable of the environment."
+        None, description="Headers of each request; $NAME is an environment variable."
     )
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
-        "auto", description="How the schema is enforced; auto finds out what the server does."
+        "auto", description="Mode in which the server enforces the schema; auto tests which mode works."
     )
     omit: list[str] = Field(
-        default_factory=list, description="Parameters that are not sent: temperature, seed, max_tokens."
+        default_factory=list,
+        description="Parameters to leave out of requests: temperature, seed, max_tokens.",
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
-        None, description="For the model's chat template, e.g. {enable_thinking: false}."
+        None, description="Variables of the chat template, e.g. {enable_thinking: false}."
     )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
-        None, description="How long a thinking model may think before it answers."
+        None, description="Length of a thinking model's thoughts."
     )
     thinking: bool | None = Field(
-        None, description="Tell the chat template whether to think, and sample for it."
+        None,
+        description="Turn thinking on or off in the chat template, with the sampling that the model family recommends.",
     )
     thinking_tokens: int | None = Field(
         None,
         ge=0,
-        description="Tokens of a thought, beside those of the answer; default: 8192 where it thinks.",
+        description="Largest number of tokens of a thought, besides those of the answer; default: "
+        "8192 for a thinking model.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts, in the column `thoughts` of the dataset.")
-    generation: Generation | None = Field(None, description="How tokens are chosen.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
+    generation: Generation | None = Field(None, description="Sampling parameters.")
     extra_body: dict[str, Any] = Field(
-        default_factory=dict, description="Sent along with each request, for options of one server."
+        default_factory=dict,
+        description="Further parameters of each request, for options of a particular server.",
     )
 
     @property
@@ -96,7 +102,7 @@ class ChatSettings(EngineSettings):
 
     @property
     def thought_room(self) -> int:
-        """Tokens that a thought may take."""
+        """Largest number of tokens of a thought."""
         if self.thinking_tokens is not None:
             return self.thinking_tokens
         return THINKING_TOKENS if self.thinking or self.reasoning_effort not in (None, "none") else 0
@@ -108,12 +114,12 @@ class ChatSettings(EngineSettings):
 
     @property
     def sampling_record(self) -> dict[str, Any]:
-        """What the table of families adds, for the provenance."""
+        """Sampling parameters from the table of model families, for the provenance."""
         return recorded_sampling(self.model, self.thinking, self.generation)
 
     @property
     def passed_through(self) -> dict[str, Any]:
-        """What goes into the body of each request besides the messages and what the engine decides."""
+        """Parameters of each request that the settings give unchanged."""
         body = {**self.extra_body, **self.sampling[1]}
         kwargs = {} if self.thinking is None else {"enable_thinking": self.thinking}
         if kwargs | (self.chat_template_kwargs or {}):
@@ -160,7 +166,7 @@ class ChatSettings(EngineSettings):
 
 
 class OpenAISettings(ChatSettings):
-    """Any OpenAI-compatible server."""
+    """A server with OpenAI's chat API."""
 
     operational: ClassVar = frozenset(
         {
@@ -182,35 +188,47 @@ class OpenAISettings(ChatSettings):
 
     kind: Literal["openai"] = "openai"
     base_url: str | list[str] = Field(
-        "http://127.0.0.1:8000/v1", description="One or several servers of one model."
+        "http://127.0.0.1:8000/v1",
+        description="Address of the server, or a list of addresses of servers with the same model.",
     )
     concurrency: int = Field(
         64,
         ge=1,
         le=4096,
-        description="Upper bound of requests in flight per server; adapts below it. {batch} takes its place.",
+        description="Largest number of requests in flight per server; the engine adapts below it. "
+        "With {batch} in `command`, the batch.",
     )
-    timeout_s: float = Field(600.0, gt=0, description="Seconds for one answer.")
-    max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
+    timeout_s: float = Field(600.0, gt=0, description="Longest time for an answer, in seconds.")
+    max_retries: int = Field(
+        6, ge=0, description="Number of repetitions after 429, 5xx and broken connections, with back-off."
+    )
     command: list[str] | None = Field(
         None,
         description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are filled in.",
     )
-    gpus: int = Field(0, ge=0, description="GPUs of its own for the server that `command` starts.")
+    gpus: int = Field(0, ge=0, description="Number of GPUs of the server that `command` starts.")
     stage_to: str | None = Field(
-        None, description="Copy the {model} of `command` here first, once per node: $TMPDIR, a local disk."
+        None,
+        description="Folder on a local disk of the node, such as $TMPDIR, to which {model} is "
+        "copied first, once per node.",
     )
-    revision: str | None = Field(None, description="Commit of the hub repository of {model}.")
+    revision: str | None = Field(
+        None, description="Commit of the hub repository of {model}, which pins the weights."
+    )
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens that a running sequence has for itself; decides {batch}. Default: 600.",
+        description="Tokens of a sequence that the prefix cache does not share, which decide {batch}; default: 600.",
     )
-    health_path: str = Field("/health", description="Answers 200 when the server of `command` is ready.")
-    start_timeout_s: float = Field(900.0, gt=0, description="Seconds a server may take, or be away.")
+    health_path: str = Field(
+        "/health", description="Path that returns status 200 when the server of `command` is ready."
+    )
+    start_timeout_s: float = Field(
+        900.0, gt=0, description="Longest time in seconds that a server may take to start, or be unreachable."
+    )
 
     def fills(self, word: str) -> bool:
-        """Whether the command has {word}."""
+        """Whether the command contains {word}."""
         return any(f"{{{word}}}" in part for part in self.command or ())
 
     @property

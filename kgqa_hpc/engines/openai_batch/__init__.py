@@ -1,1 +1,1 @@
-"""The engine of batch APIs: requests in a file, answers in a file, at half the price."""
+"""The engine for batch APIs: requests and answers in files, at half the price."""

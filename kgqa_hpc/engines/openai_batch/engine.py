@@ -1,8 +1,8 @@
-"""Batch APIs as an engine: requests are gathered into files, answers come back within a day, by `custom_id`.
+"""The engine for batch APIs: requests are collected into files; answers come within a day, by `custom_id`.
 
-A batch that was sent is never sent again: the run's ledger of batches (ledger.py) outlives every process, and
-whoever asks the same request later waits for the same batch. What an expired batch has answered is kept, the rest
-goes out again. `cancel` leaves batches at the server: they are paid for, and the next process takes their answers.
+A batch is never sent twice: the run's ledger of batches (ledger.py) outlives every process, and a process that needs
+the same request later waits for the same batch. The answers of an expired batch are kept, its other requests are sent
+again. `cancel` leaves batches at the server: they are paid for, and the next process reads their answers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
 
-PATIENCE_S = 30.0  # for the first answer of a server
-SENDINGS = 5  # batches that may end without an answer to one request
-_LARGEST = 150 << 20  # bytes of a file; OpenAI takes 200 MB
+PATIENCE_S = 30.0  # s to wait for the first answer of a server
+SENDINGS = 5  # number of batches that may end without an answer to a request
+_LARGEST = 150 << 20  # largest file in bytes; OpenAI accepts 200 MB
 _LEFT_OPEN = {"batch_expired", "batch_cancelled"}
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 
@@ -82,7 +82,7 @@ class OpenAIBatchEngine:
 
     @classmethod
     def probe(cls) -> Readiness:
-        """The client's package; whether a server answers only a run can tell."""
+        """Check for the client's package; whether a server answers is only known in a run."""
         return installed("aiohttp", "openai")
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
@@ -116,7 +116,7 @@ class OpenAIBatchEngine:
         self._ledger.close()
 
     def _agree(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Find out by small questions, outside of any batch, how the server keeps to schemas."""
+        """Find out by test requests outside of any batch how the server enforces schemas."""
         if self._config.structured != "auto" or self._config.command:
             return
 
@@ -155,7 +155,7 @@ class OpenAIBatchEngine:
         self._asked.clear()
 
     def _place(self, requests: Sequence[Request]) -> bool:
-        """Let requests wait for the batch that has them, or for the next; whether a batch has one."""
+        """Assign requests to the batch that holds them, or to the next batch; returns whether a batch holds any."""
         self._ledger.read()
         before = len(self._asked)
         for request in requests:
@@ -164,7 +164,7 @@ class OpenAIBatchEngine:
         return len(self._asked) > before
 
     def _send(self) -> None:
-        """Send a batch of what waits. A server out of reach leaves it waiting."""
+        """Send the waiting requests as a batch; if the server is unreachable, they go on waiting."""
         lines: list[bytes] = []
         keys: list[str] = []
         size = 0
@@ -189,7 +189,7 @@ class OpenAIBatchEngine:
         except Trouble as trouble:
             if not trouble.again:
                 self._ledger.lost(batch)
-            self._tolerate(trouble)  # it may have arrived for all we know: `_settle` finds out
+            self._tolerate(trouble)  # the server may have received it; `_settle` finds out
             return
         self._ledger.sent(batch, server_id)
         self._answered_at = time.monotonic()
@@ -220,16 +220,16 @@ class OpenAIBatchEngine:
             self._waiting[key] = self._asked.pop(key)
 
     def _settle(self, batch: Batch) -> Batch:
-        """Find a batch whose sending was not seen to end; when the server does not have it, it is lost."""
+        """Look for a batch whose sending was interrupted; it is lost if the server does not have it."""
         server_id = self._batches.find(batch.name, batch.began)
         if server_id is not None:
             return self._ledger.sent(batch, server_id)
         if time.time() - batch.began < 2 * self._config.poll_s or self._ledger.is_being_sent(batch):
-            return batch  # a list may lag behind
+            return batch  # the server's list may lag behind
         return self._ledger.lost(batch)
 
     def _take(self, batch: Batch, look: Look) -> Iterator[Response]:
-        """The answers of a batch that has ended; what it left open is to be sent again."""
+        """Read the answers of an ended batch; its unanswered requests will be sent again."""
         if look.refused:
             if batch.state != "ended":
                 self._ledger.ended(batch, batch.keys)
@@ -255,7 +255,7 @@ class OpenAIBatchEngine:
             self._ledger.ended(batch, missing)
 
     def _left_open(self, key: str, reply: Mapping[str, Any], error: Any) -> bool:
-        """Whether the batch has not answered it, so that another one may."""
+        """Whether the batch left a request unanswered, so that another batch may answer it."""
         passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
         return passing and self._ledger.sendings(key) < SENDINGS
 
@@ -273,7 +273,7 @@ class OpenAIBatchEngine:
         return Response(request.id, "", "error", error=words)
 
     def _tolerate(self, trouble: Trouble) -> None:
-        """Say what went wrong, and raise when it will not pass."""
+        """Log a failure; raise it if it cannot pass by itself, or lasts too long."""
         if trouble.fatal or not trouble.again:
             _refuse(trouble)
         print(f"openai_batch: {trouble}", flush=True)

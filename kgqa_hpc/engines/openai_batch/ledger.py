@@ -1,7 +1,7 @@
-"""The ledger of a run's batches: which request went out in which batch, so that none is ever paid for twice.
+"""The ledger of a run's batches: the requests of each batch, so that none is paid for twice.
 
-A batch is written down before it is sent, with a name that the server keeps, and again when the server has given
-it an id. Whoever comes after a kill finds the batch by id or by name. Each engine process appends to a journal
+A batch is recorded before it is sent, with a name that the server stores, and again with the id that the server gives
+it. After a kill, the next process finds the batch by id or by name. Each engine process appends to a journal
 of its own (docs/reference/format.md, section 7) and holds a lock on it while it lives; it reads the journals of all.
 """
 
@@ -24,13 +24,13 @@ from kgqa_hpc.store.journal import Journal, journals_of, open_next, read_on
 
 JOURNALS = "batches"
 _HEADER = {"of": "batches"}
-# sending: the server may or may not have it; lost: it has not; sent: it has; ended: it has answered what it will
+# sending: the server may have it; lost: the server does not have it; sent: it has; ended: no more answers will come
 State = Literal["sending", "lost", "sent", "ended"]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch. `keys` are its requests, in order; `unanswered` those that its end left open."""
+    """One batch. `keys` are its requests in order; `unanswered` those without an answer at its end."""
 
     name: str
     keys: tuple[str, ...]
@@ -41,7 +41,7 @@ class Batch:
 
 
 class Ledger:
-    """The batches of a run. `model` is what, beside the request itself, an answer depends on."""
+    """The batches of a run. `model` identifies the settings, besides the request, on which an answer depends."""
 
     def __init__(self, folder: Path, model: str) -> None:
         make_folder(folder)
@@ -50,19 +50,19 @@ class Ledger:
         self._journal: Journal | None = None
         self._lock = -1
         self._batches: dict[str, Batch] = {}
-        self._writer: dict[str, Path] = {}  # by name of a batch: the journal of whoever sends it
+        self._writer: dict[str, Path] = {}  # by name of a batch: the journal of the process that sends it
         self._of_key: dict[str, str] = {}
         self._read_to: dict[Path, int] = {}
         self.read()
 
     def key(self, request: Request) -> str:
-        """Names a request in all processes and for ever; what is asked again has another."""
+        """A permanent name of a request, equal in all processes; a repeated attempt has another name."""
         digest = hashlib.sha256(self._model)
         digest.update(canonical.dumps(list(request)))
         return digest.hexdigest()[:32]
 
     def read(self) -> None:
-        """Take in what other processes have written."""
+        """Read the records that other processes have written."""
         for path in journals_of(self._folder, JOURNALS):
             if self._journal is None or path != self._journal.path:
                 records, self._read_to[path] = read_on(path, self._read_to.get(path, 0), _HEADER)
@@ -70,7 +70,7 @@ class Ledger:
                     self._take(_batch(record), path)
 
     def batch_of(self, key: str) -> Batch | None:
-        """The batch that has answered this request, or will; None where it is to be sent."""
+        """The batch that has answered this request, or will; None if the request is still to be sent."""
         batch = self._batches.get(self._of_key.get(key, ""))
         if batch is None or batch.state == "lost" or key in batch.unanswered:
             return None
@@ -80,11 +80,11 @@ class Ledger:
         return self._batches[name]
 
     def sendings(self, key: str) -> int:
-        """In how many batches a request was sent."""
+        """Number of batches in which a request was sent."""
         return sum(key in batch.keys for batch in self._batches.values() if batch.state != "lost")
 
     def begin(self, name: str, keys: Iterable[str]) -> Batch:
-        """Write down that a batch is about to be sent. Raises DiskFull, StoreError."""
+        """Record that a batch is about to be sent. Raises DiskFull, StoreError."""
         return self._write(Batch(name, tuple(keys), "sending", time.time()))
 
     def sent(self, batch: Batch, server_id: str) -> Batch:
@@ -97,7 +97,7 @@ class Ledger:
         return self._write(replace(batch, state="ended", unanswered=tuple(unanswered)))
 
     def is_being_sent(self, batch: Batch) -> bool:
-        """Whether the process that began to send it is alive, as far as its file system can say."""
+        """Whether the process that began to send the batch is alive, by its lock on the journal."""
         path = self._writer[batch.name]
         if self._journal is not None and path == self._journal.path:
             return False

@@ -1,4 +1,4 @@
-"""A program that answers batches on this machine: `vllm run-batch -i {input} -o {output} --model …`.
+"""Batches answered by a program on this machine: `vllm run-batch -i {input} -o {output} --model …`.
 
 One batch at a time, under the supervisor of the openai engine's servers: it ends with this process. A batch whose
 program was killed is run again from its input.
@@ -20,7 +20,7 @@ CLOSE_S = 30.0
 
 
 class BatchProgram:
-    """Implements `Batches` by a command. A batch's id is its name."""
+    """`Batches` by a command. The id of a batch is its name."""
 
     def __init__(self, command: list[str], folder: Path) -> None:
         self._command, self._folder = command, folder

@@ -1,4 +1,4 @@
-"""OpenAI's Batch API: a file goes up, a batch is made of it, files of answers come down."""
+"""Client of OpenAI's Batch API: upload of a file, creation of a batch, download of the answers."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ TIMEOUT_S = 300.0  # of one read
 TRANSFER_S = 3600.0  # of a whole answer: files have up to 200 MB
 LARGEST_REPLY = 16 << 20
 LARGEST_LINE = 16 << 20
-MARK = "kgqa"  # the key of a batch's metadata that holds our name of it
+MARK = "kgqa"  # key of a batch's metadata that holds the ledger's name
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A batch at the server: whether it has ended, its files of answers, and why it was refused, if it was."""
+    """State of a batch at the server: whether it has ended, its files of answers, and the reason of a refusal."""
 
     ended: bool
     files: list[str] = field(default_factory=list)
     refused: str = ""
-    crowded: bool = False  # refused because too much is queued for this account
+    crowded: bool = False  # refused because the account's queue is full
 
 
 class Batches(Protocol):
-    """Where batches are answered. Each method raises Trouble."""
+    """Interface of a place that answers batches. Each method raises Trouble."""
 
     def upload(self, data: bytes) -> str:
-        """Bring the requests; costs nothing. Returns the file's id."""
+        """Upload the requests, without cost; returns the file's id."""
 
     def create(self, file: str, name: str) -> str:
-        """Make a batch of a file. Returns its id."""
+        """Create a batch from a file; returns its id."""
 
     def find(self, name: str, began: float) -> str | None:
-        """The id of the batch that was made with this name since `began`; None where there is none."""
+        """The id of the batch with this name, created since `began`; None if there is none."""
 
     def look(self, server_id: str) -> Look:
-        """How far it is."""
+        """The present state of a batch."""
 
     def lines(self, file: str) -> Iterator[bytes]:
         """The lines of a file of answers."""
@@ -94,7 +94,7 @@ class BatchServer:
             for entry in batches:
                 if (entry.get("metadata") or {}).get(MARK) == name:
                     return self._id(entry, "batch")
-            # They come newest first; an hour is more than clocks differ.
+            # Newest first; clocks differ by less than an hour.
             times = [entry["created_at"] for entry in batches if isinstance(entry.get("created_at"), int)]
             if not batches or not reply.get("has_more") or min(times, default=began) < began - 3600:
                 return None
@@ -126,7 +126,7 @@ class BatchServer:
                 yield line
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, because no resource is held."""
 
     def _id(self, reply: Any, kind: str) -> str:
         value = reply.get("id") if isinstance(reply, dict) else None

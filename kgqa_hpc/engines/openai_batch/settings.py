@@ -32,16 +32,17 @@ class OpenAIBatchSettings(ChatSettings):
     base_url: str = Field("https://api.openai.com/v1", description="Address of the Batch API.")
     command: list[str] | None = Field(
         None,
-        description="In place of a server: a program that reads {input} and writes {output}, as vllm run-batch.",
+        description="Command that answers batches in place of a server: it reads {input} and writes "
+        "{output}, as vllm run-batch.",
     )
-    gpus: int = Field(0, ge=0, description="GPUs of its own for `command`.")
+    gpus: int = Field(0, ge=0, description="Number of GPUs of `command`.")
     requests_per_batch: int = Field(
         512,
         ge=1,
         le=50_000,
-        description="Most requests in a batch; set it to runtime.shard_size, so that a shard is a batch.",
+        description="Largest number of requests in a batch; set it to runtime.shard_size, so that a shard is a batch.",
     )
-    batches: int = Field(8, ge=1, le=1000, description="Batches of a worker at the same time.")
+    batches: int = Field(8, ge=1, le=1000, description="Largest number of a worker's simultaneous batches.")
     gather_s: float = Field(
         5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
     )
