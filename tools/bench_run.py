@@ -168,7 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--items", type=int, default=1_000_000, help="so many (default 1,000,000)")
+    parser.add_argument("--items", type=int, default=1_000_000, help="number of items (default 1,000,000)")
     parser.add_argument("--shard-size", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2, help="processes of `kgqa run` (default 2)")
     parser.add_argument("--run-for", type=float, help="s until the workers are told to stop")

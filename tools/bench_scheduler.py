@@ -232,11 +232,13 @@ def _anchors(count: int) -> Iterator[dict[str, Any]]:
 def main() -> None:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
-    parser.add_argument("--items", type=int, default=5000, help="for the overhead")
-    parser.add_argument("--busy-items", type=int, default=30_000, help="for the busy share")
+    parser.add_argument("--items", type=int, default=5000, help="number of requests for the overhead")
+    parser.add_argument(
+        "--busy-items", type=int, default=30_000, help="number of requests for the busy share"
+    )
     parser.add_argument("--batch", type=int, default=BATCH, help="sequences at once in the model")
     parser.add_argument("--shard-size", type=int, default=512)
-    parser.add_argument("--profile", action="store_true", help="where the time goes (and takes more of it)")
+    parser.add_argument("--profile", action="store_true", help="profile the run, which makes it slower")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kgqa-bench-"))
     profile = cProfile.Profile()

@@ -118,9 +118,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", default=",".join(RUNS), help="names of chaos_runs.py; all by default")
-    parser.add_argument(
-        "--keep", type=Path, help="work here, and leave everything of a round that did not hold"
-    )
+    parser.add_argument("--keep", type=Path, help="folder to work in; a failed round is kept there")
     options = parser.parse_args()
     place = options.keep or Path(tempfile.mkdtemp(prefix="kgqa-chaos-"))
     place.mkdir(parents=True, exist_ok=True)

@@ -70,7 +70,9 @@ class Storm:
                 return
 
     def calm(self) -> None:
-        """No more torment: what lives is killed, the run grows, two workers finish it, shared merges merge it."""
+        """End of the faults: kill all processes, extend the run, finish it with two workers, and merge it by
+        shared merges.
+        """
         self.end()
         for verb, *words in self._growth:
             self._grow_calmly(verb, words)

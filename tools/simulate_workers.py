@@ -268,7 +268,9 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, default=3200)
     parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--shard-size", type=int, action="append", help="several: one line each")
+    parser.add_argument(
+        "--shard-size", type=int, action="append", help="numbers of workers; prints a line for each"
+    )
     parser.add_argument("--latency", type=float, default=0.001, help="s per call on metadata (default 0.001)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--batch", type=int, default=BATCH, help="sequences at once on a card")

@@ -9,7 +9,7 @@ import typer
 
 from kgqa_hpc.cli.app import Run, Threads, TrustConfig, app, say
 
-prompts_app = typer.Typer(help="Bring prompts from elsewhere.", no_args_is_help=True)
+prompts_app = typer.Typer(help="Import prompts of other programs.", no_args_is_help=True)
 app.add_typer(prompts_app, name="prompts")
 
 

@@ -60,7 +60,7 @@ def _extra(name: str, package: str, extra: str, timeout: float) -> Check:
 
 
 def _graph_tool(timeout: float) -> Check:
-    """The second backend lives in whichever interpreter has it: this one, one named, or the system's."""
+    """Check for the backend graph-tool in this interpreter, the one in KGQA_GRAPH_TOOL_PYTHON, or the system's."""
     candidates = [sys.executable, os.environ.get("KGQA_GRAPH_TOOL_PYTHON", ""), SYSTEM_PYTHON]
     look = "import importlib.util as u; print(bool(u.find_spec('graph_tool')))"
     for python in dict.fromkeys(filter(None, candidates)):

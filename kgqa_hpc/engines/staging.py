@@ -87,7 +87,7 @@ def read_once(folder: Path) -> None:
         return
     if sum(parts.values()) > MEMORY_SHARE * memory_limit():
         return
-    # Read again by a later process, the files come from memory at its speed.
+    # A later process reads the files from the page cache.
     with _lock(home / f"read-{folder_digest(folder)[:16]}.lock"):
         _in_streams(parts, lambda name, start, end: _read(folder / name, start, end))
 

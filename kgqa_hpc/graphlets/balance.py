@@ -120,7 +120,7 @@ def _pools(shape: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _weighted(rounds: np.ndarray, chance: np.ndarray, shape: np.ndarray, pool: np.ndarray) -> Balanced:
-    """The rows that were chosen, with n / (pool size * chance) of each; n: how many of its shape were."""
+    """The chosen rows, each with its weight n / (pool size * probability), where n rows of its shape were chosen."""
     rows = np.flatnonzero(rounds >= 0)
     chosen = np.bincount(shape[rows], minlength=len(SHAPES) + 1)[shape[rows]]
     return Balanced(rows, chosen / (pool[rows] * chance[rows]), rounds[rows])

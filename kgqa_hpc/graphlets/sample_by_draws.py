@@ -24,7 +24,7 @@ from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
 
-# Draws at most at a time: 65 MB.
+# Largest number of draws in memory at a time (65 MB).
 BATCH = 1 << 21
 # Draws of each structure for the first estimate.
 PILOT = 1 << 17

@@ -27,7 +27,7 @@ from kgqa_hpc.work.session import Activity, describe
 TICK = 0.5  # s between two checks of the timers
 # Shortest and longest seconds between two states and two rounds of duties: few workers report often, thousands seldom.
 SOONEST, LATEST = 5.0, 30.0
-# So many workers may each write the last state, should the coordinator be dead.
+# Number of workers that may try to write the last state if the coordinator is dead.
 FEW = 16
 
 

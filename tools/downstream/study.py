@@ -58,7 +58,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("out", type=Path)
     for name in ("real", "test", "synthetic"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--shares", type=int, nargs="+", required=True, help="real items: the first so many")
+    parser.add_argument(
+        "--shares",
+        type=int,
+        nargs="+",
+        required=True,
+        help="number of real items, from the beginning of the file",
+    )
     parser.add_argument("--mixtures", type=int, nargs="+", help="synthetic items; default: all of them")
     parser.add_argument("--learning-rates", type=float, nargs="+", help="default: that of the preset")
     parser.add_argument(
@@ -67,7 +73,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--model", default="michiyasunaga/BioLinkBERT-large")
     parser.add_argument(
-        "--preset", choices=PRESETS, default="medqa", help="published values of all that follows"
+        "--preset",
+        choices=PRESETS,
+        default="medqa",
+        help="preset with the published values of the options below",
     )
     for name in ("batch", "accumulate", "epochs", "epochs-synthetic", "warmup", "length"):
         parser.add_argument(f"--{name}", type=int)

@@ -13,9 +13,12 @@ from kgqa_hpc.cli.app import AsJson, Run, TrustConfig, print_result
 def hydrate(
     run: Run,
     recipe: Annotated[
-        Path | None, typer.Option(help="Which spaces name which class; default: graph.hydrate.")
+        Path | None,
+        typer.Option(
+            help="Recipe file that says which table names which class of nodes; default: graph.hydrate."
+        ),
     ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Ask the web services of the recipe, too.")] = False,
+    web: Annotated[bool, typer.Option("--web", help="Also query the web services of the recipe.")] = False,
     trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:

@@ -170,7 +170,7 @@ def _notes(answer: dict[str, Any]) -> list[str]:
 
 
 def render(document: dict[str, Any]) -> str:
-    """A page of text from what `analyse` gave."""
+    """The result of `analyse` as text."""
     groups = [name for name in ("all", "accepted", "rejected") if document[name] is not None]
     lines = [_head(document), "", *_criteria(document, groups), "", *_answer(document, groups)]
     lines += _difference(document["accepted_against_rejected"])

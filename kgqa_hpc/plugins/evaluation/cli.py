@@ -11,22 +11,29 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, print_result, say
 from kgqa_hpc.terminal import note
 
 human = typer.Typer(
-    name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
+    name="human",
+    help="Human evaluation: draw a sample of the pairs to rate, and analyse the ratings.",
+    no_args_is_help=True,
 )
 
 RatingFiles = Annotated[
-    list[Path], typer.Argument(metavar="RATINGS.csv...", help="Ratings, wide or long; one file or more.")
+    list[Path],
+    typer.Argument(
+        metavar="RATINGS.csv...", help="One or several CSV files of ratings, in wide or long form."
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 
 
 @human.command(name="analyse")
 def human_analyse(
     ratings: RatingFiles,
-    key: Annotated[Path | None, typer.Option(help="The key that `kgqa human sample` wrote.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Key file written by `kgqa human sample`.")] = None,
     llm: Annotated[
         Path | None,
-        typer.Option(help="Ratings by a language model: one more annotator in the agreement."),
+        typer.Option(
+            help="CSV file of ratings by a language model, as a further annotator in the agreement."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the figures (needs the extra report).")] = None,
     seed: Seed = 0,
@@ -51,23 +58,34 @@ def human_analyse(
 def human_sample(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
     sheet: Annotated[
-        Path, typer.Argument(metavar="OUT.csv", help="The sheet to rate; its key lies beside it.")
+        Path,
+        typer.Argument(metavar="OUT.csv", help="File to write for the raters; its key is written beside it."),
     ],
     number: Annotated[
-        int | None, typer.Option(min=1, help="Pairs in all; default: what the power calculation asks for.")
+        int | None,
+        typer.Option(min=1, help="Total number of pairs; default: the result of the power calculation."),
     ] = None,
     by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Only records for which an SQL expression is true.")
     ] = None,
     show: Annotated[
-        list[str] | None, typer.Option(help="A column that who rates may see (document_text); repeatable.")
+        list[str] | None, typer.Option(help="Column shown to the raters (document_text); may be repeated.")
     ] = None,
-    expected: Annotated[float, typer.Option(help="Share of good pairs among the accepted.")] = 0.75,
-    difference: Annotated[float, typer.Option(help="How much lower a share should be told from it.")] = 0.2,
-    power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Chance to see such a difference.")] = 0.8,
+    expected: Annotated[float, typer.Option(help="Expected share of good pairs among the accepted.")] = 0.75,
+    difference: Annotated[
+        float, typer.Option(help="Smallest difference from that share that the sample should detect.")
+    ] = 0.2,
+    power: Annotated[
+        float, typer.Option(min=0.01, max=0.999, help="Power: probability of detecting such a difference.")
+    ] = 0.8,
     alpha: Annotated[
-        float, typer.Option(min=0.0001, max=0.5, help="Chance to see one that is not there.")
+        float,
+        typer.Option(
+            min=0.0001,
+            max=0.5,
+            help="Significance level: probability of reporting a difference that does not exist.",
+        ),
     ] = 0.05,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -109,7 +127,9 @@ def study(
     run: Run,
     price: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="READ WRITTEN", help="Of a million tokens: tells what 1,000 pairs cost."),
+        typer.Option(
+            metavar="READ WRITTEN", help="Price of a million tokens, to report the cost of 1,000 pairs."
+        ),
     ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -127,19 +147,22 @@ def calibrate(
     judge: Annotated[
         list[Path],
         typer.Option(
-            help="A merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
-            "now; may be repeated: a panel."
+            help="Merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
+            "now; repeat it for a panel."
         ),
     ],
     keep: Annotated[
-        Path | None, typer.Option(help="Folder for what the judges of configurations answer; resumable.")
+        Path | None,
+        typer.Option(
+            help="Folder for the answers of the configurations' judges, from which the command resumes."
+        ),
     ] = None,
     feature: Annotated[
         list[str] | None,
-        typer.Option(help="A feature of the records to take for a judge's score; repeatable."),
+        typer.Option(help="Feature of the records that serves as a judge's score; may be repeated."),
     ] = None,
     width: Annotated[
-        float, typer.Option(min=0.005, max=1.0, help="Half width of kappa's interval that is wanted.")
+        float, typer.Option(min=0.005, max=1.0, help="Wanted half width of kappa's 95 % interval.")
     ] = 0.10,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -177,16 +200,19 @@ def score(
         ),
     ] = None,
     missing: Annotated[
-        Literal["error", "empty"], typer.Option(help="What a reference without a prediction is.")
+        Literal["error", "empty"], typer.Option(help="Treatment of references without a prediction.")
     ] = "error",
     joined: Annotated[
-        Path | None, typer.Option(help="Write both beside each other, for a judge, and score nothing.")
+        Path | None,
+        typer.Option(help="Write references and predictions side by side for a judge, without scores."),
     ] = None,
     judged: Annotated[
-        Path | None, typer.Option(help="A run of the step judge_prediction over what --joined wrote.")
+        Path | None, typer.Option(help="Run of the step judge_prediction over the file of --joined.")
     ] = None,
     plugin: Annotated[Path | None, typer.Option(help="A Python file with metrics of your own.")] = None,
-    resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 1000,
+    resamples: Annotated[
+        int, typer.Option(min=0, help="Number of bootstrap samples; 0: no intervals.")
+    ] = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -222,9 +248,9 @@ def grounding(
 
 def diversity(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
-    against: Annotated[Path | None, typer.Option(help="A second one, to compare with.")] = None,
-    field: Annotated[str, typer.Option(help="The text of a record that is looked at.")] = "question",
-    topics: Annotated[int, typer.Option(min=1, help="Topics to find.")] = 22,
+    against: Annotated[Path | None, typer.Option(help="Second run or file, for comparison.")] = None,
+    field: Annotated[str, typer.Option(help="Field of the records to analyse.")] = "question",
+    topics: Annotated[int, typer.Option(min=1, help="Number of topics.")] = 22,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -237,7 +263,7 @@ def diversity(
             help="Folder for type_token.svg and, with the extra umap, topics.svg (needs the extra report)."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of samples and topics.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of samples and topics.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Measure the diversity of the accepted questions: distinct-n, self-BLEU, Vendi score, topics."""

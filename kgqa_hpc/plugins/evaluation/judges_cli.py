@@ -36,7 +36,8 @@ def panel(
 def retest(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run with judges.")],
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="What they say now is kept here; resumes.")
+        Path,
+        typer.Argument(metavar="FOLDER", help="Folder for the new answers, from which the command resumes."),
     ],
     perturb: Annotated[
         list[str] | None,
@@ -45,8 +46,10 @@ def retest(
             "twice. Repeatable; default: all three."
         ),
     ] = None,
-    judge: Annotated[list[str] | None, typer.Option(help="A judge's name; repeatable; default: all.")] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Pairs drawn.")] = 200,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Name of a judge; may be repeated; default: all.")
+    ] = None,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of pairs to draw.")] = 200,
     seed: Seed = 0,
     trust_config: TrustConfig = False,
     as_json: AsJson = False,
@@ -63,10 +66,14 @@ def retest(
 
 
 def hallucination(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="An audit of the pairs before cleaning.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="An audit of those that were kept.")],
+    before: Annotated[
+        Path, typer.Argument(metavar="BEFORE", help="Audit run over the pairs before cleaning.")
+    ],
+    after: Annotated[
+        Path, typer.Argument(metavar="AFTER", help="Audit run over the pairs that cleaning kept.")
+    ],
     panel: Annotated[
-        Path | None, typer.Option(help="The run that cleaned; none of its judges may be an auditor.")
+        Path | None, typer.Option(help="Run that did the cleaning; none of its judges may be an auditor.")
     ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,

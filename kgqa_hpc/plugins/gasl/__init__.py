@@ -1,4 +1,6 @@
-"""Graph scripts (GASL): the language, questions of kind `script`, and the step `plan`: a model writes scripts."""
+"""Graph scripts (GASL): the language, questions of kind `script`, and the step `plan`, in which a model writes
+scripts.
+"""
 
 SECTION = "Graph scripts"
 ENTRIES = {

@@ -1,4 +1,4 @@
-"""PROCESS, CLASSIFY and GENERATE: prompts from items, answers back into them."""
+"""The commands PROCESS, CLASSIFY and GENERATE: they make prompts from items and store the answers in the items."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def _ask(world: World, prompts: Sequence[Prompt]) -> list[Any]:
     answers = list(world.ask(prompts))
     if len(answers) != len(prompts):
         raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
-    # An answer nested deeper than a script may be counts as no answer.
+    # An answer that is nested too deep for a script counts as no answer.
     return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]

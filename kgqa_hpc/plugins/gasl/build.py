@@ -1,4 +1,4 @@
-"""From a parse tree to statements and commands, with the checks that the text alone decides.
+"""Conversion of a parse tree to statements and commands, with all checks that need no graph.
 
 TRY, CATCH, FINALLY and ON are put together here; the commands themselves are in build_commands.py.
 """
@@ -75,7 +75,7 @@ class Builder:
         return [On(status.lower(), simple, self._text(tree), position) for simple in self._simple(inner)]
 
     def _simple(self, tree: Tree) -> tuple[Simple, ...]:
-        """The command, or nothing when it is faulty."""
+        """The command of a tree; none if it is faulty."""
         if self._is_broken(tree):
             return ()
         position = self.source.place(tree.meta.start_pos)
@@ -94,7 +94,7 @@ class Builder:
         self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
 
     def _is_broken(self, tree: Tree) -> bool:
-        """Whether this is a faulty command, which is among the problems already."""
+        """Whether the tree is a faulty command, which `problems` lists already."""
         while tree.data in ("plain", "on"):
             tree = tree.children[-1]
         return bool(tree.data == "simple" and getattr(tree.children[0], "type", "") == "BROKEN")

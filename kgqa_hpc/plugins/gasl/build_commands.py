@@ -13,7 +13,7 @@ from kgqa_hpc.plugins.gasl.words import Word
 
 _WALK_DEPTH, _PATH_DEPTH, _CONNECT_DEPTH = 1, 3, 4
 _SHOWN = 10
-# Commands whose parts stand in the text in the order of their fields.
+# Commands whose parts have the same order in the text as in their fields.
 _AS_WRITTEN = {"join": c.Join, "compare": c.Compare, "group": c.Group, "inspect": c.Inspect}
 
 

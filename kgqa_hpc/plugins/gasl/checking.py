@@ -1,4 +1,4 @@
-"""REQUIRE, ASSERT, SHOW, DEBUG and INSPECT: looking at a variable without changing any."""
+"""The commands REQUIRE, ASSERT, SHOW, DEBUG and INSPECT, which read variables without a change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 
 def check(command: Check, world: World) -> Outcome:
-    """Nothing when the test is met; else `partial`, for ASSERT an error."""
+    """No outcome if the test holds; otherwise `partial`, or for ASSERT an error."""
     is_met = world.knows(command.ref) and _is_met(command, world)
     if not is_met and command.verb == "ASSERT":
         raise ScriptError("assert", f"{command.ref.text[:100]} is not as asserted")
@@ -34,7 +34,7 @@ def _is_met(command: Check, world: World) -> bool:
         return bool(items) and all(given(item, field) is not None for item in items)
     if command.test == "exists":
         return True
-    # Empty are null, 0 and what has nothing in it; false is a value.
+    # Null, 0 and collections without members are empty; false is not.
     return (not value and value is not False) == (command.test == "empty")
 
 
@@ -51,7 +51,7 @@ def shown(value: Any, limit: int) -> dict[str, Any]:
 
 
 def inspect(command: Inspect, world: World) -> Outcome:
-    """Which fields a variable's items have, and how many of them."""
+    """The fields of a variable's items, with the number of items that have each."""
     value = world.value(command.ref)
     output = shown(value, 0)
     if output.pop("items", None) is not None:
@@ -64,7 +64,7 @@ def inspect(command: Inspect, world: World) -> Outcome:
 
 
 def _fields(item: Item) -> dict[str, bool]:
-    """Each field's name and whether it is not missing; properties by their own names."""
+    """The names of an item's fields and properties, each with whether it has a value."""
     properties = item.get("properties")
     if not isinstance(properties, dict):
         return {name: value is not None for name, value in item.items()}

@@ -25,15 +25,22 @@ MaybePath = Path | None
 @gasl.command()
 def run(
     script: ScriptFile,
-    graph: Annotated[MaybePath, typer.Option(metavar="RUN", help="The run folder whose graph it is.")] = None,
+    graph: Annotated[
+        MaybePath, typer.Option(metavar="RUN", help="Run folder whose graph the script reads.")
+    ] = None,
     nodes: Annotated[
         MaybePath, typer.Option(help="CSV with id,name,type and properties (.gz allowed).")
     ] = None,
     edges: Annotated[
         MaybePath, typer.Option(help="CSV with source_id,target_id,type and properties (.gz allowed).")
     ] = None,
-    engine: Annotated[MaybePath, typer.Option(help="YAML with the settings of the engine to ask.")] = None,
-    answers: Annotated[MaybePath, typer.Option(help="JSON with the answers instead of a model.")] = None,
+    engine: Annotated[
+        MaybePath,
+        typer.Option(help="YAML file with the settings of the engine for PROCESS, CLASSIFY and GENERATE."),
+    ] = None,
+    answers: Annotated[
+        MaybePath, typer.Option(help="JSON file with answers that replace the engine's.")
+    ] = None,
     state: Annotated[
         MaybePath, typer.Option(help="State file, written after each command; an existing one is continued.")
     ] = None,

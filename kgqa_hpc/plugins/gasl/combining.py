@@ -1,4 +1,4 @@
-"""JOIN, MERGE, COMPARE, SELECT, RANK, ADD_FIELD: lists from lists."""
+"""The commands JOIN, MERGE, COMPARE, SELECT, RANK and ADD_FIELD, which make lists from lists."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def join(command: Join, world: World) -> Outcome:
 
 
 def _sides(left_items: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
-    """The fields of both lists, swapped when they only fit that way. Raises ScriptError `name`."""
+    """The join fields of both lists, swapped if they only exist that way round. Raises ScriptError `name`."""
     try:
         check_field(left_items, f)
         check_field(right, g)
@@ -62,7 +62,7 @@ def _sides(left_items: Sequence[Item], right: Sequence[Item], f: Field, g: Field
 
 
 def _without(item: Item, field: Field) -> Item:
-    """The item less the top-level field that a one-step field found."""
+    """The item without the top-level field to which a one-step field refers."""
     name = field.steps[0]
     if len(field.steps) > 1:
         return item
@@ -82,7 +82,7 @@ def _joined(left_item: Item, right: Item) -> Item:
 
 
 def free_name(name: str, used: Iterable[str]) -> str:
-    """The name, or name_1, name_2 … where it is taken. `used` answers `in`."""
+    """The name, or name_1, name_2 … if it is in `used`."""
     if name not in used:
         return name
     number = 1
@@ -113,7 +113,7 @@ def _distinct(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def compare(command: Compare, world: World) -> Outcome:
-    """Which values of a field two lists share, and which items changed it."""
+    """The values of a field that two lists share, and the items in which it changed."""
     left_items, right = world.items(command.left), world.items(command.right)
     field = command.field
     check_field(left_items, field)
@@ -168,7 +168,7 @@ def select(command: Select, world: World) -> Outcome:
 
 
 def rank(command: Rank, world: World) -> Outcome:
-    """Items in the order of a field; those that miss it come last."""
+    """Items sorted by a field; items without it come last."""
     items = world.items(command.ref)
     check_field(items, command.by)
     valued = [(given(item, command.by), item) for item in items]

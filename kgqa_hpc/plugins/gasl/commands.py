@@ -1,4 +1,4 @@
-"""A script as data: commands, each name with its position in the text.
+"""A script as data: its commands, with the position of every name in the text.
 
 One class for each command of docs/guide/gasl.md; `perform` runs them.
 """

@@ -1,4 +1,4 @@
-"""COUNT, AGGREGATE, GROUP and what ITERATE does with the first two."""
+"""The commands COUNT, AGGREGATE and GROUP, and ITERATE, which runs the first two on batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 
 def count(command: Count, world: World) -> Outcome:
-    """How many: in all, for each value of a field, or for each of another."""
+    """The number of items: in all, by value of a field, or of a field's values by another field."""
     source = command.source
     if isinstance(source, Found):
         for field in _fields(command):

@@ -1,4 +1,6 @@
-"""CREATE_NODES, CREATE_EDGES, CREATE_GROUPS: nodes and edges of the script's own copy, from items."""
+"""The commands CREATE_NODES, CREATE_EDGES and CREATE_GROUPS, which add nodes and edges to the script's copy of
+the graph.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def _groups(items: list[Item], kind: str | None, world: World) -> Iterator[Item]
 
 
 def _node(item: Item, kind: str, graph: Graph) -> Item | None:
-    """The node an item asks for; None when it has neither id nor name, or the graph has the id."""
+    """The node that an item describes; None if it has neither id nor name, or if the graph has the id."""
     used = next((name for name in _NAMES if _value(item, name) is not None), None)
     name = text_of(_value(item, used)) if used else None
     node_id = item.get("id")
@@ -71,7 +73,7 @@ def _edges(items: list[Item], kind: str | None, world: World) -> Iterator[Item]:
 
 
 def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: World) -> Item | None:
-    """The edge, added; None when an end is no node or such an edge is there."""
+    """Add the edge that an item describes; None if an end is no node, or if the edge exists."""
     start, last = world.graph.position(source), world.graph.position(target)
     if start is None or last is None or world.graph.has_edge(start, last, kind):
         return None
@@ -87,7 +89,7 @@ def _add_node(node: Item, world: World) -> None:
 
 
 def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
-    """The item's properties and other top-level fields that are not missing, less some."""
+    """The item's properties and other non-null top-level fields, without some names."""
     members = item.get("properties")
     fields = {
         key: value for key, value in item.items() if key != "properties" or not isinstance(members, dict)

@@ -1,4 +1,4 @@
-"""The questions of a script asked of one of the project's engines, batched as the engine can."""
+"""Answers of an engine to a script's prompts, in batches of the engine's size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgqa_hpc.settings import problems_of
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text import bounded_json
 
-# Characters of an item or variable that a model is shown; more may not fit into its context.
+# Largest number of characters of an item or variable in a prompt; more may not fit into the context.
 MAX_SHOWN = 8000
 MAX_TOKENS = 500
 
@@ -83,7 +83,7 @@ def _request(request_id: str, prompt: Prompt) -> Request:
         "required": [member],
         "additionalProperties": False,
     }
-    # The same for all items of a command comes first: engines read it from their prefix cache.
+    # The part common to all items of a command comes first, for the engine's prefix cache.
     system = f'{_TASK[prompt.verb]} Answer in JSON: {{"{member}": "…"}}'
     content = to_json(prompt.content).decode("utf-8")[:MAX_SHOWN]
     kind = f"Kind: {prompt.kind}\n" if prompt.kind else ""

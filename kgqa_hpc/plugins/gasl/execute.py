@@ -1,7 +1,7 @@
-"""Run a script: each command is a step; TRY, ON and plans decide the next command.
+"""Execution of a script: each command is a step; TRY, ON and plans decide which command follows.
 
-`execute` changes the state it is given: after each step it is whole, and the same script goes on from it.
-What `ask` raises, other than ScriptError, reaches the caller; the command that asked has then changed
+`execute` changes the given state, which is complete after each step, so that the same script can continue from it.
+Exceptions of `ask` other than ScriptError reach the caller; the command that asked has then changed
 nothing, and the script may be executed again with more answers.
 """
 
@@ -28,7 +28,7 @@ OnStep = Callable[[State], None]
 
 @dataclass(frozen=True)
 class Result:
-    """How a script ended: success, partial, empty, cancelled or error (then with `error`)."""
+    """The result of a script: success, partial, empty, cancelled or error (then with `error`)."""
 
     status: str
     variables: dict[str, Any]
@@ -54,7 +54,7 @@ class _Unhandled(Exception):
 
 
 class _Stopped(Exception):
-    """The script ends here: cancelled, or empty where a plan does not go on."""
+    """The script has ended: cancelled, or empty in a plan that stops at empty results."""
 
     def __init__(self, status: str) -> None:
         super().__init__(status)
@@ -163,7 +163,7 @@ class _Run:
         return self._record(lambda: perform(simple, self.world))
 
     def _record(self, make: Callable[[], Step]) -> Step:
-        """The next step: from the state when it was done before, else made now and passed to `on_step`."""
+        """The next step: taken from the state if it was done before, otherwise done now and passed to `on_step`."""
         if self.position < len(self.state.steps):
             step = self.state.steps[self.position]
         else:

@@ -24,7 +24,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _literal_of(value: Any) -> Literal_:
-    """A value as a text, a number and a truth value, whichever it can be taken for."""
+    """The possible readings of a value: as a text, a number and a truth value."""
     text = text_of(value)
     if isinstance(value, str):
         return Literal_(text, number(text), {"true": True, "false": False}.get(text.lower()))
@@ -32,7 +32,7 @@ def _literal_of(value: Any) -> Literal_:
 
 
 def check_fields(items: Sequence[Item], condition: Condition | None) -> None:
-    """Raises ScriptError `name` for a field that no item has, unless it is only asked whether it is null."""
+    """Raises ScriptError `name` for a field that no item has, unless the condition only tests for null."""
     for comparison in comparisons(condition):
         if comparison.op not in ("is_null", "not_null"):
             check_field(items, comparison.field)

@@ -14,7 +14,7 @@ from kgqa_hpc.plugins.gasl.values import ALIASES, MISSING, Item, look_up, unknow
 from kgqa_hpc.plugins.gasl.words import All, Comparison, Condition, Field, comparisons
 from kgqa_hpc.plugins.gasl.world import World
 
-# Nodes kept while edges are looked at; a few hundred bytes each.
+# Number of nodes cached while edges are tested; a few hundred bytes each.
 _NODES_KEPT = 100_000
 
 PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
@@ -24,7 +24,7 @@ def find(command: Found, world: World) -> Iterator[Item]:
     """Matches of FIND, in graph order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
     for comparison in comparisons(command.where):
         if command.what == "edges" and not world.graph.num_edges:
-            break  # nothing to look at: no error
+            break  # an empty graph is no error
         if comparison.op in ("is_null", "not_null"):
             continue
         ends = comparison.end != "item"
@@ -61,7 +61,7 @@ def _nodes(command: Found, world: World) -> Iterator[Item]:
 
 
 def _counting(condition: Condition | None, world: World) -> Predicate:
-    """The condition as a function that counts what it looks at."""
+    """The condition as a function that counts the tested items."""
     holds, work = predicate(condition, world), 1 + sum(1 for _ in comparisons(condition))
 
     def counted(item: Item, source: Item, target: Item) -> bool:
@@ -72,7 +72,7 @@ def _counting(condition: Condition | None, world: World) -> Predicate:
 
 
 def _id_of(condition: Condition | None, world: World) -> str | None:
-    """The only id a node can have for which the condition holds; None where several can."""
+    """The id that the condition demands; None if nodes with several ids may satisfy it."""
     if isinstance(condition, All):
         return next((only for part in condition.parts if (only := _id_of(part, world)) is not None), None)
     if not isinstance(condition, Comparison) or (condition.field.steps, condition.op) != (("id",), "="):

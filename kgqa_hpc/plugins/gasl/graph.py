@@ -1,7 +1,7 @@
-"""The graph of a script: typed nodes and edges with properties, and those that the script created.
+"""The graph of a script: typed nodes and edges with properties, and the nodes and edges that the script created.
 
-What was read never changes; created nodes and edges stand behind it in a copy of their own, so a position is
-one for both. Neighbourhoods are looked up in sorted rows, built when a search first needs them.
+The graph that was read never changes; created nodes and edges have the positions after it. Neighbourhoods are sorted
+rows, built when a search first needs them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PropertyGraph:
 
     @cached_property
     def ends(self) -> tuple[list[int], list[int]]:
-        """Sources and targets as lists: a search looks at single edges, which arrays give slowly."""
+        """Sources and targets as lists, because a search reads single edges, which is slow in arrays."""
         return self.sources.tolist(), self.targets.tolist()
 
     @cached_property
@@ -62,7 +62,7 @@ class PropertyGraph:
 
 @dataclass
 class Graph:
-    """A graph as it was read, and behind it the nodes and edges a script created."""
+    """A graph that was read, followed by the nodes and edges that a script created."""
 
     base: PropertyGraph
     new_nodes: list[Item] = field(default_factory=list)

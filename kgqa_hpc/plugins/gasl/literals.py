@@ -1,6 +1,6 @@
 """Tokens of a script as values: strings with their escapes, numbers, JSON, templates and patterns.
 
-Whatever a token cannot mean raises ScriptError at its place.
+A token without a valid value raises ScriptError with its position.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def json_value(tree: Tree, position: Place) -> Any:
 
 
 def template(token: Token, position: Place) -> Template:
-    """A STRING in an expression: texts and `{fields}` in turn."""
+    """A STRING in an expression, as alternating texts and `{fields}`."""
     texts, fields = [""], []
     text, end = unquote(token, position), 0
     for piece in _PIECE.finditer(text):

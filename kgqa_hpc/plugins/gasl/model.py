@@ -1,8 +1,8 @@
 """The interface between a script and a model: a function from prompts to answers.
 
-PROCESS and CLASSIFY make one prompt an item, GENERATE one in all. Who answers is the caller's business: a
-file of answers (`Answers`), an engine (engine_ask.py), a step of a run that raises to be called again later;
-a command whose asking raises changes nothing.
+PROCESS and CLASSIFY make one prompt per item, GENERATE one prompt in all. The caller supplies the function: a
+file of answers (`Answers`), an engine (engine_ask.py), or a step of a run, which raises in order to be called again
+later; a command whose function raises changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 from kgqa_hpc.errors import InputError, ScriptError
 from kgqa_hpc.text.opener import read_bytes
 
-# Prompts of one call when the script does not say; an engine batches as it can.
+# Number of prompts in a call, unless the script gives it.
 BATCH = 1000
 _EVERY_OTHER = "*"
 
@@ -37,12 +37,12 @@ class Prompt:
     kind: str = ""
 
 
-# As many answers as prompts, in their order; None is no answer. Raises ScriptError `model`.
+# Returns one answer per prompt, in order; None is no answer. Raises ScriptError `model`.
 Ask = Callable[[Sequence[Prompt]], Sequence[Any]]
 
 
 def nobody(prompts: Sequence[Prompt]) -> Sequence[Any]:
-    """Answers nothing. Raises ScriptError `model`."""
+    """The function without a model: raises ScriptError `model`."""
     raise ScriptError("model", "no model and no answers were given: --engine FILE or --answers FILE")
 
 

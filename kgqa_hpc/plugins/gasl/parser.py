@@ -1,4 +1,4 @@
-"""From a text to commands: the grammar, and where a text stops being one.
+"""Parser of scripts, which finds the first error of every faulty command.
 
 Lark's LALR parser is driven token by token, so that the first error of every faulty command is found: the
 state before that command is kept, a BROKEN token takes its place, and reading goes on behind it.
@@ -29,13 +29,13 @@ _STRING = re.compile(r""""(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'""")
 _PREFIX = re.compile(r"(TRY|CATCH|FINALLY|ON)(?![A-Za-z0-9_])", re.IGNORECASE)
 _KEYWORD = re.compile(r'"([A-Z_]+)"')
 _NAMED = {"STATUS": ("SUCCESS", "ERROR", "EMPTY", "PARTIAL"), "DIR": ("OUT", "IN", "BOTH")}
-# A keyword ends where the word ends that it would otherwise be.
+# A keyword must not be followed by further letters of a word.
 _BESIDE_WORD = {"PLAN", "TRUE", "FALSE", "NULL"}
 _BESIDE_PATH = {"NOT", "SOURCE_FILTER", "TARGET_FILTER", "FIND"}
 
 
 def parse(data: bytes) -> Script:
-    """The script of a text or of a JSON plan. Raises ScriptError: the first that the text shows."""
+    """The script of a text or of a JSON plan. Raises ScriptError for the first error."""
     script, problems = read_script(data)
     if problems:
         raise problems[0]
@@ -100,7 +100,7 @@ class _Reading:
         self.tree: Tree | None = None
         self.problems: list[ScriptError] = []
         self._parser = _grammar().parse_interactive(self.text)
-        # For each open block the state where its latest command begins, and that place.
+        # For each open block: the parser's state before its latest command, and the command's position.
         self._marks: list[tuple[InteractiveParser, int]] = []
         self._end = 0  # where the last token ended
         self._commands = 0
@@ -166,7 +166,7 @@ class _Reading:
         )
 
     def _resume(self, at: int) -> None:
-        """Go on behind the faulty command, in the state that a faultless one would have left."""
+        """Continue after the faulty command, in the state that a correct command would have left."""
         from lark import Token
         from lark.parsers.lalr_interactive_parser import InteractiveParser
         from lark.utils import TextSlice
@@ -183,7 +183,7 @@ class _Reading:
         self._end = behind
 
     def _behind_command(self, at: int, in_block: bool) -> int:
-        """Where the faulty command ends: at a line end, a `;`, or the brace that closes its block."""
+        """The end of the faulty command: a line end, a `;`, or the brace that closes its block."""
         offset, unclosed = at, ""
         while offset < len(self.text) and self.text[offset] not in "\n;":
             if self.text[offset] == "}" and in_block:
@@ -194,8 +194,8 @@ class _Reading:
             mark = self.text[offset]
             string = _STRING.match(self.text, offset) if mark in "\"'" and mark not in unclosed else None
             if string is None and mark in "\"'":
-                # Then all later ones of its kind are escaped as seen from here, and begin nothing either:
-                # trying each would be quadratic.
+                # All later quotation marks of this kind are escaped, too, so none of them begins a string; a
+                # test of each would take quadratic time.
                 unclosed += mark
             offset = string.end() if string else offset + 1
         return offset

@@ -1,4 +1,4 @@
-"""Do one command: compute its outcome, store it, and say in a step what happened."""
+"""Execution of one command: compute its result, store it, and describe it in a step."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DO: dict[type, Callable[[Any, World], Outcome]] = {
 
 
 def step_of(statement: c.Simple | c.On, status: str) -> dict[str, Any]:
-    """The step of a statement that made nothing."""
+    """The step of a statement without a result."""
     return {
         "line": statement.place.line,
         "column": statement.place.column,
@@ -61,7 +61,7 @@ def step_of(statement: c.Simple | c.On, status: str) -> dict[str, Any]:
 
 
 def perform(simple: c.Simple, world: World) -> dict[str, Any]:
-    """The step of a command, which has changed the world; one that fails has changed nothing."""
+    """Execute a command and return its step; a command that fails changes nothing."""
     step = step_of(simple, "success")
     before = world.mark()
     try:

@@ -1,7 +1,7 @@
 """Step `plan`: a model explores the evidence with graph scripts, turn by turn, until the result suffices.
 
 In each turn the model writes a script (docs/guide/gasl.md), which runs on the item's own nodes and relations, and
-sees what it gave; or it says that this suffices and words the question. The answer is what execution gave,
+sees its result; or it declares the result sufficient and words the question. The answer is the result of execution,
 never the model's text.
 """
 
@@ -29,17 +29,17 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step, StepContext
 
 ROUNDS = 10
-# What the scripts of one item may take in all: under two seconds on one core (tests/plugins/gasl/test_plan_bounds.py).
+# Limits of all scripts of an item together: under two seconds on one core (tests/plugins/gasl/test_plan_bounds.py).
 BOUNDS = Bounds(work=200_000, bytes=1024**2)
-KEPT_BYTES = 64 * 1024**2  # of states that the next turns go on from
-SHOWN = 1500  # characters of a result that the model sees
+KEPT_BYTES = 64 * 1024**2  # bytes of stored states from which next turns continue
+SHOWN = 1500  # largest number of characters of a result in the prompt
 
 
 class PlanScript(Step):
     """The loop: its answers hold `sufficient`, a `script`, and the `question` once it suffices.
 
-    Scripts that ran stay, and each turn goes on from the state they left. The journal holds the scripts
-    alone: after a kill they are executed once more, to the same state.
+    Executed scripts are kept, and each turn continues from their state. The journal holds only the scripts:
+    after a kill they are executed again, with the same result.
     """
 
     name = "plan"
@@ -64,7 +64,7 @@ class PlanScript(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         rounds, script_before = item.state.get("rounds", []), item.state.get("kept", "")
-        # Whoever finds sufficient what nobody has executed yet sees it executed first.
+        # A script that the model calls sufficient before its execution is executed first.
         if answer["sufficient"] and (
             self._answers(item.anchor, script_before) or not answer["script"].strip()
         ):
@@ -72,7 +72,7 @@ class PlanScript(Step):
         script = f"{script_before}\n{answer['script']}" if script_before else answer["script"]
         result = self._states.run(item.anchor, script_before, script)
         failed = result.status == "error"
-        # What the model is shown of a result: the error, or every variable, cut
+        # Text of a result for the model: the error, or every variable, cut
         content = result.error if result.error is not None else result.variables
         round_ = [answer["script"], result.status, to_json(content).decode()[:SHOWN]]
         item.state = {"rounds": [*rounds, round_], "kept": script_before if failed else script}
@@ -101,7 +101,7 @@ class _States:
         self._bytes = 0
 
     def run(self, anchor: Anchor, before: str, script: str) -> Result:
-        """The result of a script that begins with `before`, from the state that this left."""
+        """The result of a script that begins with `before`, continued from the state after `before`."""
         state = self._kept.pop((anchor.id, before), None)
         self._bytes -= len(state or b"")
         initial = State.from_dict(json.loads(state)) if state else State("", "")
@@ -123,7 +123,7 @@ class _States:
 def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:
     """Run a script on the nodes and relations of an anchor; errors of the script are in the result.
 
-    `state`: what a beginning of the script left; it becomes what the whole script leaves.
+    `state`: the state after the beginning of the script; it becomes the state after the whole script.
     """
     try:
         parsed = parse(script.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Searching: steps from node to node, simple paths in the order of positions, distances; all metered."""
+"""Searches with a limit of work: steps from node to node, simple paths in the order of positions, distances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Stepper = Callable[[int], Sequence[Step]]
 
 @dataclass
 class Meter:
-    """Counts the edges that a search visits; too many are a `limit` error, per search and for the whole script."""
+    """Counter of visited edges; raises a `limit` error for too many in a search or in the whole script."""
 
     world: World
     looks: int = 0
@@ -30,7 +30,7 @@ class Meter:
 
 
 class Route(NamedTuple):
-    """A simple path of nodes; for each step all edges that make it, in their order."""
+    """A simple path of nodes, with all edges of each step in order."""
 
     nodes: tuple[int, ...]
     edges: tuple[Sequence[int], ...]
@@ -43,7 +43,9 @@ def stepper(
     edge_types: Collection[str] | None = None,
     node_types: Collection[str] | None = None,
 ) -> Stepper:
-    """The steps from a node in the order of positions, over some types of edges into some types of nodes."""
+    """A function that gives the steps from a node, in order of positions, over given types of edges to given
+    types of nodes.
+    """
     cache: dict[int, tuple[int, list[Step]]] = {}
 
     def steps(node: int) -> Sequence[Step]:

@@ -1,4 +1,4 @@
-"""Graph scripts: a script of the language of docs/guide/gasl.md, filled in with a node, and what its execution gave.
+"""Kind script: questions whose answers are results of graph scripts (docs/guide/gasl.md), each filled in with a node.
 
 The question carries its script; its answer is the variable `answer` after the script ran on the whole named
 graph. A number is a property of a release of the graph, so the question names source and version.
@@ -31,7 +31,7 @@ from kgqa_hpc.plugins.gasl.commands import Script
 from kgqa_hpc.prompts.safe_text import clean_lines, clean_name
 from kgqa_hpc.settings import KindSettings, Settings
 
-ENTITY = "<entity>"  # stands in a script for the id of the drawn node, as a string
+ENTITY = "<entity>"  # placeholder for the id of the drawn node in a script
 ANSWER = "answer"
 
 
@@ -45,7 +45,7 @@ class ScriptTemplate(Settings):
 
 
 class ScriptSettings(KindSettings):
-    """Which scripts, and how many questions."""
+    """Settings of the kind script: templates and number of questions."""
 
     kind: Literal["script"] = "script"
     number: int = Field(
@@ -56,7 +56,7 @@ class ScriptSettings(KindSettings):
 
 
 class ScriptAnchors(AnchorKind):
-    """Results of scripts on the graph."""
+    """Questions about results of graph scripts."""
 
     name = "script"
     Settings = ScriptSettings
@@ -114,12 +114,12 @@ class ScriptAnchors(AnchorKind):
         return answer_fields(anchor.data["answers"])
 
     def worded(self, anchor: Anchor, question: str) -> str:
-        """The wording; of a number after the source and its version, where the graph says them."""
+        """The wording; if the answer is a number, it begins with the graph's source and version, if they are known."""
         release = anchor.data.get("release")
         return f"According to {release}: {question}" if release else question
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """The answer must be what execution gave, and the wording must keep to its rules."""
+        """An objection if the answer is not the result of execution, or the wording breaks a rule."""
         if list(fields["answers"]) != list(anchor.data["answers"]):
             return "is not what execution gave"
         return wording(fields["question"], [anchor.nodes[0].name], anchor.data["answers"])

@@ -1,4 +1,4 @@
-"""A script, a graph and the rest as files: what the command line runs."""
+"""Runs of scripts from files, for the command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(
     answers: Path | None = None,
     state: Path | None = None,
 ) -> tuple[Result, int]:
-    """How the script ended, and the exit code: 0, 1 after an error while running, 2 when it cannot be read.
+    """The result of a script and the exit code: 0, 1 after an error during execution, 2 if it cannot be read.
 
     Raises InputError for options that do not go together and files that cannot be read.
     """

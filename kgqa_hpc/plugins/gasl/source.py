@@ -1,4 +1,4 @@
-"""A script as a text and the places in it: joined lines, plans in JSON, line and column of an offset."""
+"""The text of a script with joined lines, or of a JSON plan, and the line and column of each offset."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Source:
-    """The text the parser reads; `joins` are the offsets in it where a backslash and a line end stood."""
+    """The text for the parser; `joins` are the offsets at which a backslash and a line end were removed."""
 
     text: str
     joins: tuple[int, ...]
@@ -44,13 +44,13 @@ class Source:
     plan: Plan | None = None
 
     def place(self, offset: int) -> Place:
-        """Where the character at an offset of `text` stands in the script as it was written."""
+        """The position in the original script of the character at an offset of `text`."""
         original = offset + 2 * bisect_right(self.joins, offset)
         line = bisect_right(self.starts, original) - 1
         return Place(line + 1, original - self.starts[line] + 1)
 
     def after(self, end: int) -> Place:
-        """The place just behind the text that ends at an offset."""
+        """The position just after the text that ends at an offset."""
         if end == 0:
             return Place(1, 1)
         line, column = self.place(end - 1)
@@ -94,7 +94,7 @@ def _plan(text: str) -> tuple[Plan, list[str]]:
     _check_depth(text)
 
     def refuse(_: str) -> Any:
-        """NaN and Infinity, which Python's parser takes."""
+        """Refuse NaN and Infinity, which Python's parser accepts."""
         match = next(m for m in _NOT_JSON.finditer(text) if not m[0].startswith('"'))
         raise ScriptError("syntax", f"not JSON: {match[0]}", _end(text[: match.start()]))
 

@@ -1,4 +1,4 @@
-"""The state of a script after each command: plain JSON, from which it goes on after a kill.
+"""The state of a script after each command: plain JSON, from which the script continues after a kill.
 
 Steps are kept whole: to go on, the script is walked through again with the steps that are done taken from
 here, so the place in nested TRY blocks need not be stored.
@@ -21,9 +21,9 @@ FORMAT = 1
 
 @dataclass
 class State:
-    """Variables, what was declared and created, and the steps done of one script on one graph.
+    """Variables, declarations, created nodes and edges, and the finished steps of one script on one graph.
 
-    `script` and `graph` are their digests, `work` is what the steps took of the script's bounds. The
+    `script` and `graph` are their digests, `work` the work that the steps have used of the script's limits. The
     next script on the same variables and the same graph starts from `after(script)`.
     """
 
@@ -37,7 +37,7 @@ class State:
     work: int = 0
 
     def after(self, script: str) -> State:
-        """The state in which another script finds what this one left."""
+        """The initial state of a next script, with the variables and the graph of this one."""
         return State(script, self.graph, [], self.variables, self.declared, self.nodes, self.edges)
 
     def to_dict(self) -> dict[str, Any]:

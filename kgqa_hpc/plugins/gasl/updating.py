@@ -1,4 +1,4 @@
-"""DECLARE, SET and UPDATE: variables that a script sets itself."""
+"""The commands DECLARE, SET and UPDATE, with which a script sets variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EMPTY: dict[str, Any] = {"LIST": [], "DICT": {}, "COUNTER": 0}
 
 
 def declare(command: Declare, world: World) -> Outcome:
-    """An empty variable of a kind it will keep. Raises ScriptError `type` when it is of another."""
+    """Declare an empty variable of a fixed kind. Raises ScriptError `type` if it exists with another kind."""
     name = command.name.text
     if name in world.variables and kind_of(world.variables[name]) != command.kind:
         kind = kind_of(world.variables[name])
@@ -31,7 +31,7 @@ def assign(command: Set, _: World) -> Outcome:
 
 
 def update(command: Update, world: World) -> Outcome:
-    """A variable changed by another of its kind: replaced, filtered, appended, merged or less its items."""
+    """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
     name, operation = command.name.text, command.operation
     operand = world.value(command.ref)
     kind = kind_of(operand)

@@ -17,7 +17,7 @@ from kgqa_hpc.plugins.gasl.words import Field, nearest
 
 Item = Mapping[str, Any]
 
-# Every JSON encoder can write so many levels.
+# Number of levels that every JSON encoder can write.
 MAX_LEVELS = 200
 
 ALIASES = {
@@ -63,7 +63,7 @@ def items_of(value: Any) -> list[Item] | None:
 
 
 def step(item: Any, name: str) -> Any:
-    """One step of a field: the item's own, else of its properties, else by another name; else MISSING."""
+    """One step of a field: from the item, its properties, or an alternative name, in this order; otherwise MISSING."""
     if not isinstance(item, dict):
         return MISSING
     member = _own(item, name)
@@ -105,7 +105,7 @@ def names_in(items: Iterable[Item]) -> set[str]:
 def check_field(items: Sequence[Item], field: Field, also: Iterable[str] = ()) -> None:
     """Raises ScriptError `name` when no item of a non-empty input has the field; null counts as had.
 
-    `also` are other names that may have been meant.
+    `also`: further names for the suggestion in the message.
     """
     if items and not any(look_up(item, field.steps) is not MISSING for item in items):
         raise unknown_field(field, names_in(items).union(also))
@@ -126,7 +126,7 @@ def text_of(value: Any) -> str:
 
 
 def identity(value: Any) -> Hashable:
-    """Equal for equal values: 2 is 2.0, true is not 1, the order of an object's fields does not count."""
+    """A key that is equal for equal values: 2 equals 2.0, true is not 1, the order of an object's fields is ignored."""
     if isinstance(value, bool):
         return ("truth", value)
     if isinstance(value, list):
@@ -137,7 +137,7 @@ def identity(value: Any) -> Hashable:
 
 
 def sameness(item: Item) -> Hashable:
-    """Equal for two items that are the same: by `id` where they have one, else by all fields."""
+    """A key that is equal for the same items: their `id` if they have one, otherwise all fields."""
     item_id = item.get("id")
     return ("id", identity(item_id)) if item_id is not None else ("fields", identity(item))
 

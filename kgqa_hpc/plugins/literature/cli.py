@@ -21,7 +21,8 @@ index = typer.Typer(help="Ranked search over documents (BM25).", no_args_is_help
 Documents = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DOCS…", help="MEDLINE or JATS XML, JSONL, Parquet, folders of them; in this order."
+        metavar="DOCS…",
+        help="Documents as MEDLINE or JATS XML, JSONL, Parquet, or folders of them, indexed in this order.",
     ),
 ]
 Index = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
@@ -31,10 +32,12 @@ Index = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the 
 def index_build(
     index: Index,
     documents: Documents,
-    shards: Annotated[int, typer.Option(min=1, help="Parts that are built and searched apart.")] = 4,
-    stem: Annotated[bool, typer.Option("--stem", help="Cut English endings off the words.")] = False,
+    shards: Annotated[
+        int, typer.Option(min=1, help="Number of parts of the index that are built and searched separately.")
+    ] = 4,
+    stem: Annotated[bool, typer.Option("--stem", help="Stem English words.")] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: the cores, at most 8.")
+        int | None, typer.Option(min=1, help="Number of processes; default: the number of cores, at most 8.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,12 +63,12 @@ def index_build(
 def index_search(
     index: Index,
     query: Annotated[
-        str | None, typer.Argument(metavar="[QUERY]", help="Plain words; no query syntax.")
+        str | None, typer.Argument(metavar="[QUERY]", help="Query as plain words, without operators.")
     ] = None,
     queries: Annotated[Path | None, typer.Option(help="JSONL with id and query, answered in order.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Documents for each query.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of documents per query.")] = 10,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Verify every byte of a large index, too.")
+        bool, typer.Option("--verify", help="Verify every byte also of a large index.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -108,9 +111,11 @@ def mentions(
     documents: Documents,
     names: Annotated[
         list[Path],
-        typer.Option(help="TSV with protein_name and gene_names, or HGNC's table; again for more."),
+        typer.Option(help="TSV with protein_name and gene_names, or HGNC's table; may be repeated."),
     ],
-    min_length: Annotated[int, typer.Option(min=1, help="Letters and digits that a name must have.")] = 3,
+    min_length: Annotated[
+        int, typer.Option(min=1, help="Smallest number of letters and digits of a name.")
+    ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Find names in documents: one JSON line per document, with offsets in code points."""
@@ -157,7 +162,10 @@ def _reasons(counts: dict[str, Any]) -> str:
 def proteins(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN…", help="Merged literature runs, or files of records; one column each."),
+        typer.Argument(
+            metavar="RUN…",
+            help="Merged literature runs, or files of records; each becomes a column of the table.",
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -205,7 +205,7 @@ class _Work:
 
 
 def _given_names(graph: KnowledgeGraph) -> list[str]:
-    """The names of the input, also of a graph that was hydrated before."""
+    """The names of the graph before hydration, also for a graph that was hydrated earlier."""
     names = [str(name) for name in graph.names]
     space, before_ = graph.node_properties.get("name_space"), graph.node_properties.get("given_name")
     if space is None:

@@ -25,16 +25,18 @@ GIVEN = "given"
 class Resolver(Settings):
     """A web service that is asked for one id at a time; only where it is allowed (`kgqa hydrate --web`)."""
 
-    url: str = Field(pattern=r"^https?://", description="Address with {id} in it.")
-    name: list[str | int] = Field(description="Keys that lead to the name in the JSON answer.")
+    url: str = Field(pattern=r"^https?://", description="Address of the service; {id} stands for the id.")
+    name: list[str | int] = Field(description="Path of keys to the name in the JSON answer.")
     check: list[str | int] | None = Field(
-        None, description="Keys that lead to the id, which must be the one asked for."
+        None, description="Path of keys to the id in the answer, which must equal the requested id."
     )
     per_second: float = Field(1.0, gt=0, le=100, description="Largest number of requests a second.")
     timeout: float = Field(10.0, gt=0, le=120, description="Time limit of an answer in seconds.")
     attempts: int = Field(3, ge=1, le=10, description="Number of attempts for one id.")
     give_up_after: int = Field(
-        5, ge=1, description="Consecutive ids without an answer after which the service is not asked again."
+        5,
+        ge=1,
+        description="Number of consecutive ids without an answer after which the service is no longer used.",
     )
 
     @model_validator(mode="after")
@@ -52,7 +54,7 @@ class Space(Settings):
     resolver: Resolver | None = None
     id: str = Field("id", description="The column or key of the id.")
     name: str = Field("name", description="The column or key of the name.")
-    prefixes: list[str] = Field(default_factory=list, description="Prefixes of its CURIEs, left off ids.")
+    prefixes: list[str] = Field(default_factory=list, description="CURIE prefixes to remove from ids.")
     uri: str | None = Field(None, description="Prefix of the space's IRIs.")
     date: str = Field("", description="Date of the table, recorded with each name.")
     licence: str = Field(description="Licence of the names.")
@@ -80,9 +82,11 @@ class Source(Settings):
     space: str
     column: str | None = Field(None, description="A column of the class's table.")
     property: str | None = Field(None, description="A property of the node.")
-    after: str | None = Field(None, description="The part of the node's id behind this.")
-    separator: str = Field(";", min_length=1, description="Separator of several ids; the first counts.")
-    is_name: bool = Field(False, description="The cell is the name itself, not an id.")
+    after: str | None = Field(None, description="Prefix of the node's id; the rest is used.")
+    separator: str = Field(
+        ";", min_length=1, description="Separator of several ids in a cell; the first id is used."
+    )
+    is_name: bool = Field(False, description="Whether the cell holds the name itself instead of an id.")
     underscores: bool = Field(False, description="With is_name: replace underscores by blanks.")
 
 
@@ -114,7 +118,9 @@ class Recipe(Settings):
     folder: str | None = Field(
         None, description="Folder of the class tables; default: the graph's own folder."
     )
-    cache: str | None = Field(None, description="Answers of web services; default: hydration/ in the run.")
+    cache: str | None = Field(
+        None, description="Folder of stored answers of web services; default: hydration/ in the run."
+    )
     rules: Rules = Rules()
     home: Annotated[Path, Field(exclude=True)] = Path()
     sha256: str = ""

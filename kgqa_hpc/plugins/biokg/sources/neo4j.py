@@ -46,7 +46,7 @@ class Neo4jSettings(SourceSettings):
     nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
     edges: Files | None = Field(None, description="Files of relationships, and of their headers.")
     delimiter: str | None = Field(None, description="Field separator: one character, or TAB.")
-    quote: str | None = Field(None, description="Around fields.")
+    quote: str | None = Field(None, description="Quotation mark around fields.")
     array_delimiter: str | None = Field(None, max_length=1, description="Separator of several labels.")
     labels: Literal["all", "first", "last"] = Field(
         "all", description="Labels that count as the type, of several."

@@ -30,11 +30,16 @@ SNIPPET = {"text": "string", "start": "int64", "end": "int64"}
 class GroundSettings(StepSettings):
     """Settings of a grounding step: amount of text read, and the required support."""
 
-    k: int = Field(10, ge=1, le=MOST, description="Documents to read for each pair, best first.")
+    k: int = Field(10, ge=1, le=MOST, description="Number of documents to read per pair, the best first.")
     characters: int = Field(
-        TEXT_LENGTH, ge=200, le=20_000, description="Characters of a document's text in the prompt."
+        TEXT_LENGTH,
+        ge=200,
+        le=20_000,
+        description="Largest number of characters of a document in the prompt.",
     )
-    minimum: int = Field(0, ge=0, description="Reject pairs with fewer relevant documents.")
+    minimum: int = Field(
+        0, ge=0, description="Smallest number of relevant documents; pairs with fewer are rejected."
+    )
 
 
 class Ground(Step):

@@ -25,7 +25,7 @@ MOST = 100  # documents that a prompt's schema may ask for
 class RetrieveSettings(StepSettings):
     """Settings of retrieval: the number of documents."""
 
-    k: int = Field(10, ge=1, le=MOST, description="Documents for each pair, best first.")
+    k: int = Field(10, ge=1, le=MOST, description="Number of documents per pair, the best first.")
 
 
 class Retrieve(Step):
