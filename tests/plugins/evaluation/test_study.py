@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry
 from kgqa_hpc.trials import preview
+from tests.command import kgqa
 from tests.prompts.test_published import ANCHOR
 
 VARIANTS = ["p1_1", "p2_1", "p5"]
@@ -64,6 +66,18 @@ def test_every_anchor_is_done_once_with_every_variant_and_the_counts_add_up(done
         assert set(row["histogram"]) <= {"0", "1", "2"}
     accounting = json.loads((run / "dataset" / "accounting.json").read_text())
     assert accounting["sampled"] == 60
+
+
+def test_the_cost_of_1000_items_is_that_of_their_tokens_at_the_price_given(
+    done: tuple[Path, dict], tmp_path: Path
+) -> None:
+    run, document = done
+    copy = shutil.copytree(run, tmp_path / "run")
+    shown = kgqa("study", run.parent / "study.yaml", copy, "--price", "2", "10", "--json").stdout
+    for row, priced in zip(document["variants"], json.loads(shown)["variants"], strict=True):
+        tokens = 1000 * row["prompt_tokens"], 1000 * row["completion_tokens"]
+        assert priced["cost_of_1000"] == pytest.approx(tokens[0] * 2 / 1e6 + tokens[1] * 10 / 1e6)
+        assert priced["cost_of_1000"] > 0
 
 
 def test_an_item_is_asked_with_the_prompt_of_its_own_variant(done: tuple[Path, dict]) -> None:
