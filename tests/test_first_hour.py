@@ -121,6 +121,18 @@ def test_a_language_is_a_code_and_an_unknown_licence_is_missing_at_publish(own: 
     assert "an identifier or a link of the licence 'ccby', did you mean cc-by-4.0?: dataset.licence" in said
 
 
+def test_page_and_card_of_a_rehearsal_say_that_its_texts_are_made_up(own: Path) -> None:
+    kgqa("all", "geo.yaml", "geo")
+    assert (
+        "by the scripted engine: made-up texts and verdicts of a rehearsal"
+        in Path("geo/dataset/README.md").read_text()
+    )
+    assert "A rehearsal: the scripted engine made up" in Path("geo/report/index.html").read_text()
+    kgqa("all", "facts.yaml", "facts")
+    assert "worded without a language model" in Path("facts/dataset/README.md").read_text()
+    assert "A rehearsal" not in Path("facts/report/index.html").read_text()
+
+
 def test_a_preview_tells_short_times_in_seconds_or_minutes(own: Path) -> None:
     said = kgqa("preview", "geo.yaml", "-n", "1").stdout
     assert " 0.00 s" not in said

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config import PassConfig, RunConfig
 from kgqa_hpc.kg.input_files import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
@@ -64,6 +64,7 @@ class Facts:
     languages: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
     evidence: str = "a knowledge graph"
+    rehearsed: bool = False  # any text or verdict is made up by the scripted engine
     written: bool = True  # by a language model
     judged: bool = True
 
@@ -81,6 +82,10 @@ class Facts:
     def making(self) -> str:
         """How the pairs came about: "written and judged by language models"."""
         by = " and ".join(word for word, done in (("written", self.written), ("judged", self.judged)) if done)
+        if self.rehearsed:
+            return (
+                f"{by} by the scripted engine: made-up texts and verdicts of a rehearsal, without any meaning"
+            )
         return f"{by} by language models" if by else "worded without a language model"
 
     @property
@@ -120,6 +125,7 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         summary=_summary(run, kind, header),
         **_stated(config),
         evidence=_EVIDENCE.get(kind.name, "a knowledge graph"),
+        rehearsed=any(_rehearses(config, entry) for entry in config.passes),
         written=_asks(config, "output"),
         judged=_asks(config, "verdict"),
     )
@@ -135,6 +141,12 @@ def _stated(config: RunConfig) -> dict[str, Any]:
         "languages": tuple(languages),
         "authors": tuple(stated.authors or ()),
     }
+
+
+def _rehearses(config: RunConfig, entry: PassConfig) -> bool:
+    """Whether a pass asks the scripted engine."""
+    asks = (s.use in STEPS and STEPS.get(s.use).asks_with(s) for s in entry.steps)
+    return config.engine_of(entry.name).kind == "scripted" and any(asks)
 
 
 def _asks(config: RunConfig, adds: str) -> bool:
