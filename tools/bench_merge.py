@@ -95,7 +95,7 @@ def measure(code: str, *arguments: Path) -> dict[str, Any]:
     """Wall and processor seconds and peak megabytes of a piece of code in a process of its own."""
     os.sync()  # what the one before left to be written is not this one's
     program = MEASURED.format(root=str(ROOT), code=code)
-    # As a person starts it: make_run may have loaded the package here, which sets this for itself.
+    # Environment of a new process: the package, if make_run has loaded it here, has changed this one's.
     clean = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
     command = [sys.executable, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=clean)

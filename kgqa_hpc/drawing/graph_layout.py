@@ -1,4 +1,4 @@
-"""Places in the plane for the nodes of a drawn graph: exact for a handful of nodes, by forces for some hundred."""
+"""Layout of a drawn graph: fixed positions for up to a handful of nodes, force-directed for some hundred."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ FOUR_RATE = 6e-9
 # Per slot, to order the graph and list its triangles.
 SLOT_RATE = 5e-7
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
-# Of passes that hop over all vertices, when these no longer fit into a core's cache.
+# Factor on the time of passes with random access to all vertices, if these do not fit into a core's cache.
 FAR_FACTOR = 3.0
 CACHED_VERTICES = 1 << 16
 DRAW_RATES = {"rows": 8e-7, "squares": 2.5e-6, "pentagons": 5e-6, "cliques": 4e-6}

@@ -89,7 +89,7 @@ def _new_folder(target: Path) -> tuple[Path, int]:
         name = f".{target.name}.new-{machine() or 'unknown'}-{secrets.token_hex(8)}{TEMP_SUFFIX}"
         growing = target.with_name(name)
         growing.mkdir(parents=True)
-        # Until it is locked, others may take it for a dead one's.
+        # Before it is locked, another process may treat it as the folder of a dead process.
         with suppress(FileNotFoundError):
             lock = os.open(growing, os.O_RDONLY | os.O_DIRECTORY)
             if _lock(lock) is not False and growing.exists():

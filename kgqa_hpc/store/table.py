@@ -120,7 +120,7 @@ class Table:
     def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset, bool]:
         """Offsets and bytes of a column, and whether the bytes are stored as `_Dataset` writes them.
 
-        What was opened stays so: HDF5 keeps the last chunks of offsets unpacked for the next slice.
+        The data sets stay open, because HDF5 then keeps the last chunks of offsets unpacked for the next slice.
         """
         if column not in self._opened:
             member = self._group[column]

@@ -26,7 +26,7 @@ EACH_CODE = pytest.mark.parametrize(
     "code", [CODES[0], *(pytest.param(code, marks=pytest.mark.slow) for code in CODES[1:])]
 )
 BURST = 1.4  # s
-# What can be hurt, and what a worker that was hurt there writes into its log; nobody tells of a line that the log lost.
+# Places of faults, and the log line of a worker for each; a lost line of the log itself is not reported.
 TOLD = {"leases": ("heartbeat-failed", "claim-failed"), "logs": (), "status.json": ("report-failed",)}
 ITEMS = 200
 Start = Callable[..., tuple[subprocess.Popen[str], Any]]

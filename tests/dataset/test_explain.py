@@ -1,4 +1,4 @@
-"""An item's story is told from what lies on the disk, finished or not."""
+"""The history of an item is read from the run's files, whether the item is finished or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place where an engine waits."""
+"""The mailbox of an engine: requests, answers, cancellation and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which workers live, which stall and which are gone."""
+"""Live, stalled and dead workers are told apart by their state files."""
 
 from __future__ import annotations
 

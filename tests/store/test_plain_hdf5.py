@@ -1,4 +1,4 @@
-"""A sealed file of somebody else brings nothing into a dataset but its own bytes."""
+"""A foreign sealed file cannot refer to other files, so it adds only its own bytes to a dataset."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_a_barrier_leaves_places_empty_until_the_last_answer_of_its_call() -> No
 
 @pytest.mark.slow
 def test_the_cost_of_the_engine_process_is_measured() -> None:
-    """Its part without a model; the embedded engine takes a minute."""
+    """Only the part without a model is run; the embedded engine would take a minute."""
     done = subprocess.run(
         [sys.executable, TOOLS / "bench_engine_overhead.py", "--requests", "600", "--seconds", "0"],
         capture_output=True,

@@ -35,7 +35,7 @@ SLOW = {"batch": 4, "per_request_s": 0.1, "jitter": 0.5}
 FAST = {"batch": 32}
 
 SHARDS = ITEMS // 20
-# What SIGTERM makes of a worker: it drains, or, when it has only just started, it simply ends.
+# Exit codes of a worker after SIGTERM: it drains, or ends at once if it has only just started.
 TERMINATED = {75, -signal.SIGTERM}
 
 

@@ -23,7 +23,7 @@ _OTHER_LENGTH = (40, 300)
 _OBJECTS = 6  # at most, of a list of objects, such as pairs about an abstract
 _GOOD = 0.3  # part of a score's range that an accepted item is in: 7 to 10 of 0 to 10
 _ANY_FORM = "^(.|\\n)*$"
-# What a model would take from the prompt or from memory, where a free text would fit no later step.
+# Values for fields in which later steps expect a name from the prompt or a known name instead of free text.
 _ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
 _PHRASES = tuple(
     f"{manner} {process} {site}"

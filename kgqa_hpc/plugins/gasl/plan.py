@@ -36,7 +36,8 @@ SHOWN = 1500  # largest number of characters of a result in the prompt
 
 
 class PlanScript(Step):
-    """The loop: its answers hold `sufficient`, a `script`, and the `question` once it suffices.
+    """A loop in which a model writes graph scripts; its answers hold `sufficient`, a `script`, and at last the
+    `question`.
 
     Executed scripts are kept, and each turn continues from their state. The journal holds only the scripts:
     after a kill they are executed again, with the same result.

@@ -1,4 +1,4 @@
-"""The rules of a panel: who is accepted, who decides alone, who weighs how much."""
+"""The rules of a panel: accepted items, lone decisions, and weights of judges."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from kgqa_hpc.plugins.gasl.execute import Result
 
 Short = Callable[[Any], Any]
-# A line of the script and what it leaves in variables.
+# A command, and the variables after it.
 TABLE: list[tuple[str, dict[str, Any]]] = [
     ('DECLARE total AS COUNTER WITH_DESCRIPTION "edges without weight"', {"total": 0}),
     ("SET early = 1960", {"early": 1960}),

@@ -111,7 +111,7 @@ class Rules(Settings):
 
 
 class Recipe(Settings):
-    """The whole file."""
+    """Settings of a recipe file."""
 
     classes: dict[str, EntityClass] = Field(min_length=1)
     spaces: dict[str, Space] = Field(default_factory=dict)

@@ -90,7 +90,7 @@ class Web:
             self._answers.add(key, name)
 
     def _ask(self, key: str) -> tuple[str, str | None]:
-        """A reason why there is no name, and the name."""
+        """The reason for a missing name (or ""), and the name."""
         url = self._resolver.url.replace("{id}", urllib.parse.quote(key, safe=""))
         request = urllib.request.Request(url, headers={"Accept": "application/json", "User-Agent": AGENT})
         for attempt in range(self._resolver.attempts):
