@@ -15,7 +15,7 @@ from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place, shared_names
-from kgqa_hpc.anchors.names import named
+from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.settings import KindSettings
@@ -114,7 +114,11 @@ def _anchor(graph: Any, hub: int, degree: int, settings: HubSettings, seed: int)
     starts, neighbours = graph.csr()
     around = neighbours[starts[hub] : starts[hub + 1]].tolist()
     around.sort(key=lambda node: place(seed, f"{graph.node_ids[hub]}/{graph.node_ids[node]}"))
-    nodes = [hub, *around[: settings.neighbours]]
+    # Of nodes with the same name only the first is shown: a text cannot tell them apart
+    by_name = {plain(str(graph.names[node])): node for node in reversed([hub, *around])}
+    nodes = [hub, *(node for node in around if by_name[plain(str(graph.names[node]))] == node)][
+        : settings.neighbours + 1
+    ]
     hub_node = graph.node(hub)
     relations = tuple(
         relation for relation in graph.relations_between(nodes) if 0 in (relation.source, relation.target)

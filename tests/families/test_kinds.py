@@ -178,6 +178,17 @@ def test_an_unknown_property_is_refused(films: KnowledgeGraph) -> None:
 # Hubs
 
 
+def test_a_hub_shows_one_of_several_neighbours_with_the_same_name() -> None:
+    names = ["Gene", "Telomere maintenance", "telomere maintenance", "Ageing", "gene"]
+    graph = graph_of(
+        names, ["gene", "process", "process", "process", "gene"], [(0, "joins", n) for n in (1, 2, 3, 4)]
+    )
+    (anchor,) = draw(graph, "hub", min_degree=2)
+    shown = [node.name.lower() for node in anchor.nodes]
+    assert sorted(shown) == ["ageing", "gene", "telomere maintenance"]
+    assert anchor.data["degree"] == 4
+
+
 def test_hubs_have_enough_neighbours_of_which_a_bounded_choice_is_shown(make_graph: Make) -> None:
     graph = make_graph(4, 200, 900)
     anchors = draw(graph, "hub", number=1000, min_degree=6, neighbours=4)
