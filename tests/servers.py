@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +27,11 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a server that answers by `handler` until the block ends."""
+def serving(handler: type[BaseHTTPRequestHandler], context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The address of a server that answers by `handler` until the block ends; with `context` it speaks TLS."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+        if context is not None:
+            http.socket = context.wrap_socket(http.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=http.serve_forever, args=(0.05,))
         thread.start()
         try:

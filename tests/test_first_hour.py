@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import ssl
+import subprocess
 import zipfile
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -176,12 +178,29 @@ def endpoint(url: str) -> None:
     edit("geo.yaml", "{kind: scripted, accept: 0.8}", f"{{kind: openai, base_url: '{url}', model: m}}")
 
 
-def test_https_to_a_server_of_http_is_refused_at_once_with_the_other_address(own: Path) -> None:
+def test_https_to_a_server_of_http_is_refused_soon_with_the_other_address(own: Path) -> None:
     with serving(NoHttps) as url:
         endpoint(url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert f"try {url}" in said
-    assert "trying for" not in said  # as it does for a server that may still start
+    assert "trying for 5 s" in said  # in place of 30 s for a server that may still start
+
+
+def test_a_certificate_that_nobody_trusts_is_told_without_advice_to_send_the_key_in_clear(own: Path) -> None:
+    words = (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    )
+    made = subprocess.run(
+        ["openssl", *words.split(), "-keyout", "key.pem", "-out", "cert.pem"], capture_output=True
+    )
+    assert made.returncode == 0, made.stderr
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain("cert.pem", "key.pem")
+    with serving(NoHttps, context) as url:
+        endpoint(url.replace("http:", "https:"))
+        said = refusal("preview", "geo.yaml", "-n", "1")
+    assert "SSL_CERT_FILE" in said
+    assert "http:" not in said
 
 
 def test_a_host_that_cannot_be_resolved_is_named_as_such(own: Path) -> None:

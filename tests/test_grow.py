@@ -153,7 +153,7 @@ def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat
     monkeypatch.undo()
     said = kgqa("run", finished, code=2).stderr
     assert "the command that did it was stopped" in said
-    assert f"repeat it: kgqa {verb} {finished} {' '.join(words)}" in said
+    assert f"repeat it with its other options: kgqa {verb} {finished} {' '.join(words)}" in said
     kgqa(verb, finished, *words)
     kgqa("run", finished)
 

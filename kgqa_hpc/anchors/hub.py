@@ -114,11 +114,10 @@ def _anchor(graph: Any, hub: int, degree: int, settings: HubSettings, seed: int)
     starts, neighbours = graph.csr()
     around = neighbours[starts[hub] : starts[hub + 1]].tolist()
     around.sort(key=lambda node: place(seed, f"{graph.node_ids[hub]}/{graph.node_ids[node]}"))
-    # Of nodes with the same name only the first is shown: a text cannot tell them apart
-    by_name = {plain(str(graph.names[node])): node for node in reversed([hub, *around])}
-    nodes = [hub, *(node for node in around if by_name[plain(str(graph.names[node]))] == node)][
-        : settings.neighbours + 1
-    ]
+    by_name: dict[str, int] = {}  # of nodes with the same name only the first is shown
+    for node in (hub, *around):
+        by_name.setdefault(plain(str(graph.names[node])), node)
+    nodes = list(by_name.values())[: settings.neighbours + 1]
     hub_node = graph.node(hub)
     relations = tuple(
         relation for relation in graph.relations_between(nodes) if 0 in (relation.source, relation.target)

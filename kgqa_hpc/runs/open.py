@@ -164,7 +164,8 @@ def _require_same(run: RunFolder, config: RunConfig) -> RunConfig:
 def _require_whole_growth(run: RunFolder, config: RunConfig) -> None:
     """Raises FingerprintMismatch if a growth of the run was stopped after config.yaml and before the manifest."""
     sections = run.manifest().sections
-    added = [entry for entry in config.passes if entry.name not in sections["passes"]["values"]]
+    new = [entry for entry in config.passes if entry.name not in sections["passes"]["values"]]
+    added = [entry for entry in new if [step.use for step in entry.steps] == ["judge"]]
     size = type(config.anchors).size
     before, after = sections["sampling"]["values"].get(size), getattr(config.anchors, size, None)
     if added:
@@ -178,7 +179,8 @@ def _require_whole_growth(run: RunFolder, config: RunConfig) -> None:
     else:
         return
     raise FingerprintMismatch(
-        f"{run.config_file}: {growth}, but the command that did it was stopped", f"repeat it: {command}"
+        f"{run.config_file}: {growth}, but the command that did it was stopped",
+        f"repeat it with its other options: {command}",
     )
 
 

@@ -17,7 +17,7 @@ from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
 
 PAUSE_S = 0.5
-NAME_S = 5.0  # for the name of a host that cannot be resolved
+CURABLE_S = 5.0  # s to wait for the first answer after an error that rarely passes by itself
 THOUGHT_TOKENS = 4096  # tokens for a model that thinks before it answers the test request
 BROKEN = 3  # number of replies with status 500 in a row that count as a refusal of the mode
 # Groq's message about an answer that broke the schema, which shows that it enforces schemas.
@@ -128,10 +128,11 @@ async def _first_answer(api: ChatApi, patience_s: float) -> None:
             raise EngineConfigError(str(trouble), trouble.cure)
         if trouble.status and trouble.status < 500:
             return  # the server is up, but busy, or it requires more than one token
-        if time.monotonic() > (began + min(NAME_S, patience_s) if trouble.cure else began + patience_s):
+        limit = min(CURABLE_S, patience_s) if trouble.cure else patience_s
+        if time.monotonic() > began + limit:
             cure = trouble.cure or "is the server running, and the address right?"
             raise EngineConfigError(f"engine.base_url: {trouble}", cure)
         if not warned:
-            note(f"note: no answer from {api.url}, trying for {patience_s:g} s")
+            note(f"note: no answer from {api.url}, trying for {limit:g} s")
             warned = True
         await asyncio.sleep(PAUSE_S)

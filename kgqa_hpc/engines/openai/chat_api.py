@@ -110,15 +110,7 @@ class ChatApi:
                 name = type(problem).__name__
                 unseen = isinstance(problem, aiohttp.ClientConnectorError)
                 words = self.clean(f"{self.url}: {problem or name}")
-                if isinstance(problem, aiohttp.ClientSSLError):
-                    cure = f"try {self.url.replace('https:', 'http:')}, or have its certificate trusted (SSL_CERT_FILE)"
-                    raise Trouble(words, fatal=True, unseen=True, cure=cure) from None
-                cure = (
-                    "check the name of the host"
-                    if isinstance(problem, aiohttp.ClientConnectorDNSError)
-                    else ""
-                )
-                raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
+                raise Trouble(words, again=True, unseen=unseen, cure=self._cure(problem)) from None
             error = error_in(data)
             words = self.clean(error_words(error)[:2000])
             if status in (400, 422) and self.dialect.learns(sent, error, words):
@@ -127,6 +119,16 @@ class ChatApi:
             if status in (400, 403, 451) and FILTERED.search(f"{error_code(error)} {words}"):
                 return Response(request.id, words, "refusal", error=f"refused: {words}")
             raise self.trouble(status, words, error_code(error), headers)
+
+    def _cure(self, problem: Exception) -> str:
+        """Advice for a connection that failed for a reason that rarely passes by itself; otherwise empty."""
+        if isinstance(problem, self._aiohttp.ClientConnectorDNSError):
+            return "check the name of the host"
+        if isinstance(problem, self._aiohttp.ClientConnectorCertificateError):
+            return "name the certificate that signs it in the environment variable SSL_CERT_FILE"
+        if "WRONG_VERSION_NUMBER" in str(problem):
+            return f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
+        return ""
 
     def answer(self, request: Request, body: Any, headers: Any) -> Response:
         """The response in a reply of status 200. Raises BrokenReply."""

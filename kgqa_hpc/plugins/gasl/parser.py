@@ -1,7 +1,7 @@
 """Parser of scripts, which finds the first error of every faulty command.
 
-Lark's LALR parser is driven token by token, so that the first error of every faulty command is found: the
-state before that command is kept, a BROKEN token takes its place, and reading goes on behind it.
+Lark's LALR parser is driven token by token: at an error the state before the faulty command is restored, a BROKEN token
+takes the command's place, and parsing continues after it.
 """
 
 from __future__ import annotations
