@@ -5,10 +5,10 @@
     tools/bench_answers.py --peer json_repair     the package json-repair beside it (pip install json-repair)
     tools/bench_answers.py --family "a fence and spaces" --json
 
-Each family is one way of being no answer, grown to LONGEST characters (what is searched and mended; a longer text is
-either one whole object or refused at once). Processor time
-of the best of several readings; the exponent is the slope of log time over log length, from LONGEST / 8 on:
-1 is linear, 2 quadratic. A peer that takes more than --patience seconds for one text is stopped.
+Each family is one way of being no answer, grown to LONGEST characters (what is searched and mended; a longer
+text is either one whole object or refused at once). Processor time of the best of several readings; the
+exponent is the slope of log time over log length, from LONGEST / 8 on: 1 is linear, 2 quadratic. A peer that
+takes more than --patience seconds for one text is stopped.
 """
 
 from __future__ import annotations

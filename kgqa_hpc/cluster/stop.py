@@ -1,11 +1,10 @@
 """Stop of a worker: by a signal, or before the time limit.
 
-A signal sets a flag; the worker checks it between two rounds, drains, commits and ends with exit
-code 75. SIGUSR1 and 2 are a batch system's early warning: requests in flight may finish. SIGTERM and
-SIGINT request an immediate stop: after GRACE seconds requests in flight are cancelled, and the code of a step
-that still runs
-is interrupted, also within a regular expression. A second SIGINT ends the process at
-once, which loses nothing on disk. The time limit is the earlier of the configured limit and the end of the Slurm job.
+A signal sets a flag; the worker checks it between two rounds, drains, commits and ends with exit code 75.
+SIGUSR1 and 2 are a batch system's early warning: requests in flight may finish. SIGTERM and SIGINT request an
+immediate stop: after GRACE seconds requests in flight are cancelled, and the code of a step that still runs is
+interrupted, also within a regular expression. A second SIGINT ends the process at once, which loses nothing on
+disk. The time limit is the earlier of the configured limit and the end of the Slurm job.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ class Interrupted(BaseException):
 class Stop:
     """State of the stop flag and the deadline. `now` returns seconds of a monotonic clock.
 
-    `deadline`: time of that clock at which the process will be killed; `margin`: seconds before the deadline
-    at which no
-    new work is taken, until enough requests were measured to replace it.
+    `deadline`: time of that clock at which the process will be killed; `margin`: seconds before the deadline at
+    which no new work is taken, until enough requests were measured to replace it.
     """
 
     def __init__(

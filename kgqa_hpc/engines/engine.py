@@ -217,9 +217,8 @@ class EngineSettings(Settings):
     def recorded(self, *always: str, **more: Any) -> str:
         """The settings that change answers and differ from their defaults, as JSON for the provenance.
 
-        Kind, model and revision are left out, because the provenance has them; `always` names settings that
-        are included
-        even with their defaults, `more` adds values derived from them.
+        Kind, model and revision are left out, because the provenance has them; `always` names settings that are
+        included even with their defaults, `more` adds values derived from them.
         """
         changed = self.model_dump(mode="json", exclude_defaults=True)
         changed |= self.model_dump(mode="json", include=set(always))

@@ -128,8 +128,8 @@ def serve(
     """Keep up to `room` requests running until the mailbox has ended or is cancelled; yield the answers.
 
     `begin(request)` starts a request and returns at once; the thread that finishes it calls `mailbox.answer`.
-    On a
-    cancellation `abort()` ends running requests early, which must still be answered; waiting requests are aborted here.
+    On a cancellation `abort()` ends running requests early, which must still be answered; waiting requests are
+    aborted here.
     """
     running = 0
     while running or not mailbox.ended:

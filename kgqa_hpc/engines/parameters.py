@@ -18,8 +18,7 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # Mixtral a
 
 class Parameters(NamedTuple):
     """Parameters of a decoder. `active`: number used for a token; `expert_share`: share of the experts in all
-    parameters;
-    `expert_use`: share of the experts that a token uses.
+    parameters; `expert_use`: share of the experts that a token uses.
     """
 
     total: float

@@ -78,9 +78,8 @@ def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
 def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> str:
     """One sha256 over the settings that determine the results of a pass; results carry it.
 
-    It covers graph, seed and kind of anchors, and the steps, prompts and engine of this and all earlier
-    passes. It leaves
-    out settings that may be added without changing existing results: more anchors, later passes.
+    It covers graph, seed and kind of anchors, and the steps, prompts and engine of this and all earlier passes.
+    It leaves out settings that may be added without changing existing results: more anchors, later passes.
     `sections` as `fingerprint` gives them. Raises KeyError for an unknown pass.
     """
     values = {name: section["values"] for name, section in sections.items()}

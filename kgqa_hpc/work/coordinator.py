@@ -100,8 +100,7 @@ class Coordinator:
 
     def verify(self, shards: Sequence[str]) -> int:
         """Verify the checksum of every result once and move corrupt results to quarantine. Returns the number
-        of `shards`
-        without a result afterwards, whichever process moved it.
+        of `shards` without a result afterwards, whichever process moved it.
         """
         for name in self._passes:
             origin = self._run.origin(name)

@@ -108,8 +108,7 @@ class OpenShard:
 
     def close(self) -> None:
         """Stop working on the shard: the journal is forced to disk, and the next worker continues from it.
-        Raises DiskFull,
-        StoreError.
+        Raises DiskFull, StoreError.
         """
         self._journal.close()
 

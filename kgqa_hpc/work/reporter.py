@@ -74,8 +74,7 @@ class Reporter:
         Raises DiskFull, StoreError.
 
         The last state of a `complete` run is written by the first process that finds it missing, even if the
-        coordinator
-        was killed.
+        coordinator was killed.
         """
         self._ended.set()
         if self._thread.is_alive():

@@ -14,9 +14,8 @@ from kgqa_hpc.errors import EngineConfigError
 def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -> dict[str, Any]:
     """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
 
-    The format holds the project's own grammar (engines/grammar.py); a schema that the grammar cannot express
-    is passed on
-    unchanged, for LMDeploy to compile or refuse.
+    The format holds the project's own grammar (engines/grammar.py); a schema that the grammar cannot express is
+    passed on unchanged, for LMDeploy to compile or refuse.
     """
     before = () if thought is None else _thought_elements(thought)
     try:

@@ -38,8 +38,7 @@ _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|b
 
 class Trouble(Exception):
     """A request without answer. `again`: a repetition may succeed; `fatal`: no request can succeed; `unseen`:
-    the server
-    never received the request, so the request is not the cause.
+    the server never received the request, so the request is not the cause.
     """
 
     def __init__(
