@@ -18,15 +18,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.text.streams import LINE_LIMIT, TextStream, refuse_other_encodings
+from kgqa_hpc.text.limits import COLUMNS, LINE_BYTES
+from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
 # A quoted record must fit into two blocks; even long descriptions do.
 _BLOCK_BYTES = 2 << 20
 
 Batch = dict[str, pa.Array]
-
-
-MAX_COLUMNS = 10_000  # about 10 KB of memory each
 
 
 @dataclass(frozen=True)
@@ -79,10 +77,10 @@ class DelimitedFile:
         for record in _records(_kept(_lines(path, dialect), used), dialect):
             if any("\udc80" <= letter <= "\udcff" for letter in record.text):
                 refuse_other_encodings(path)
-            if len(record.fields) > MAX_COLUMNS:
+            if len(record.fields) > (limit := COLUMNS.value):
                 raise GraphFormatError(
-                    f"{path.name} line {record.line:,}: {len(record.fields):,} columns; {MAX_COLUMNS:,} are allowed",
-                    "is it the right file, and the right separator?",
+                    f"{path.name} line {record.line:,}: {len(record.fields):,} columns; {limit:,} are allowed",
+                    f"is the separator right? {COLUMNS.cure}",
                 )
             end = len("".join(used).encode("utf-8", "surrogateescape"))
             return cls(path, dialect, record, end)
@@ -130,18 +128,23 @@ class DelimitedFile:
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as problem:
             self._refuse_malformed(len(names))
+            if "straddling" in str(problem):
+                problem_text = f"has a row of more than {_BLOCK_BYTES:,} bytes"
+                raise GraphFormatError(f"{self.file}: {problem_text}", "is it the right file?") from None
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
         if source.quotes % 2:
             self._refuse_open_quote()
 
     def _plain(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Blocks of whole lines, each parsed by all cores."""
-        partial_line = b""
+        partial_line, limit = b"", LINE_BYTES.value
         while piece := stream.read(_BLOCK_BYTES):
             lines, end, piece = piece.rpartition(b"\n")
             block, partial_line = (partial_line + lines + end, piece) if end else (b"", partial_line + piece)
-            if len(partial_line) > LINE_LIMIT:
-                raise GraphFormatError(f"{self.file}: has a line of more than {LINE_LIMIT:,} bytes")
+            if len(partial_line) > limit:
+                raise GraphFormatError(
+                    f"{self.file}: has a line of more than {limit:,} bytes", LINE_BYTES.cure
+                )
             if block.strip(b"\r\n"):
                 yield self._plain_block(block, names, columns)
         if partial_line.strip(b"\r\n"):
@@ -149,7 +152,7 @@ class DelimitedFile:
 
     def _plain_block(self, block: bytes, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
         try:
-            return pa.csv.read_csv(pa.py_buffer(block), **self._options(names, columns))
+            return pa.csv.read_csv(pa.py_buffer(block), **self._options(names, columns, len(block)))
         except pa.ArrowInvalid as problem:
             if self.dialect.ragged:
                 return self._ragged_block(block, names, columns)
@@ -171,9 +174,10 @@ class DelimitedFile:
         columns = [[row[k] if k < len(row) else "" for row in rows] for k in at]
         return pa.table([pa.array(column, pa.large_string()) for column in columns], names=list(selected))
 
-    def _options(self, names: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
+    def _options(self, names: Sequence[str], columns: Sequence[str], longest_row: int = 0) -> dict[str, Any]:
+        block_size = max(_BLOCK_BYTES, longest_row)  # Arrow refuses a row beyond a block
         return {
-            "read_options": pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES),
+            "read_options": pa.csv.ReadOptions(column_names=list(names), block_size=block_size),
             "parse_options": pa.csv.ParseOptions(
                 delimiter=self.dialect.separator,
                 quote_char=self.dialect.quote or False,
@@ -267,9 +271,12 @@ def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
     # In a ragged table, as KGX writes it, only \n ends a line.
     newline = "\n" if dialect.ragged else ""
     with io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline=newline) as lines:
-        while line := lines.readline(LINE_LIMIT):
-            if len(line) == LINE_LIMIT:
-                raise GraphFormatError(f"{path.name}: has a line of more than {LINE_LIMIT:,} letters")
+        limit = LINE_BYTES.value
+        while line := lines.readline(limit):
+            if len(line) == limit:
+                raise GraphFormatError(
+                    f"{path.name}: has a line of more than {limit:,} letters", LINE_BYTES.cure
+                )
             yield line
 
 
@@ -283,7 +290,7 @@ def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
     used: list[str] = []
     begin = 0
     reader = csv.reader(_kept(lines, used), **_csv_options(dialect))
-    limit = csv.field_size_limit(LINE_LIMIT)
+    limit = csv.field_size_limit(LINE_BYTES.value)
     try:
         for fields in reader:
             if fields:

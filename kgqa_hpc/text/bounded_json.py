@@ -16,10 +16,10 @@ from typing import IO, Any
 import orjson
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.limits import LINE_BYTES
 from kgqa_hpc.text.streams import TextStream
 
 DEEPEST = 64  # brackets within brackets
-LONGEST_LINE = 64 << 20  # bytes; a longer one is a mistake, or an attack on the memory
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
@@ -44,11 +44,11 @@ def json_lines(
     file: IO[bytes], path: Path, error: type[InputError] = InputError
 ) -> Iterator[tuple[int, Any]]:
     """(line number, value) of each line that is not blank. Raises `error` naming `path` and the line."""
-    number = 0
-    while line := file.readline(LONGEST_LINE + 1):
+    number, limit = 0, LINE_BYTES.value
+    while line := file.readline(limit + 1):
         number += 1
-        if len(line) > LONGEST_LINE:
-            raise error(f"{path} line {number:,}: longer than {LONGEST_LINE >> 20} MB")
+        if len(line) > limit:
+            raise error(f"{path} line {number:,}: longer than {limit:,} bytes", LINE_BYTES.cure)
         if not line.strip():
             continue
         try:

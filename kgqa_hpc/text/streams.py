@@ -17,16 +17,12 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.text.limits import LINE_BYTES, UNPACKED_FREELY, UNPACKED_RATIO
 from kgqa_hpc.text.opener import open_bytes
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PIECE = 1 << 20
-# Bytes; longer than any line of a real graph file. The limit bounds the memory that a malformed file can use.
-LINE_LIMIT = 64 << 20
-# Bytes that a packed file may unpack to; more only up to MOST_FOLD times its size. Tables of graphs pack 3 to 30-fold.
-FREELY_UNPACKED = 66 << 20
-MOST_FOLD = 80
 
 
 class TextStream(io.RawIOBase):
@@ -50,7 +46,8 @@ class TextStream(io.RawIOBase):
         except OSError as problem:
             raise error(f"{path}: cannot be read: {problem.strerror}") from None
         self._inner, self._ahead, self._unpacked_bytes = self._file, b"", 0
-        self._most = max(FREELY_UNPACKED, MOST_FOLD * os.fstat(self._file.fileno()).st_size)
+        self._ratio = UNPACKED_RATIO.value
+        self._most = max(UNPACKED_FREELY, self._ratio * os.fstat(self._file.fileno()).st_size)
         try:
             self._inner = self._unpacked()
             if checked:
@@ -98,7 +95,7 @@ class TextStream(io.RawIOBase):
             self._ahead = self._ahead.removeprefix(_UTF8_BOM)
             if self._ahead.strip():
                 return
-            if not piece or len(self._ahead) > LINE_LIMIT:
+            if not piece or len(self._ahead) > LINE_BYTES.value:
                 raise self._error(f"{self.path}: is empty", "is it the right file?")
 
     def _inner_read(self, size: int) -> bytes:
@@ -106,8 +103,8 @@ class TextStream(io.RawIOBase):
         self._unpacked_bytes += len(data)
         if self._unpacked_bytes > self._most and self._inner is not self._file:
             raise self._error(
-                f"{self.path}: unpacks to more than {MOST_FOLD} times its size",
-                "if it is the right file, unpack it and name what comes out",
+                f"{self.path}: unpacks to more than {self._ratio} times its size",
+                f"is it the right file? if so, unpack it, or set {UNPACKED_RATIO.variable} to a larger number",
             )
         return data
 
@@ -153,17 +150,14 @@ class TextStream(io.RawIOBase):
 def byte_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[bytes]:
     """The lines of a file, each with its line end (only \\n ends a line).
 
-    Raises `error` for a line beyond `LINE_LIMIT` bytes, otherwise as `TextStream`.
+    Raises `error` for a line beyond `KGQA_MAX_LINE_BYTES`, otherwise as `TextStream`.
     """
     with io.BufferedReader(TextStream(path, error), _PIECE) as file:
-        number = 0
-        while line := file.readline(LINE_LIMIT):
+        number, limit = 0, LINE_BYTES.value
+        while line := file.readline(limit):
             number += 1
-            if len(line) == LINE_LIMIT:
-                raise error(
-                    f"{path.name} line {number:,}: is longer than {LINE_LIMIT:,} bytes",
-                    "is it the right file?",
-                )
+            if len(line) == limit:
+                raise error(f"{path.name} line {number:,}: is longer than {limit:,} bytes", LINE_BYTES.cure)
             yield line
 
 

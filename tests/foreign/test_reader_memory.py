@@ -90,6 +90,21 @@ CASES: dict[str, tuple[str, dict[str, tuple[str, Parts]]]] = {
 }  # fmt: skip
 
 
+# One record of a little less than the largest that the limits admit: begin, MiB of text, end.
+KGX_EDGES = "subject\tpredicate\tobject\n"
+RECORDS: dict[str, tuple[str, dict[str, tuple[str, str, int, str]]]] = {
+    "csv": ("csv", {"nodes": ("n.csv", "id,name,type,note\na,a,t,", 15, "\n"), "edges": ("e.csv", EDGES[0], 0, "")}),
+    "triples": ("triples", {"path": ("t.tsv", "a\tr\t", 15, "\n")}),
+    "rdf": ("rdf", {"path": ("r.rdf", f'{RDF}<rdf:Description rdf:about="urn:a"><e:x xmlns:e="urn:">', 15, "")}),
+    "graphml": ("graphml", {"path": ("g.graphml", "<graphml><desc>", 63, "</desc></graphml>")}),
+    "obo": ("obo", {"path": ("o.obo", "[Term]\nid: a\nname: a\ndef: ", 15, "\n")}),
+    "kgx": ("kgx", {"nodes": ("n.jsonl", '{"id": "a", "name": "', 15, '"}\n'), "edges": ("e.tsv", KGX_EDGES, 0, "")}),
+    "neo4j": ("neo4j", {"path": ("a.jsonl", APOC, 15, '"}}\n')}),
+    "documents of lines": ("documents", {"path": ("d.jsonl", '{"id": "a", "text": "', 15, '"}\n')}),
+    "documents of xml": ("documents", {"path": ("d.xml", "<PubmedArticleSet>", 63, "</PubmedArticleSet>")}),
+}  # fmt: skip
+
+
 class Meter:
     """Peak memory of a reader, in a process forked for it (measure_memory.py)."""
 
@@ -148,3 +163,17 @@ def test_a_reader_keeps_to_its_memory_on_a_hostile_file(tmp_path: Path, meter: M
     assert 0 < mib < MOST_MIB, said
     assert "crashed" not in said, said
     assert "MemoryError" not in said, said
+
+
+@pytest.mark.slow
+@pytest.mark.plugin("biokg")
+@pytest.mark.plugin("literature")
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_reader_keeps_to_its_memory_on_the_largest_record(tmp_path: Path, meter: Meter, name: str) -> None:
+    reader, files = RECORDS[name]
+    for file, begin, mebibytes, end in files.values():
+        (tmp_path / file).write_text(begin + "x" * (mebibytes * MIB) + end)
+    mib, said = meter(reader, {key: str(tmp_path / file) for key, (file, *_) in files.items()})
+    print(f"{name}: {mib} MiB, {said}")
+    assert 0 < mib < MOST_MIB, said
+    assert "crashed" not in said, said

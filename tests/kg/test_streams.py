@@ -57,7 +57,7 @@ def test_a_zip_that_cannot_be_unpacked_is_one_clear_error(write, tmp_path, place
 
 def test_a_line_beyond_the_limit_is_refused_and_never_cut_in_two(write, monkeypatch):
     monkeypatch.setattr(delimited, "_BLOCK_BYTES", 64)
-    monkeypatch.setattr(delimited, "LINE_LIMIT", 100)
+    monkeypatch.setenv("KGQA_MAX_LINE_BYTES", "100")
     file = DelimitedFile.open(write("t", "a\tb\n1\t2\n3\t" + "x" * 300 + "\n"), Dialect("\t", ragged=True))
     with pytest.raises(GraphFormatError, match="t: has a line of more than 100 bytes"):
         list(file.batches(["a", "b"], ["a", "b"], header=True))

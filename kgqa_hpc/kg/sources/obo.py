@@ -22,6 +22,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.properties import SYNONYMS
 from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.text.limits import OBO_LINES
 from kgqa_hpc.text.streams import text_lines
 
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
@@ -71,9 +72,6 @@ class Obo:
         return assembly.finish({**attributes, "obsolete_terms": obsolete})
 
 
-MOST_LINES = 100_000  # of a term; those of the Gene Ontology have up to a few hundred
-
-
 @dataclass
 class Stanza:
     """One paragraph: its kind ("" for the header), the line it begins on, and (tag, value, line)."""
@@ -116,7 +114,7 @@ def _add_term(buffer: Buffer, stanza: Stanza, namespace: str, file: str) -> None
 
 def stanzas(path: Path) -> Iterator[Stanza]:
     """The header, then each stanza of the file."""
-    stanza = Stanza("", 1)
+    stanza, limit = Stanza("", 1), OBO_LINES.value
     for number, line in text_lines(path):
         text = line.strip()
         if text.startswith("[") and text.endswith("]"):
@@ -128,10 +126,9 @@ def stanzas(path: Path) -> Iterator[Stanza]:
                 raise GraphFormatError(
                     f"{path.name} line {number:,}: not `tag: value`: {text[:60]!r}", "is it an OBO file?"
                 )
-            if len(stanza.tags) == MOST_LINES:
+            if len(stanza.tags) == limit:
                 raise GraphFormatError(
-                    f"{path.name} line {number:,}: a term of more than {MOST_LINES:,} lines",
-                    "is it an OBO file?",
+                    f"{path.name} line {number:,}: a term of more than {limit:,} lines", OBO_LINES.cure
                 )
             stanza.tags.append((tag.strip(), value.strip(), number))
     yield stanza

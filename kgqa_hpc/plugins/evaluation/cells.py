@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.limits import COLUMNS, LINE_BYTES
 from kgqa_hpc.text.opener import NotRegular, read_bytes
 
 _FORMULA = frozenset("=+-@\t\r")
-MOST_COLUMNS = 10_000
-LARGEST_CELL = 1 << 20
 
 
 def guard(text: str) -> str:
@@ -50,7 +49,7 @@ def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, d
     text = _text(path)
     header_line = text.partition("\n")[0]
     delimiter = ";" if header_line.count(";") > header_line.count(",") else ","
-    csv.field_size_limit(LARGEST_CELL)
+    csv.field_size_limit(LINE_BYTES.value)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -59,10 +58,8 @@ def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, d
     if not any(header):
         raise InputError(f"{path}: is empty", "the first line must name the columns")
     names = [name.lower() for name in header]
-    if len(names) > MOST_COLUMNS:
-        raise InputError(
-            f"{path} line 1: {len(names):,} columns; {MOST_COLUMNS:,} are allowed", "is it the right file?"
-        )
+    if len(names) > (limit := COLUMNS.value):
+        raise InputError(f"{path} line 1: {len(names):,} columns; {limit:,} are allowed", COLUMNS.cure)
     if twice := {name for name, count in Counter(names).items() if count > 1}:
         raise InputError(f"{path} line 1: column {min(twice)!r} stands there twice", "rename one of them")
     if missing := [name for name in needed if name not in names]:

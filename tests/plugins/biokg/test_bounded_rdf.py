@@ -11,7 +11,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import graph_config
 from kgqa_hpc.plugins.biokg.sources import bounded_xml
-from kgqa_hpc.plugins.biokg.sources.bounded_xml import LONGEST_ENTITY
+from kgqa_hpc.text.limits import XML_ENTITY_BYTES
 
 ROOT = (
     '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
@@ -47,7 +47,7 @@ def test_nested_entities_are_refused_and_never_expanded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "entity",
     ['<!ENTITY a "x>&b;">', "<!ENTITY a '&#38;b;'>", '<!ENTITY % a "b">', '<!ENTITY a SYSTEM "file:///etc/passwd">',
-     f'<!ENTITY a "{"x" * LONGEST_ENTITY}">'],
+     f'<!ENTITY a "{"x" * XML_ENTITY_BYTES.default}">'],
 )  # fmt: skip
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
 def test_no_form_of_an_entity_gets_past(
@@ -65,8 +65,8 @@ def test_short_entities_of_an_ontology_are_expanded(tmp_path: Path) -> None:
 
 
 def test_a_text_beyond_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_xml, "LONGEST_TEXT", 1 << 20)
-    with pytest.raises(GraphFormatError, match=r"a text or tag of more than 1 MiB"):
+    monkeypatch.setenv("KGQA_MAX_XML_TEXT_BYTES", "1000000")
+    with pytest.raises(GraphFormatError, match=r"a text or tag of more than 1,000,000 bytes"):
         read(tmp_path / "a.rdf", labelled("x" * (3 << 20)))
 
 

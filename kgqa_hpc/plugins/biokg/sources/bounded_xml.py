@@ -11,10 +11,8 @@ import re
 from collections.abc import Iterator
 
 from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.text.limits import XML_ENTITY_BYTES, XML_TEXT_BYTES, Limit
 from kgqa_hpc.text.streams import TextStream
-
-LONGEST_ENTITY = 256  # bytes, name and all; OWL's are IRIs
-LONGEST_TEXT = 16 << 20  # bytes between two tags, and of a tag
 
 _ENTITY = b"<!ENTITY"
 _SHORT = re.compile(rb'''<!ENTITY\s+[^\s"'%&]+\s+"[^"&%]*"''')
@@ -26,6 +24,7 @@ class BoundedXml(io.RawIOBase):
     def __init__(self, stream: TextStream, file: str) -> None:
         self._stream, self._file = stream, file
         self._tail, self._run = b"", 0
+        self._entity_limit, self._text_limit = XML_ENTITY_BYTES.value, XML_TEXT_BYTES.value
 
     def readable(self) -> bool:
         return True
@@ -45,17 +44,22 @@ class BoundedXml(io.RawIOBase):
         seen, at = self._tail + piece, -1
         self._tail = seen[-len(_ENTITY) :]
         while (at := seen.find(_ENTITY, at + 1)) >= 0:
-            declared = seen[at : at + LONGEST_ENTITY]
+            declared = seen[at : at + self._entity_limit]
             if _SHORT.match(declared):
                 continue
-            if len(declared) == LONGEST_ENTITY or b">" in declared:
-                reason = f"an entity that holds others, or has more than {LONGEST_ENTITY} bytes"
-                raise self._refused(reason)
+            if len(declared) == self._entity_limit or b">" in declared:
+                raise self._refused(
+                    f"an entity that holds others, or has more than {self._entity_limit} bytes",
+                    XML_ENTITY_BYTES,
+                )
             self._tail = declared  # it goes on in the next piece
         end = piece.rfind(b">")
         self._run = self._run + len(piece) if end < 0 else len(piece) - end
-        if self._run > LONGEST_TEXT:
-            raise self._refused(f"a text or tag of more than {LONGEST_TEXT >> 20} MiB")
+        if self._run > self._text_limit:
+            raise self._refused(f"a text or tag of more than {self._text_limit:,} bytes", XML_TEXT_BYTES)
 
-    def _refused(self, reason: str) -> GraphFormatError:
-        return GraphFormatError(f"{self._file}: {reason}", "expand or shorten it with a tool you trust")
+    def _refused(self, reason: str, limit: Limit) -> GraphFormatError:
+        return GraphFormatError(
+            f"{self._file}: {reason}",
+            f"expand or shorten it with a tool you trust; {limit.variable} sets the limit",
+        )

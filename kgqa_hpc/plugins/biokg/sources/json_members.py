@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.text.streams import LINE_LIMIT, TextStream, refuse_other_encodings
+from kgqa_hpc.text.limits import LINE_BYTES
+from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
 _PIECE = 1 << 20
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -107,8 +108,8 @@ class _Window:
         if self._ended:
             return False
         unread = self._text[self._at :]
-        if len(unread) > LINE_LIMIT:
-            raise self.malformed(f"a value of more than {LINE_LIMIT:,} letters")
+        if len(unread) > (limit := LINE_BYTES.value):
+            raise self.malformed(f"a value of more than {limit:,} letters (the limit {LINE_BYTES.variable})")
         try:
             # Twice as much each time, so that a long value is parsed from its beginning only a few times.
             piece = self._file.read(max(_PIECE, len(unread)))

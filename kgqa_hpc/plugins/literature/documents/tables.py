@@ -12,13 +12,11 @@ from typing import Any
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.text.bounded_json import json_objects
+from kgqa_hpc.text.limits import UNPACKED_FREELY, UNPACKED_RATIO
 from kgqa_hpc.text.opener import open_bytes
 
 BATCH_BYTES = 16 << 20  # bytes of text per batch, by the file's own metadata
 BATCH_ROWS = 1000
-# Largest ratio of unpacked to packed text; beyond it a few KB would become gigabytes.
-UNPACKED_FREELY = 64 << 20
-MOST_PACKED = 100
 LONGEST_ID = 1000
 _COLUMNS = ("id", "title", "text")
 
@@ -65,10 +63,10 @@ def _batch_rows(path: Path, metadata: Any) -> int:
     for k in range(metadata.num_row_groups):
         group = metadata.row_group(k)
         packed = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
-        if group.total_byte_size > max(UNPACKED_FREELY, MOST_PACKED * packed):
+        if group.total_byte_size > max(UNPACKED_FREELY, UNPACKED_RATIO.value * packed):
             raise DocumentFormatError(
                 f"{path}: {packed:,} bytes that unpack to {group.total_byte_size:,}",
-                "is it the right file? write it again without compression",
+                f"write it again without compression, or set {UNPACKED_RATIO.variable} to a larger number",
             )
         largest = max(largest, group.total_byte_size // max(group.num_rows, 1))
     return max(1, min(BATCH_ROWS, BATCH_BYTES // largest))

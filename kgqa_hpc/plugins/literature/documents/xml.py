@@ -18,6 +18,7 @@ from typing import Any
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
+from kgqa_hpc.text.limits import XML_RECORD_BYTES, XML_TAGS
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.text.streams import TextStream
 
@@ -25,16 +26,12 @@ from kgqa_hpc.text.streams import TextStream
 _BLANKS = re.compile(r"[ \t\r\n]+")
 
 
-# From the end of a record to that of the next; the largest articles have a few MB and 100,000 tags.
-LONGEST_RECORD = 64 << 20  # bytes
-MOST_TAGS = 2_000_000
-
-
 class _Measured(io.RawIOBase):
     """The file's bytes. Raises DocumentFormatError where a record is beyond the bounds; `begin` starts another."""
 
     def __init__(self, path: Path, source: io.BufferedReader) -> None:
         self._path, self._source = path, source
+        self._most_bytes, self._most_tags = XML_RECORD_BYTES.value, XML_TAGS.value
         self.begin()
 
     def begin(self) -> None:
@@ -47,10 +44,11 @@ class _Measured(io.RawIOBase):
         data = self._source.read(size)
         self._bytes += len(data)
         self._tags += data.count(b"<")
-        if self._bytes > LONGEST_RECORD or self._tags > MOST_TAGS:
+        if self._bytes > self._most_bytes or self._tags > self._most_tags:
+            limits = f"{XML_RECORD_BYTES.variable} and {XML_TAGS.variable}"
             raise DocumentFormatError(
-                f"{self._path}: no record or article within {LONGEST_RECORD >> 20} MiB and {MOST_TAGS:,} tags",
-                "is it the right file? split records that are larger",
+                f"{self._path}: no record or article within {self._most_bytes:,} bytes and {self._most_tags:,} tags",
+                f"is it the right file? if so, split the record, or set {limits} to larger numbers",
             )
         return data
 

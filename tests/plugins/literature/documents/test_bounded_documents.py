@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents import xml
 from kgqa_hpc.plugins.literature.documents.read import read_documents
 from tests.plugins.literature.documents.files import medline, record
 
@@ -27,14 +26,14 @@ JUNK = {
 def test_what_stands_around_records_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, junk: str
 ) -> None:
-    monkeypatch.setattr(xml, "LONGEST_RECORD", 1 << 20)
+    monkeypatch.setenv("KGQA_MAX_XML_RECORD_BYTES", "1000000")
     path = medline(tmp_path / "a.xml", junk + record(1, "Title"))
     with pytest.raises(DocumentFormatError, match="no record or article within"):
         list(read_documents([path]))
 
 
 def test_what_stands_in_a_record_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml, "MOST_TAGS", 10_000)
+    monkeypatch.setenv("KGQA_MAX_XML_TAGS", "10000")
     path = medline(tmp_path / "a.xml", record(1, "<b/>" * 50_000))
     with pytest.raises(DocumentFormatError, match="10,000 tags"):
         list(read_documents([path]))
@@ -43,7 +42,7 @@ def test_what_stands_in_a_record_is_bounded(tmp_path: Path, monkeypatch: pytest.
 def test_many_records_of_any_wrapping_pass_the_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xml, "LONGEST_RECORD", 200_000)
+    monkeypatch.setenv("KGQA_MAX_XML_RECORD_BYTES", "200000")
     path = medline(tmp_path / "a.xml", "".join(f"<w>{record(k, 'Title')}</w>tail" for k in range(1, 2001)))
     assert path.stat().st_size > 300_000
     assert len(list(read_documents([path]))) == 2000
