@@ -1,4 +1,4 @@
-"""`kgqa combine`: several merged runs as one dataset, with every id once and the columns of all runs.
+"""`kgqa combine`: several merged runs as one dataset with a README.md, each id once, with the columns of all runs.
 
 Records keep the decisions of their runs; `provenance.run` names the run. Of several records with the same id the
 first accepted one is kept, else the first; the others are counted as `combined`. Records that do not match the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -18,12 +18,14 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import yaml
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.candidates import Candidates, open_candidates
+from kgqa_hpc.dataset.card import DataFile, cell, configurations
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
-from kgqa_hpc.dataset.combined_card import write_combined_card
 from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
+from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import THOUGHTS, record_maker
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines, write_staged
@@ -211,3 +213,34 @@ def _records(run: RunFolder, name: str) -> Iterator[dict[str, Any]]:
     with (run.dataset / f"{name}.jsonl").open("rb") as file:
         for line in file:
             yield without_json_text(orjson.loads(line), paths)
+
+
+def write_combined_card(
+    folder: Path, runs: Sequence[RunFolder], document: Mapping[str, Any], sums: dict[str, str]
+) -> None:
+    """Write folder/README.md; `document` is the content of combined.json, `sums` maps file names to sha256."""
+    files = [
+        DataFile(name, "train", tuple(sorted(path.name for path in folder.glob(f"{name}-*.parquet"))), folder)
+        for name in ("accepted", "rejected")
+    ]
+    front = {
+        "pretty_name": "Questions and answers of several runs",
+        "task_categories": ["question-answering", "text-generation"],
+        "tags": ["synthetic"],
+        **configurations(files, sums),
+    }
+    counts = [name for name in document["runs"][0] if name != "run"]
+    lines = [
+        "---",
+        yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=100) + "---",
+        "# Questions and answers of several runs\n",
+        f"{document['accepted']:,} accepted and {document['rejected']:,} rejected records, joined by kgqa_hpc "
+        f"{document['program']}. `provenance.run` says which run a record is of; `combined.json` has the counts.\n",
+        f"| run | source | licence | {' | '.join(counts)} |",
+        "|---|---|---|" + "---:|" * len(counts),
+    ]
+    for run, entry in zip(runs, document["runs"], strict=True):
+        facts = gather_facts(run, document["program"])
+        about = [entry["run"][:16], facts.graph["source"], facts.licence, *(entry[name] for name in counts)]
+        lines.append(f"| {' | '.join(map(cell, about))} |")
+    (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

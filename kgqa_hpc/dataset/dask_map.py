@@ -1,23 +1,27 @@
 """Staging on a Dask cluster: a map over the names of the shards.
 
 The workers need kgqa_hpc and a shared file system on which the run has the same path. The assignment of shards to
-workers does not affect the dataset. Needs the extra `dask`.
+workers does not affect the dataset. A new cluster consists of Slurm jobs, set up by dask-jobqueue's own settings
+(jobqueue.slurm in ~/.config/dask). Needs the extra `dask`.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.dataset.dask_slurm import slurm_cluster
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.dataset.staging import Stage
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.store.run_folder import RunFolder
+
+MOST = 64  # jobs at once
+SETTINGS = "jobqueue.slurm in ~/.config/dask/jobqueue.yaml"
 
 SLURM = "slurm"
 
@@ -64,3 +68,39 @@ def _stage_shard(name: str, run: str, folder: str) -> None:
 def _stager(run: str, folder: str) -> Stager:
     """The stager of a worker, opened once per merge: every merge has its own folder."""
     return Stager(open_work(RunFolder.open(Path(run))))
+
+
+def slurm_cluster() -> Any:
+    """A cluster whose jobs are cancelled when it is closed.
+
+    Raises InputError when dask-jobqueue is not installed or lacks settings, or when Slurm refuses its jobs.
+    """
+    try:
+        from dask_jobqueue import SLURMCluster
+    except ImportError:
+        raise InputError(
+            "--dask slurm needs dask-jobqueue, which is not installed", "pip install 'kgqa_hpc[dask]'"
+        ) from None
+    try:
+        cluster = SLURMCluster()
+    except ValueError as problem:  # its message names the missing settings
+        raise InputError(
+            f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
+            f"say it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
+        ) from None
+    _require_accepted(cluster.job_script())
+    cluster.adapt(minimum=1, maximum_jobs=MOST)
+    return cluster
+
+
+def _require_accepted(script: str) -> None:
+    """Raise InputError when Slurm rejects the job script: Dask would wait for the job for ever."""
+    try:
+        asked = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
+    except OSError as problem:
+        raise InputError(
+            f"--dask slurm: no sbatch here: {problem.strerror}", "run it on a login node"
+        ) from None
+    if asked.returncode:
+        complaint = asked.stderr.strip().splitlines() or ["without a reason"]
+        raise InputError(f"Slurm refuses Dask's jobs: {complaint[0]}", f"mend {SETTINGS}")

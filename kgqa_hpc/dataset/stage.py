@@ -2,7 +2,8 @@
 
 Each candidate is a row: its outcome so far, its lengths, and its record as a line of JSON without the fields that are
 decided later. Counts of the whole shard (`ShardFacts`) lie in the file's metadata. Staged files depend on the results
-and the configuration alone, so any process may make them, even twice.
+and the configuration alone, so any process may make them, even twice. The last steps of a pass that send no request are
+computed again, with the settings of `dataset.steps`.
 
 A shard that cannot be staged gets a staged file with the error instead of rows: the merge raises all errors together.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain as joined
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import decision_of
+from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
-from kgqa_hpc.dataset.redo import Redo
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.signatures import Signatures
 from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import AccountingError, KgqaError
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.entries import texts_of
+from kgqa_hpc.runs.open import kept_prompts
+from kgqa_hpc.steps.lifecycle import begin, end, retrace
+from kgqa_hpc.steps.outcomes import Done, Outcome, Retry
+from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.store.run_folder import RunFolder
 
 STATUSES = ("accepted", "rejected", "invalid", "failed")
 SUFFIX = ".parquet"
@@ -274,3 +281,45 @@ def sampled_digest(ids: list[str], groups: list[str]) -> str:
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+class Redo:
+    """The steps of a run with the settings of `dataset.steps`; `item` gives an item's record as they make it."""
+
+    def __init__(self, run: RunFolder, config: RunConfig) -> None:
+        changed = config.with_last_steps()
+        passes = [
+            build_chain(changed, pass_config.name, prompts=kept_prompts(run))
+            for pass_config in changed.passes
+        ]
+        self._chain: list[Step] = list(joined.from_iterable(passes))
+        self._labels = tuple(config.dataset.steps or ())
+        self._seed = config.seed
+
+    def item(self, anchor: Anchor, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The record of the item, done again if it reached the last steps; a record as results hold it."""
+        if not self._reached(record):
+            return dict(record)
+        trace = record["trace"]
+        item = begin(self._chain[0].context.kind, anchor)
+        retrace(self._chain, item, trace, self._seed, record["output"])
+        asked = [step.label for step in self._chain].index(trace[-1]["step"]) + 1 if trace else 0
+        outcome: Outcome = Done()
+        step = self._chain[-1]
+        for step in self._chain[asked:]:
+            try:
+                outcome = step.run(item)
+            except (KgqaError, MemoryError):
+                raise
+            except (Exception, SystemExit) as problem:  # noqa: BLE001  counted, as a worker counts it
+                outcome = Retry(type(problem).__name__, lost_as="failed")
+            if not isinstance(outcome, Done):
+                break
+        end(item, outcome, step.context.kind, step.label)
+        item.trace = trace
+        return item.to_record()
+
+    def _reached(self, record: Mapping[str, Any]) -> bool:
+        """Whether an item was accepted, or was closed by one of the steps that are done again."""
+        reason = record["reason"] or ""
+        return record["status"] == "accepted" or any(reason.startswith(f"{label}:") for label in self._labels)

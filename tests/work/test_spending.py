@@ -14,7 +14,7 @@ from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.status.history import note
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.spending import Spending
+from kgqa_hpc.work.run import Spending
 from tests.command import kgqa
 from tests.runs import make_run
 

@@ -1,4 +1,4 @@
-"""Client of one OpenAI-compatible server: one request, its answer, and the meaning of its failure.
+"""Client of one OpenAI-compatible server: a request, its answer, the meaning of a failure, and the requested pause.
 
 Written over aiohttp for three reasons: a reply is bounded while it is read (the official client unpacks a reply
 of any size), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py), and
@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,10 +22,13 @@ from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.dialect import Dialect, error_code, error_words
 from kgqa_hpc.engines.openai.modes import Forms, Mode, with_the_word_json
-from kgqa_hpc.engines.openai.pauses import exhausted, retry_after
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
+
+LONGEST_S = 3600.0  # of a requested pause
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 VERSION_S = 5.0
 _OVERLOADED = {429, 503, 529}
@@ -249,3 +255,58 @@ def error_in(data: bytes) -> Any:
         return bounded_json.loads(data)
     except ValueError:
         return data[:2000].decode("utf-8", "replace")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a refusal asks to wait, at most an hour: Retry-After (seconds or a date), retry-after-ms, or
+    the time until an exhausted rate limit is reset. None if the headers have neither.
+    """
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return min(milliseconds / 1000, LONGEST_S)
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is None and value:
+        seconds = _until(value)
+    if seconds is None:
+        seconds = exhausted(headers)
+    return None if seconds is None else min(seconds, LONGEST_S)
+
+
+def exhausted(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the rate limit with nothing remaining is reset; None while something remains."""
+    rests = []
+    for kind in ("requests", "tokens"):
+        remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
+        if remaining is not None and remaining < 1:
+            rests.append(_duration(headers.get(f"x-ratelimit-reset-{kind}")))
+    pauses = [pause for pause in rests if pause is not None]
+    return max(pauses) if pauses else None
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value) if value else -1.0
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _until(value: str) -> float | None:
+    """Seconds until an HTTP date."""
+    try:
+        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _duration(value: str | None) -> float | None:
+    """Seconds from "6m0s", "120ms", or a number."""
+    seconds = _number(value)
+    if seconds is not None or not value:
+        return (
+            seconds if seconds is None or seconds < 1e8 else max(seconds - time.time(), 0.0)
+        )  # a time stamp
+    parts = _PART.findall(value)
+    if not parts or "".join(number + unit for number, unit in parts) != value.strip():
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)

@@ -7,7 +7,7 @@ from email.utils import formatdate
 
 import pytest
 
-from kgqa_hpc.engines.openai.pauses import exhausted, retry_after
+from kgqa_hpc.engines.openai.chat_api import exhausted, retry_after
 
 
 @pytest.mark.parametrize(
