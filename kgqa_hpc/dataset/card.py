@@ -1,11 +1,14 @@
-"""The dataset card: README.md with the front matter of the Hugging Face Hub and a description for users.
+"""The dataset card (README.md, with the front matter of the Hugging Face Hub) and the table of counts by group.
 
-All numbers come from the run and its accounting. The template is card.md.j2.
+All numbers come from the run and its accounting. The template of the card is card.md.j2. For graphlets the table is
+Table 1 of BioGraphletQA (Appendix F).
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import re
 from collections.abc import Sequence
@@ -17,9 +20,15 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kgqa_hpc.columns import Column, Type
-from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, record_sentence, sentence
+from kgqa_hpc.dataset.accounting import (
+    OUTCOMES,
+    Accounting,
+    OutcomeCounts,
+    in_order,
+    record_sentence,
+    sentence,
+)
 from kgqa_hpc.dataset.facts import Facts, one_line
-from kgqa_hpc.dataset.group_table import table_name
 
 # Licence identifiers of the Hub that knowledge graphs use.
 HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
@@ -225,3 +234,55 @@ def cell(value: object) -> str:
     """Text escaped for a cell of a Markdown table."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return one_line(text).replace("|", "\\|")
+
+
+def table_name(facts: Facts) -> str:
+    """graphlets.csv for graphlets, and so on."""
+    return f"{facts.kind.removesuffix('s')}s.csv"
+
+
+def group_rows(facts: Facts, accounting: Accounting) -> list[dict[str, Any]]:
+    """A row per group of the kind's summary and per sampled group.
+
+    Members: group, name (or None), the other members of the summary, total (or None), and `counts`.
+    """
+    by_group = {row["group"]: row for row in facts.summary}
+    unlisted = {name: counts for name, counts in accounting.groups.items() if name not in by_group}
+    rows = [*by_group.values(), *({"group": name} for name, _ in in_order(unlisted))]
+    return [
+        {"name": None, "total": None, **row, "counts": accounting.groups.get(row["group"], OutcomeCounts())}
+        for row in rows
+    ]
+
+
+def group_table(facts: Facts, accounting: Accounting) -> str:
+    """The CSV text, one row per group; a group without an id is listed by its name."""
+    rows = [row for row in group_rows(facts, accounting) if row["total"] is not None or row["counts"].sampled]
+    key = "id" if facts.summary else "group"
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([key, "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"])
+    for row in rows:
+        counts, total = row["counts"], row["total"]
+        accepted = counts.generated and _accepted_pairs(row["group"], counts, accounting)
+        writer.writerow(
+            [
+                row.get(key, row["group"]),
+                "" if total is None else total,
+                _ratio(counts.sampled, total),
+                counts.sampled,
+                counts.generated,
+                accepted,
+                _ratio(accepted, counts.generated),
+            ]
+        )
+    return out.getvalue()
+
+
+def _accepted_pairs(group: str, counts: OutcomeCounts, accounting: Accounting) -> int:
+    records = accounting.records.get(group)
+    return counts.accepted if records is None else records.accepted
+
+
+def _ratio(part: int, whole: int | None) -> str:
+    return repr(part / whole) if whole else ""

@@ -1,21 +1,27 @@
-"""The files of a dataset beside its records: accounting, table by group, prompts, card, Croissant, checksums."""
+"""The files of a dataset beside its records: accounting, table by group, prompts, card, Croissant, checksums.
+
+croissant.json is a machine-readable description of the dataset (MLCommons Croissant 1.1, JSON-LD).
+"""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
+from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.card import DataFile, render_card
+from kgqa_hpc.dataset.card import DataFile, group_table, licence_fields, render_card, table_name
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.croissant import croissant
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.group_table import group_table, table_name
 from kgqa_hpc.dataset.whole import write_sums
 from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
+
+_FORMATS = {".parquet": "application/x-parquet", ".jsonl": "application/jsonlines"}
 
 
 def write_documents(
@@ -73,3 +79,131 @@ def _copy_prompts(run: RunFolder, target: Path) -> None:
                 copy = target / path.relative_to(prompts)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
+
+
+_FORMATS |= {".json": "application/json", ".csv": "text/csv", ".md": "text/markdown"}
+_TYPES = {"string": "sc:Text", "int64": "cr:Int64", "double": "cr:Float64", "bool": "sc:Boolean"}
+_UNDATED = "2025-01-01"  # for runs whose manifest has no date
+
+# The context that Croissant 1.1 prescribes (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html).
+_TERMS = """
+arrayShape citeAs column containedIn equivalentProperty extract field fileProperty fileObject fileSet format
+includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace
+samplingRate separator source subField transform
+"""
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    **{name: f"cr:{name}" for name in _TERMS.split()},
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "sc": "https://schema.org/",
+}
+
+
+def croissant(
+    folder: Path, facts: Facts, columns: Sequence[Column], files: Sequence[DataFile], sums: dict[str, str]
+) -> dict[str, Any]:
+    """The JSON-LD document for the files in `folder`; `sums` maps their names to sha256."""
+    licence = licence_fields(facts.licence, facts.licence_url)
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
+        "name": f"kgqa-{facts.run[:16]}",
+        "description": facts.description
+        or f"{facts.title}: pairs grounded in anchors of kind {facts.kind}, {facts.making}.",
+        "license": licence.get("license_link") or facts.licence,
+        "version": "1.0.0",
+        "datePublished": facts.date or _UNDATED,
+        "citeAs": facts.citation
+        or f"{facts.title}. Made with kgqa_hpc {facts.version}, run {facts.run[:16]}.",
+        **({"inLanguage": list(facts.languages)} if facts.languages else {}),
+        "creator": [{"@type": "sc:Person", "name": name} for name in facts.authors]
+        or {"@type": "sc:Organization", "name": "made with kgqa_hpc"},
+        "rai:dataCollection": f"Anchors sampled from {facts.evidence}; pairs {facts.making}.",
+        **(
+            {"rai:dataAnnotationProtocol": "Judged by language models; verdicts are kept with each record."}
+            if facts.judged
+            else {}
+        ),
+        "rai:dataLimitations": "Machine-generated; no human checked it.",
+        "distribution": list(_distribution(folder, files, sums)),
+        "recordSet": [_record_set(name, columns) for name in dict.fromkeys(file.config for file in files)],
+    }
+
+
+def _distribution(folder: Path, files: Sequence[DataFile], sums: dict[str, str]) -> Iterator[dict[str, Any]]:
+    for name in sorted(sums):
+        path = folder / name
+        if path.suffix in _FORMATS:
+            yield {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": name,
+                "contentSize": f"{path.stat().st_size} B",
+                "encodingFormat": _FORMATS[path.suffix],
+                "sha256": sums[name],
+            }
+    for config in dict.fromkeys(file.config for file in files):
+        yield {
+            "@type": "cr:FileSet",
+            "@id": f"{config}-parquet",
+            "name": f"{config}-parquet",
+            "encodingFormat": _FORMATS[".parquet"],
+            "includes": f"{config}-*.parquet",
+        }
+
+
+def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
+    return {
+        "@type": "cr:RecordSet",
+        "@id": config,
+        "name": config,
+        "description": f"The {config} pairs.",
+        "key": {"@id": f"{config}/id"},
+        "field": [
+            _field(
+                f"{config}/{column.name}",
+                column.name,
+                column.type,
+                column.description,
+                config,
+                (column.name,),
+            )
+            for column in columns
+        ],
+    }
+
+
+def _field(
+    id: str, name: str, kind: Type, description: str, config: str, path: tuple[str, ...]
+) -> dict[str, Any]:
+    """A field of Croissant.
+
+    Of a nested column only the outermost field has a source: all its values come from one column.
+    """
+    field: dict[str, Any] = {"@type": "cr:Field", "@id": id, "name": id, "description": description}
+    dimensions = 0
+    while isinstance(kind, list):
+        dimensions, kind = dimensions + 1, kind[0]
+    if dimensions:
+        field |= {"isArray": True, "arrayShape": ",".join(["-1"] * dimensions)}
+    if isinstance(kind, dict):
+        field["subField"] = [
+            _field(f"{id}/{inner}", inner, part, f"{inner} of {name}.", config, (*path, inner))
+            for inner, part in kind.items()
+        ]
+    else:
+        field["dataType"] = _TYPES[kind]
+    source: dict[str, Any] = {"fileSet": {"@id": f"{config}-parquet"}, "extract": {"column": path[0]}}
+    if len(path) > 1:
+        source["transform"] = {"jsonPath": "$." + ".".join(path[1:])}
+    field["source"] = source
+    return field

@@ -1,31 +1,35 @@
 """The finished work of a run, streamed shard by shard: anchors with the records of their items, checksums verified.
 
 The sampled anchors are read from anchors.h5 too, so that shards and results are checked against an independent
-source.
+source. For `kgqa merge --partial`, finished items of unfinished shards are read from journals and earlier passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from kgqa_hpc.config import RunConfig
-from kgqa_hpc.dataset.open_items import ended_items
+from kgqa_hpc.config import PassConfig, RunConfig
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.runs import run_config
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import digest
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
+from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, stream_shard
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.results import iter_result
+from kgqa_hpc.store.results import iter_result, read_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry
 from kgqa_hpc.store.table import open_table
+
+ENDED = ("accepted", "rejected", "invalid", "failed")
 
 # An anchor and its item's record, as stored; None for an unfinished item of an open shard.
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
@@ -129,3 +133,45 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
     except CorruptFile as problem:
         cure = f"remove it and run `kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise CorruptFile(problem.message, cure) from problem
+
+
+def ended_items(run: RunFolder, config: RunConfig, entry: ShardEntry) -> dict[str, dict[str, Any]]:
+    """The records of the finished items of a shard, by id.
+
+    Damaged lines of a journal are ignored: the next worker of the shard does those items again. Raises CorruptFile,
+    StoreError.
+    """
+    ended: dict[str, dict[str, Any]] = {}
+    for position in reversed(range(len(config.passes))):
+        later = config.passes[position + 1 :]
+        for record in _records(run, config.passes[position].name, entry):
+            if has_ended(record, later):
+                ended.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
+    return ended
+
+
+def _records(run: RunFolder, pass_name: str, entry: ShardEntry) -> Iterator[dict[str, Any]]:
+    """The records of a pass in a shard so far.
+
+    Journals are read first: a journal that vanishes was replaced by its result.
+    """
+    origin, path = run.origin(pass_name), run.result(pass_name, entry.name)
+    if not exists(path):
+        for journal in journals_of(path.parent, entry.name):
+            with suppress(MissingFile):
+                yield from read_journal(journal, origin.header(entry.name, entry.sha256))[0]
+    if exists(path):
+        yield from read_result(path, origin)
+
+
+def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:
+    """Whether an item is finished when the `later` passes are still to come.
+
+    A later pass takes accepted items, and items that another judge may decide anew.
+    """
+    if record["status"] not in ENDED:
+        return False
+    if record["status"] == "accepted":
+        return not later
+    judged = any(STEPS.get(step.use).adds == "verdict" for pass_config in later for step in pass_config.steps)
+    return not (judged and record["status"] == "rejected" and record["decided"])

@@ -1,4 +1,4 @@
-"""Data of the report, read from RUN/dataset as a stream, one row group at a time."""
+"""Data of the report, read from RUN/dataset or from a combined dataset as a stream, one row group at a time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.accounting import in_order
-from kgqa_hpc.dataset.exports.source import CombinedFolder, read_accounting
+from kgqa_hpc.dataset.exports.source import COMBINED, CombinedFolder, read_accounting
+from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.kg.profile import FILE as GRAPH
 from kgqa_hpc.kg.profile import Profiles, read_profiles
-from kgqa_hpc.report.combined import combined_counts
 from kgqa_hpc.report.node_use import BATCH, NodeUse, count_nodes
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.opener import read_bytes
+
+_NONE_LOST: dict[str, Any] = {"invalid": {}, "failed": {}, "waiting": 0}
 
 FILES = ("accepted", "rejected")
 SAMPLE = 3000  # largest number of records on the page, within SAMPLE_BYTES
@@ -138,3 +142,48 @@ def _sample(
 
 def _number(counted: int | dict[str, int]) -> int:
     return counted if isinstance(counted, int) else sum(counted.values())
+
+
+def combined_counts(folder: CombinedFolder) -> dict[str, Any]:
+    """Counts in the form of accounting.json, by group and reason. Raises CorruptFile for a damaged file."""
+    accepted, rejected = Counter[str](), dict[str, Counter[str]]()
+    for path in _parts(folder, "accepted"):
+        accepted.update(pq.read_table(path, columns=["group"])["group"].to_pylist())
+    for path in _parts(folder, "rejected"):
+        table = pq.read_table(path, columns=["group", "reason"])
+        for group, reason in zip(*(table[name].to_pylist() for name in table.column_names), strict=True):
+            rejected.setdefault(group, Counter())[reason] += 1
+    groups = {
+        group: _counts(accepted[group], rejected.get(group, Counter()))
+        for group in sorted({*accepted, *rejected})
+    }
+    whole = _counts(accepted.total(), sum(rejected.values(), Counter()))
+    return {**whole, "groups": groups, "lengths": {"z_score": None}, "requests": []}
+
+
+def combined_facts(folder: CombinedFolder, version: str) -> Facts:
+    """The title and a table of the runs; `version` is that of this program."""
+    document = orjson.loads(read_bytes(folder.path / COMBINED))
+    runs = {
+        f"{number}, {entry['run'][:16]}": ", ".join(f"{entry[key]:,} {key}" for key in entry if key != "run")
+        for number, entry in enumerate(document["runs"], start=1)
+    }
+    return Facts(
+        run=sha256_of(folder.path / COMBINED),
+        seed=0,
+        licence="see the runs",
+        version=version,
+        graph=runs,
+        own_title="Questions and answers of several runs",
+    )
+
+
+def _parts(folder: CombinedFolder, name: str) -> list[Any]:
+    paths = sorted(folder.dataset.glob(f"{name}-*.parquet"))
+    require_whole(folder.dataset, *(path.name for path in paths))
+    return paths
+
+
+def _counts(accepted: int, rejected: Counter[str]) -> dict[str, Any]:
+    sampled = accepted + rejected.total()
+    return {"sampled": sampled, "accepted": accepted, "rejected": dict(rejected), **_NONE_LOST}

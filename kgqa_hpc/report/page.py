@@ -13,15 +13,14 @@ from markupsafe import Markup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
+from kgqa_hpc.dataset.card import group_rows
 from kgqa_hpc.dataset.exports.source import CombinedFolder, open_source
 from kgqa_hpc.dataset.facts import Facts, gather_facts
-from kgqa_hpc.dataset.group_table import group_rows
 from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.registry import SECTIONS
-from kgqa_hpc.report.combined import combined_facts
-from kgqa_hpc.report.findings import read_findings
+from kgqa_hpc.report.findings import combined_facts, read_findings
 from kgqa_hpc.report.graph_pictures import group_drawings
 from kgqa_hpc.report.pictures import pace, pictures
 from kgqa_hpc.status.history import read_notes

@@ -1,7 +1,8 @@
-"""Forecast of the cost of a run's remaining items from the tokens of its finished shards (`kgqa plan --price`).
+"""Money: spent by a run so far, and a forecast for its remaining items (`kgqa plan --price`).
 
-A shard is the unit of the estimate: the cost of an item is the ratio of the sums of cost and items, its 95 % interval
-comes from how much shards differ (ratio estimator, Student's t).
+Spent is the tokens of results and journals at the prices of the engines. A shard is the unit of the forecast: the cost
+of an item is the ratio of the sums of cost and items, its 95 % interval comes from how much shards differ (ratio
+estimator, Student's t).
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
+from kgqa_hpc.status.pass_totals import PassTotals
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import read_summary
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text.durations import about
 
 KINDS = ("prompt", "completion", "cached")
@@ -87,3 +93,39 @@ def render_cost(cost: dict[str, Any]) -> str:
         f"cost      about {about(cost['total'])}{interval} for {read} million tokens read and {written} million "
         f"written, at {cost['price'][0]:g} and {cost['price'][1]:g} a million"
     )
+
+
+def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None:
+    """Money as {"spent", "budget", "passes": {pass: spent}}; None if no engine of the run has a price."""
+    config = load_yaml(run.config_file)
+    prices = _prices(config)
+    if not prices:
+        return None
+    spent = {
+        pass_totals.pass_name: round(prices[pass_totals.pass_name].of(pass_totals.all_tokens), 6)
+        for pass_totals in totals
+        if pass_totals.pass_name in prices
+    }
+    budget = ((config.get("runtime") or {}).get("budget") or {}).get("money")
+    return {"spent": round(sum(spent.values()), 6), "budget": budget, "passes": spent}
+
+
+def render_money(figures: dict[str, Any]) -> str:
+    """One line of text: the sum, and the budget."""
+    budget = f" of {figures['budget']:g}" if figures["budget"] is not None else ""
+    return f"money     {about(figures['spent'])}{budget} spent"
+
+
+def _prices(config: dict[str, Any]) -> dict[str, Price]:
+    """The price of each pass, from the run's config.yaml without a check of it, which would take too long for
+    `status`.
+    """
+    prices = {}
+    for entry in config.get("passes") or ():
+        engine = entry.get("engine") or config.get("engine") or {}
+        if (price := engine.get("price")) is not None:
+            try:
+                prices[str(entry["name"])] = Price.model_validate(price)
+            except (ValidationError, KeyError):
+                continue  # an edited file; `kgqa run` reports it
+    return prices

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kgqa_hpc.status.money import render_money
+from kgqa_hpc.status.cost import render_money
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
 from kgqa_hpc.text.durations import about, duration

@@ -14,7 +14,7 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
-from kgqa_hpc.status.money import money
+from kgqa_hpc.status.cost import money
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
 from kgqa_hpc.status.server_load import described, read_loads
 from kgqa_hpc.status.worker_states import ALIVE, read_states

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any
 
 from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts
+from kgqa_hpc.dataset.card import group_table
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.group_table import group_table
 
 # id, total, downsampling ratio, count, generated, accepted, acceptance in percent: as printed.
 TABLE = """
