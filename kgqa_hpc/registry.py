@@ -196,7 +196,7 @@ class Registry:
         return entry
 
 
-# Functions (predictions, references) -> one number for each pair, for `kgqa score`.
+# Metrics of `kgqa score`: functions (predictions, references) -> a number for each pair.
 METRICS = Registry("metrics", "score metric", {})
-# Functions (dataset) -> HTML, for the page of `kgqa report`.
+# Sections of `kgqa report`: functions (dataset) -> HTML.
 SECTIONS = Registry("sections", "report section", {})

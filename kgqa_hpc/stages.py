@@ -197,8 +197,8 @@ def standing(folder: Path) -> dict[str, Any]:
     status = survey(folder, queue_state(RunFolder.open(folder).logs))
     exists = [(folder / stage.makes).exists() for stage in STAGES]
     workers = next(position for position, stage in enumerate(STAGES) if stage.gpus)
-    # A run without a graph imports nothing, so a later stage's work shows that of the earlier ones. What the workers
-    # make grows until they are done.
+    # A run without a graph has no output of `import`: a later output shows that the earlier stages are done.
+    # The workers' output grows until they are done, so `complete` decides.
     exists[:workers] = [any(exists[position:workers]) for position in range(workers)]
     exists[workers] = status["complete"]
     if exists[workers + 1] and (accepted := accepted_at_merge(RunFolder.open(folder))) is not None:

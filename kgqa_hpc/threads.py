@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kgqa_hpc.terminal import StageProgress
 
-# CPU limit of a cgroup, as seen from a process inside: the file of version 2, and the two files of version 1.
+# Files with the CPU limit of a process's cgroup: one file of version 2, two files of version 1.
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _QUOTA_V1 = (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
 

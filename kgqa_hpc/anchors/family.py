@@ -22,7 +22,7 @@ DIFFICULTY = (
     Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
 )
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these raise the difficulty by one level
-# Words that refer to a source, which readers of a question do not see.
+# Words of a question that refer to a source, which its readers do not see.
 SOURCES = re.compile(
     r"\b(?:(?:the|this) (?:above |given |provided )?"
     r"(?:text|passage|figure|table|context|graph|excerpt|document|paper|article|abstract|study)"

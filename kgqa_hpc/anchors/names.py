@@ -38,7 +38,7 @@ _SINGULAR = {
     "men": "man",
 }
 _SYMBOL = 6  # largest length of a symbol whose case is significant; longer symbols are no English words
-# Words next to a single letter that make it a part of another name.
+# Words that, next to a single letter, make the letter a part of another name (vitamin C).
 _BEFORE = frozenset(
     [
         "vitamin",

@@ -47,7 +47,7 @@ class Incidence:
         nodes, types = max(graph.num_nodes, 1), max(len(graph.edge_types), 1)
         if nodes * nodes * types * 2 >= 2**63:
             raise ValueError(f"{nodes:,} nodes with {types:,} edge types are too many for one table")
-        # An arm as one integer: node, type, direction (outgoing first), other node.
+        # An edge at a node as one integer: node, edge type, direction (outgoing first), other node.
         away = (source.astype(np.int64) * types + kind) * 2 * nodes + target
         back = ((target.astype(np.int64) * types + kind) * 2 + 1) * nodes + source
         arms = np.concatenate([away, back])

@@ -25,8 +25,8 @@ T = TypeVar("T")
 Int64 = npt.NDArray[np.int64]
 EXACT = 4  # largest number of edges of a path that is counted exactly
 _SAFE = 2.0**62
-# Tries for one path after which there are assumed to be none: if 10**-5 of all walks are paths, one is found with
-# probability 1 - 10**-4.
+# Number of failed tries after which a graph is assumed to have no path.
+# If a share of 10**-5 of all walks are paths, a path is found with probability 1 - 10**-4.
 TRIES = 1_000_000
 
 

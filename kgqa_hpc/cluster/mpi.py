@@ -28,10 +28,10 @@ from kgqa_hpc.cluster.ranks import World
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.terminal import note
 
-# MPI_Finalize would wait for ever for a dead rank.
+# MPI_Finalize is not called, because it would wait for ever for a dead rank.
 FINALIZE_LIMIT = 10.0  # s
 _NAMES = (
-    # (name, its names in library version strings, in `mpiexec --version` and in image labels)
+    # Each MPI: its name, and its names in library versions, in `mpiexec --version` and in image labels.
     ("Open MPI", r"Open ?MPI\)?[ ,:]*v?(\d[\w.]*)"),
     ("Intel MPI", r"Intel\(R\) MPI Library.*?(\d{4}[\w.]*)"),
     ("MVAPICH", r"MVAPICH2?\s*(?:Version\s*:?)?\s*(\d[\w.]*)"),
@@ -72,7 +72,7 @@ def launched_by(environ: Mapping[str, str] = os.environ) -> Mpi | None:
     if "OMPI_COMM_WORLD_SIZE" in environ:
         if version := environ.get("OMPI_VERSION"):
             return Mpi("Open MPI", version)
-        # Before 5 the launcher did not say its version; those releases came with PMIx 4 and older.
+        # Launchers before version 5 do not print their version; those releases came with PMIx 4 and older.
         pmix = environ.get("PMIX_VERSION", "")
         return Mpi("Open MPI", "4" if pmix[:1] in ("1", "2", "3", "4") else "5")
     if "PMI_SIZE" in environ and "SLURM_STEP_ID" not in environ:
@@ -124,8 +124,8 @@ class Ranks:
         if patience > 0 and self._all_here(patience):
             from mpi4py import MPI
 
-            # A rank that is killed at this moment blocks MPI_Finalize, which keeps Python's lock: only a
-            # timer beside the interpreter can still end the process (with exit code 1; the files tell the
+            # A rank killed at this moment blocks MPI_Finalize, which holds Python's lock. Only a
+            # timer outside the interpreter can still end the process (with exit code 1; the files tell the
             # truth).
             with open(os.devnull, "w") as nowhere:
                 faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)

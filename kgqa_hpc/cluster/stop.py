@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-# s between SIGTERM and the cancelling. Slurm's KillWait is 30 s, a preemption's often less; with the engine's second
-# to acknowledge the cancel and the commit, a worker ends within 5 s.
+# Seconds from SIGTERM to cancelling the requests in flight. Slurm's KillWait is 30 s, a preemption's often less:
+# with a second for the engine to acknowledge, and the commit, a worker ends within 5 s.
 GRACE = 3.0
-# s after SIGUSR1; the scripts ask for the signal 15 minutes ahead, sites for as little as one.
+# Seconds after SIGUSR1; our scripts request the signal 15 minutes ahead, some sites 1 minute.
 PATIENCE = 60.0
 AGAIN = 0.25  # s between two attempts to interrupt, because the first may come between two calls of steps
 _EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # 1 from our scripts, 2 from submitit
@@ -46,7 +46,7 @@ class Stop:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.deadline = deadline
-        # A debug queue's job may be shorter than the margin, which is meant for two days: three quarters of its
+        # A debug queue's job may be shorter than the margin, which is meant for two-day jobs: three quarters of its
         # time are for work.
         self._margin = margin if deadline is None else min(margin, max(deadline - now(), 0.0) / 4)
         self._now = now
@@ -152,7 +152,7 @@ class Stop:
         else:
             self._drain_by = min(self._drain_by, drain_by)
         self._event.set()
-        # A timer of the kernel, because no thread runs while a regular expression is matched
+        # A kernel timer, because no Python thread runs while a regular expression is matched.
         if self._listening:
             signal.setitimer(signal.ITIMER_REAL, max(self._drain_by - self._now(), AGAIN), AGAIN)
 

@@ -47,7 +47,7 @@ class Commands:
             while process.poll() is None:
                 time.sleep(0.1)
             if process.returncode == REQUEUE:
-                # As if the limit were near: submitit calls checkpoint(), requeues, and does not return.
+                # As at a near time limit: submitit calls checkpoint(), requeues the job, and does not return.
                 os.kill(os.getpid(), _warning())
                 time.sleep(DRAIN)
             if process.returncode != 0:
@@ -60,8 +60,8 @@ class Commands:
         """
         from submitit.helpers import DelayedSubmission
 
-        # Not Popen.wait: the interrupted main thread may be inside it. The signal is repeated, for a child that
-        # is still starting ignores it.
+        # Popen.wait is not used, because the interrupted main thread may be inside it. The signal is repeated, because
+        # a child that is still starting ignores it.
         until = time.monotonic() + min(self.notice, DRAIN)
         while not _has_ended(self._child) and time.monotonic() < until:
             os.kill(self._child, signal.SIGUSR1)

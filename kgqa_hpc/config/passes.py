@@ -79,7 +79,7 @@ def _steps(
         if isinstance(entry, dict) and entry.get("use") in STEPS:
             entry = {"as": entry["use"], "prompt": _prompt_of(entry["use"], data), **entry}
         step = section(STEPS, "use", entry, (*key, number), problems, base=base)
-        # A placeholder lets the check of the rest of the file go on; the problem is already in the list.
+        # A placeholder, so that the rest of the file is still checked; the problem is already in the list.
         checked.append(step or StepSettings(use="(wrong)", label=f"wrong{number}"))
     return checked
 

@@ -28,7 +28,7 @@ from kgqa_hpc.registry import Registry
 from kgqa_hpc.steps import STEPS
 
 Change = dict[str, Any]  # new value by key, of one variant
-# Passes of a configuration without `passes:`.
+# The passes of a configuration without the key `passes`.
 PASSES = [{"name": "main", "steps": ["generate", "judge"]}]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

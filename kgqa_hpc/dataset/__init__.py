@@ -2,6 +2,6 @@
 
 import os
 
-# Read by pyarrow when it is first imported. Its own pool gives the memory of every row group back and asks for it anew:
-# a quarter of the processor time of writing, and 50 MB more at the peak (20,480 records of tools/bench_merge.py).
+# pyarrow reads this variable at its first import. Its own memory pool returns the memory of each row group:
+# that takes a quarter of the processor time of writing and 50 MB more (20,480 records of tools/bench_merge.py).
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

@@ -23,7 +23,7 @@ from kgqa_hpc.errors import DiskFull
 MEMORY = "300MB"  # limit of the database
 ROWS = 200_000  # inserted into the database at once
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
-# `file`: the file of the dataset that the row goes to, as decided so far.
+# Column `file`: the dataset file of the row, as decided so far.
 _TABLE = """
 CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR, question_length INTEGER,
   answer_length INTEGER, single BOOLEAN, bytes INTEGER, same BLOB, part VARCHAR,

@@ -159,7 +159,7 @@ def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str,
     """Front matter that assigns files to configurations and splits; `sums` maps file names to sha256."""
     configs = list(dict.fromkeys(file.config for file in files))
     filled = {file.config for file in files if file.rows}
-    # Readers refuse an empty file beside others.
+    # Readers of the Hub refuse an empty file in a list of files, so it is left out.
     files = [file for file in files if file.rows or file.config not in filled]
     return {
         "configs": [_config(name, files, sums) for name in configs],

@@ -153,7 +153,7 @@ def _write_chunk(
     return StagedFile(path, len(rows), columns)
 
 
-# Records whose id is that of an earlier record that matches the condition.
+# Records with the id of an earlier record that matches the condition.
 _REPEATED = """row IN (
   SELECT row FROM candidate WHERE status <> 'filtered'
   QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1

@@ -52,7 +52,7 @@ def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) 
     if not duplicates.exact and duplicates.near is None:
         return counts
     reason = EXACT if duplicates.exact else NEAR
-    # Before the search for near duplicates, which takes longer.
+    # Runs before the search for near duplicates, which takes longer.
     counts[reason] = candidates.reject_where(REPEATED, reason)
     if duplicates.near is not None:
         near = candidates.reject(near_duplicates(candidates, duplicates.near, scratch), NEAR)

@@ -39,7 +39,7 @@ class LengthSum:
 
     @property
     def _spread(self) -> int:
-        # count^2 times the population variance: an integer, and never negative.
+        # Spread: count^2 times the population variance, an integer that is never negative.
         return self.count * self.squares - self.total * self.total
 
     def bounds(self, z: float) -> tuple[int, int] | None:

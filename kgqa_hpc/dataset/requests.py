@@ -45,7 +45,7 @@ class RequestCounts:
         key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
         row = self._rows.get(key)
         if row is None:
-            # An engine may not know its version, or the digest of its model.
+            # Some engines do not know their version or the digest of their model.
             if not all(part is None or isinstance(part, str) for part in key):
                 raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}

@@ -42,10 +42,10 @@ from kgqa_hpc.store.run_folder import RunFolder
 STATUSES = ("accepted", "rejected", "invalid", "failed")
 SUFFIX = ".parquet"
 FACTS = b"kgqa"  # the key of ShardFacts in a file's metadata
-# `question_length`, `answer_length`: characters (null: no pair). `record`: JSON of the record without its closing brace
-# (null: no pair), `bytes` about its length. `lost`: the line for lost.jsonl (null: none). `single`: the row stands for
-# its item, else it is one of the item's list of records. `same`: digest of the question's words, and `words` these, of
-# rows that the judges accepted, where duplicates are looked for.
+# Columns of a staged file. `question_length`, `answer_length`: characters (null: no pair). `bytes`: approximate length
+# of `record`, the JSON of the record without its closing brace (null: no pair).
+# `lost`: the line for lost.jsonl (null: none). `single`: the row stands for its item, not for one of a list of records.
+# `same`, `words`: the question's words and their digest, in rows that judges accepted, to find duplicates.
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

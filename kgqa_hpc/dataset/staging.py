@@ -140,7 +140,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 def main() -> None:
     """Stage shards of a run beside the merge that started this process, and end with it."""
-    # Its end closes the standard input of this process.
+    # The end of the starting process closes the standard input of this one.
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
     run, folder = map(Path, sys.argv[1:])
     with StagingWorker(open_work(RunFolder.open(run)), folder) as worker:

@@ -30,7 +30,7 @@ from kgqa_hpc.threads import usable_cores
 # A row group ends at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 8 << 20
-# Of JSON lines, in one Parquet part. It stays far below 500 MB: no value takes more than four times its JSON in
+# Bytes of JSON lines in a Parquet part, which then stays far below 500 MB: a value takes at most four times its JSON in
 # Parquet (8 bytes for a digit and a comma in a list of integers), before compression.
 PART_BYTES = 100 * 1000 * 1000
 ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"

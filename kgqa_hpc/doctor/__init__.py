@@ -134,7 +134,7 @@ def exit_code(checks: Sequence[Check]) -> Literal[0, 1]:
 
 def _start(probe: Probe, timeout: float) -> tuple[threading.Thread, list[Check]]:
     answer: list[Check] = []
-    # A daemon: a probe stuck in a dead mount must not keep the process.
+    # A daemon thread, because a probe that hangs on a dead mount must not keep the process alive.
     thread = threading.Thread(target=lambda: answer.extend(probe(timeout)), daemon=True)
     thread.start()
     return thread, answer

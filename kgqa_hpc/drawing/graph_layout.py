@@ -74,7 +74,7 @@ def _relaxed(distance: np.ndarray, orders: np.ndarray) -> np.ndarray:
     """Places (n, k, 2), from each of the orders (n, k) around the circle."""
     k = orders.shape[1]
     angle = 2 * np.pi * np.argsort(orders) / k + 0.3
-    # slightly bent, so that no symmetry keeps nodes on a line
+    # A slight bend of the first positions, so that no symmetry keeps nodes on a line.
     at = np.stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))], axis=2)
     diagonal = np.arange(k)
     for _ in range(80):

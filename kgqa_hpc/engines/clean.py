@@ -20,7 +20,7 @@ from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.store.regular import open_append
 
 MASK = "***"
-# Smallest length of a masked value: masking "none" or "1" would damage every text.
+# Smallest length of a secret that is masked: masking "none" or "1" would damage every text.
 SHORTEST_SECRET = 6
 LONGEST_WORDS = 300
 
@@ -64,7 +64,7 @@ class Redactor:
 
     def _copy(self, source: IO[bytes], log: Path) -> None:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        # Hold back as much of an unfinished line as may be the beginning of a secret.
+        # Keep back the end of an unfinished line that may be the beginning of a secret.
         overlap, held = max(map(len, self._secrets), default=1) - 1, ""
         with source:
             while piece := source.readline(1 << 16):

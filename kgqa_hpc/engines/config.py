@@ -17,7 +17,7 @@ from kgqa_hpc.engines.engine import EngineSettings
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.settings import Problem, problems_of, sentence
 
-# Keys that users look for here, but that belong into the head of a prompt.
+# Keys of a prompt's front matter that users tend to write under `engine`.
 OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
 _OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/guide/prompts.md)"
 
@@ -73,8 +73,8 @@ class _Operational(Mapping[str, frozenset[str]]):
         return len(ENGINES.names())
 
 
-# The settings of each kind of engine that never change an answer; the fingerprint omits them, so that a run can
-# continue with other machines, servers or batch sizes.
+# Settings of each kind of engine that never change an answer. The fingerprint omits them:
+# a run can continue with other machines, servers or batch sizes.
 OPERATIONAL: Mapping[str, frozenset[str]] = _Operational()
 
 

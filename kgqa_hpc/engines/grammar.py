@@ -21,11 +21,11 @@ DIGITS = 9
 DECIMALS = 6
 MOST_NUMBERS = 1001  # a range of integers up to this size is spelt out
 
-# Printable ASCII without quote and backslash: one byte, so at most one token, a character.
+# Printable ASCII without quote and backslash: each character is one byte, so at most one token.
 _ASCII = r"char ::= [ !#-\[\]-~]"
 # Escapes of a JSON string: the letter after the backslash, and the character it stands for.
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-# After \u: no control character, no ASCII (it could evade a pattern), no half of a surrogate pair.
+# Hexadecimal digits after \u: no control character, no ASCII (it could evade a pattern), no lone surrogate.
 _HEX = "[0-9a-fA-F]"
 _CODES = (
     rf'"\\u00" [89a-fA-F] {_HEX} | "\\u0" [1-9a-fA-F] {_HEX} {_HEX} | "\\u" [1-9a-cA-CeEfF] {_HEX} {_HEX} {_HEX}'

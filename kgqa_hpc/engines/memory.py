@@ -23,10 +23,10 @@ OVERHEAD_BYTES = GIB
 PREFILL_TOKENS = 8192
 # Tokens of a prompt with its answer without prefix caching: p5 and filter with at most 1,000 tokens of answer.
 SEQUENCE_TOKENS = 1700
-# Tokens of a running sequence that are not shared with prefix caching: p5's user message has 105, half of the longest
-# answer 500. Prompts with documents have more.
+# Tokens of a running sequence that prefix caching does not share: p5's user message (105) and
+# half of the longest answer (500). Prompts with documents have more.
 UNSHARED_TOKENS = 600
-# Tokens that all sequences share then: the instructions of a run's prompts (p5: 1,331).
+# Tokens that all sequences share with prefix caching: the instructions of a run's prompts (p5: 1,331).
 SHARED_TOKENS = 4096
 
 

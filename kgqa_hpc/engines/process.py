@@ -77,7 +77,7 @@ class EngineProcess:
         self._copier: threading.Thread | None = None
         self._progress = 0
         self._load = self._load_before = dict.fromkeys(LOAD, 0.0)
-        # Seconds of listening without a frame, and without a frame that shows progress.
+        # Seconds since the last frame, and since the last frame that shows progress.
         self._silent = self._idle = 0.0
         self._looked = 0.0
 
@@ -134,7 +134,7 @@ class EngineProcess:
                     self.kill()
                     if self._info is None:
                         raise refusal
-                    # It has started with this configuration before, so the cause may pass: try again.
+                    # The engine has started with this configuration before, so the cause may be temporary: try again.
                     raise EngineDied(f"the engine did not start again: {refusal.message}", f"see {self._log}")
             if time.monotonic() - began > START_LIMIT_S:
                 self._die(f"it did not start within {START_LIMIT_S:.0f} s")
@@ -217,8 +217,8 @@ class EngineProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with theirs, open(open_append(self._log), "ab") as log:
             self._log_start = log.tell()
-            # A new process, not a fork: a forked child that uses a loaded runtime deadlocks. A session of its
-            # own: signals to the worker's process group do not reach it.
+            # A new process, not a fork, because a forked child that uses a loaded runtime deadlocks.
+            # A session of its own, so that signals to the worker's process group do not reach it.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kgqa_hpc.engines.child", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,

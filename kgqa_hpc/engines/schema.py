@@ -58,7 +58,7 @@ class Remembered(Generic[T]):
 
     def __call__(self, schema: Schema) -> T:
         cached = self._made.get(id(schema))
-        # An id may be used again by another object once the first is gone; so the object is kept and compared.
+        # Python may reuse the id of a deleted object, so the object is kept and compared.
         if cached is None or cached[0] is not schema:
             if len(self._made) > MOST_REMEMBERED:
                 self._made.clear()

@@ -23,7 +23,7 @@ from kgqa_hpc.errors import EngineConfigError
 STREAMS = 8  # one stream takes 0.5-1 GB/s from a parallel file system
 _PIECE = 256 << 20  # bytes that one stream takes of a file
 _BLOCK = 8 << 20
-# Of the job's memory, what a model in a tmpfs may take; the rest is for the workers that load it. Chosen.
+# Largest share of the job's memory for a model in a tmpfs; the rest is for the workers that load it. Our choice.
 MEMORY_SHARE = 0.75
 _IN_MEMORY = {"tmpfs", "ramfs"}
 

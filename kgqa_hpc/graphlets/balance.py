@@ -28,13 +28,13 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.draw.capped import choose_capped
 from kgqa_hpc.graphlets.shapes import SHAPES
 
-# Graphlets drawn per graphlet wanted.
+# Size of the pool in graphlets per requested graphlet.
 POOL_FACTOR = 8
 
 
 @dataclass(frozen=True)
 class Balanced:
-    """The chosen rows of the pool, ascending int64 (m,), their weights float64 (m,) and rounds int64 (m,)."""
+    """Selected rows of the pool, ascending int64 (m,), their weights float64 (m,) and rounds int64 (m,)."""
 
     rows: np.ndarray
     weight: np.ndarray
@@ -62,8 +62,8 @@ def cap_nodes(
 
 
 def _first_refusals(nodes: np.ndarray, refused: np.ndarray) -> np.ndarray:
-    """For each row the first one at which one of its nodes was refused, or the number of rows; int64."""
-    limit = np.full(int(nodes.max()) + 2, len(nodes), np.int64)  # the last one is that of the padding
+    """For each row, the first row that was refused because of one of its nodes, else the number of rows; int64."""
+    limit = np.full(int(nodes.max()) + 2, len(nodes), np.int64)  # the last entry belongs to the padding
     for column in range(nodes.shape[1]):
         rows = np.flatnonzero(refused >> column & 1)
         np.minimum.at(limit, nodes[rows, column], rows)
@@ -73,7 +73,7 @@ def _first_refusals(nodes: np.ndarray, refused: np.ndarray) -> np.ndarray:
 def spread_types(
     shape: np.ndarray, nodes: np.ndarray, position: np.ndarray, per_shape: int, node_type: np.ndarray
 ) -> Balanced:
-    """Share each shape's `per_shape` graphlets out evenly among the type signatures in the pool.
+    """Divide each shape's `per_shape` graphlets evenly among the type signatures in the pool.
 
     The pool is that of `cap_nodes`; `node_type` (n,) holds the type code of every node.
     """
@@ -93,7 +93,7 @@ def spread_types(
 
 
 def _spread_pool(pool: list[int], group: list[int], per_shape: int, rounds: np.ndarray) -> None:
-    """One shape's rounds; a group waits in the heap while it has members that were not chosen."""
+    """The rounds of one shape; a group stays in the heap while it has unselected members."""
     waiting: dict[int, list[int]] = {}
     accepted: dict[int, int] = {}
     heap: list[tuple[int, int]] = []  # (times given, group)
@@ -113,14 +113,14 @@ def _spread_pool(pool: list[int], group: list[int], per_shape: int, rounds: np.n
 
 
 def _pools(shape: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows shape after shape by position, and where each shape begins: int64 (N,), (shapes + 1,)."""
+    """Rows ordered by shape and position, and the start of each shape: int64 (N,), (shapes + 1,)."""
     order = np.lexsort((position, shape))
     begins = np.flatnonzero(np.diff(shape[order], prepend=-1))
     return order, np.append(begins, len(order))
 
 
 def _weighted(rounds: np.ndarray, chance: np.ndarray, shape: np.ndarray, pool: np.ndarray) -> Balanced:
-    """The chosen rows, each with its weight n / (pool size * probability), where n rows of its shape were chosen."""
+    """The selected rows, each with its weight n / (pool size * probability); n: selected rows of its shape."""
     rows = np.flatnonzero(rounds >= 0)
     chosen = np.bincount(shape[rows], minlength=len(SHAPES) + 1)[shape[rows]]
     return Balanced(rows, chosen / (pool[rows] * chance[rows]), rounds[rows])

@@ -1,4 +1,4 @@
-"""Which method draws the sample, from which structures, and how long it will take.
+"""Choice of the sampling method and its structures, with a forecast of the duration.
 
 The decision rests on the exact totals (or estimates) and on a cost model in steps of the kernels: on the
 graph and the wanted shapes alone, never on the machine, its load or the number of threads. Nor does it
@@ -26,28 +26,28 @@ from kgqa_hpc.text.durations import duration
 
 Method = Literal["auto", "enumerate", "structure"]
 
-# Core-seconds of a walk per connected set of three, and of four; sampling included.
+# Core-seconds of the enumeration per connected set of three and of four vertices, sampling included.
 TRIPLE_RATE = 1e-6
 FOUR_RATE = 6e-9
-# Per slot, to order the graph and list its triangles.
+# Core-seconds per slot to order the graph and list its triangles.
 SLOT_RATE = 5e-7
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
-# Factor on the time of passes with random access to all vertices, if these do not fit into a core's cache.
+# Slowdown of passes with random access to all vertices when these do not fit into a core's cache.
 FAR_FACTOR = 3.0
 CACHED_VERTICES = 1 << 16
 DRAW_RATES = {"rows": 8e-7, "squares": 2.5e-6, "pentagons": 5e-6, "cliques": 4e-6}
-# Per slot, to weigh the roots of a structure.
+# Core-seconds per slot to compute the weights of a structure's roots.
 ROW_SETUP_RATE = 2e-8
 
-# The published size of a sample, for which the method is chosen.
+# Sample size for which the method is chosen; that of the publication.
 REFERENCE_SIZE = 10_000
-# Parts of the roots that are probed at the same time, each with 4 bytes per vertex.
+# Number of parts of the roots that are probed in parallel, each with 4 bytes per vertex.
 PROBE_PARTS = 4
-# A pass of the closed forms that would take longer is left out when sampling.
+# Longest pass of the closed forms (core-seconds) that is made for sampling.
 EXACT_SECONDS = 30.0
-# Core-seconds up to which enumeration is taken without weighing it against drawing.
+# Core-seconds up to which enumeration is chosen without a comparison with drawing.
 SHORT_SECONDS = 20.0
-# The most that is spent on drawing one shape whose total is known, and one whose total is an estimate.
+# Largest time for drawing one shape: with an exact total, with an estimated total.
 SHAPE_SECONDS = 120.0
 BLIND_SECONDS = 60.0
 
@@ -83,7 +83,7 @@ def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
     """Predicted core-seconds of each expensive pass of the closed forms."""
     core, lists = restrict_to_core(graph, lists)
     degree = core.degree.astype(float)
-    # In integers, so there is one result on every machine, and in pieces that take little memory.
+    # Integer arithmetic gives the same result on every machine; pieces keep the memory small.
     pieces = (piece.astype(np.int64) for piece in np.array_split(lists.per_slot(), 64))
     links = sum(int(piece @ piece) for piece in pieces)
     far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
@@ -132,7 +132,7 @@ def assign(
     slots: int,
     size: int = REFERENCE_SIZE,
 ) -> list[Assignment]:
-    """Choose for each of `shapes` the structure whose stream it is read off, for samples of `size`.
+    """Choose for each of `shapes` the structure whose stream gives its sample, for samples of `size`.
 
     `totals` of the shapes, `copies` that one draw of each available structure chooses from. Hardest shapes
     first; a stream that is drawn anyway costs only the draws beyond.
@@ -205,7 +205,7 @@ def enumeration_seconds(totals: Mapping[int, float]) -> float:
 
 
 def draw_limits(assignments: Iterable[Assignment], exact_shapes: Collection[int]) -> dict[int, int]:
-    """Draws after which the stream of a shape is given up: ten times what is expected, within a time limit.
+    """Largest number of draws for a shape: ten times the expected number, within a time limit.
 
     `exact_shapes`: the shapes whose totals are exact.
     """
@@ -218,7 +218,7 @@ def draw_limits(assignments: Iterable[Assignment], exact_shapes: Collection[int]
 
 
 def counting_seconds(passes: Mapping[str, float], slots: int) -> float:
-    """Predicted core-seconds of the closed forms: affordable ones of `passes`, and what comes before them."""
+    """Predicted core-seconds of the closed forms: preparation and the affordable ones of `passes`."""
     return slots * SLOT_RATE + sum(passes[name] for name in affordable_passes(passes))
 
 

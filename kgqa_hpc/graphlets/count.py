@@ -77,7 +77,7 @@ def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:
 
 
 def induced_counts(copies: dict[int, int]) -> dict[int, int]:
-    """Induced counts from the numbers of copies, of the shapes for which all that is needed is known."""
+    """Induced counts from the numbers of copies, for each shape whose ingredients are all known."""
     induced: dict[int, int] = {}
     for shape in sorted(SHAPES.values(), key=lambda shape: -len(shape.edges)):
         denser = [t for t, inner in SUBCOPIES.items() if shape.id in inner and t != shape.id]
@@ -88,7 +88,7 @@ def induced_counts(copies: dict[int, int]) -> dict[int, int]:
 
 
 def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[str] = PASSES) -> CopyCounts:
-    """Copies of all shapes, or of those that need no pass outside `passes` (of `PASSES`)."""
+    """Numbers of copies of all shapes that need no pass outside `passes` (of `PASSES`)."""
     all_starts = lists.starts
     core, lists = restrict_to_core(graph, lists)
     rows = (core.indptr, core.indices)
@@ -131,10 +131,10 @@ def _whole(parts: list[np.ndarray]) -> list[int]:
 def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
     """Copies that follow from degrees and triangles, and the paths of four edges with the 4-cycles.
 
-    The comments name what a product counts too often.
+    The comments name the cases that a product counts too often.
     """
     d = graph.degree
-    # Paths of two edges that leave a vertex, the squares of what its neighbours contribute, its triangles.
+    # Per vertex: number of paths of two edges from it, sum of the neighbours' squared shares, number of triangles.
     ways, squares_of, t = (np.empty(graph.num_nodes, np.int64) for _ in range(3))
     graph.workers.run(
         lambda block: triangles.vertex_sums(*block, graph.indptr, graph.indices, starts, ways, squares_of, t),
@@ -197,7 +197,7 @@ def exact_dot(a: np.ndarray, b: np.ndarray | None = None) -> int:
     """Sum of a * b (or of a) as a Python integer, for int64 arrays of one length, without overflow."""
     total, start = 0, 0
     while start < len(a):
-        stop = start + max(4096, start)  # large numbers stand first, where degrees are large
+        stop = start + max(4096, start)  # the largest products are at the beginning, where degrees are large
         left_part = a[start:stop]
         right = np.ones_like(left_part) if b is None else b[start:stop]
         start = stop

@@ -1,4 +1,4 @@
-"""A picture of the 29 shapes with how many there are and how many were drawn (after the paper's Figure 5).
+"""A figure of the 29 shapes with their totals and sample sizes (after the paper's Figure 5).
 
 Needs matplotlib (the extra `report`), which is imported here and nowhere else in this folder.
 """
@@ -17,7 +17,12 @@ from kgqa_hpc.drawing.graph_layout import few_nodes
 from kgqa_hpc.graphlets.sample import GraphletSample
 from kgqa_hpc.graphlets.shapes import SHAPES
 
-COLUMNS, WIDTH, HEIGHT, RADIUS = 6, 2.0, 2.3, 0.68  # shapes in a row; inches of a cell, and of a shape in it
+COLUMNS, WIDTH, HEIGHT, RADIUS = (
+    6,
+    2.0,
+    2.3,
+    0.68,
+)  # number of shapes in a row; size of a cell and of the shape in it, in inches
 _INK, _NODE, _EMPTY = "#22303c", "#2a7f9e", "#c9d1d6"
 
 
@@ -26,7 +31,7 @@ def shapes_png(sample: GraphletSample) -> bytes:
     rows = -(-len(SHAPES) // COLUMNS)
     figure = Figure(figsize=(WIDTH * COLUMNS, HEIGHT * rows))
     FigureCanvasAgg(figure)
-    # One plane in inches for all: 29 axes of their own take five times as long.
+    # One axes object for all shapes: 29 separate axes take five times as long.
     plane = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH * COLUMNS), ylim=(HEIGHT * rows, 0))
     plane.set_axis_off()
     sampled = sample.sampled()
@@ -35,7 +40,7 @@ def shapes_png(sample: GraphletSample) -> bytes:
         x, y = (column + 0.5) * WIDTH, row * HEIGHT
         total, error = sample.totals[shape.id], sample.errors[shape.id]
         at = _places(shape.edges) * (RADIUS, -RADIUS) + (x, y + 1.1)  # y grows downwards on this plane
-        # The shape whose nodes lie at `at` (k, 2)
+        # Draw the shape with its nodes at `at` (k, 2).
         colour = _NODE if total else _EMPTY
         plane.add_collection(
             LineCollection(list(at[np.array(shape.edges)]), colors=colour, linewidths=1.6, zorder=1)

@@ -36,7 +36,7 @@ from kgqa_hpc.graphlets.splitmix import key_of, mix
 
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"
-RATIO = 0.25  # of the probabilities of one run and the next
+RATIO = 0.25  # ratio of the probabilities of consecutive runs
 _WORKER = Path(__file__).with_name("graph_tool_worker.py")
 
 
@@ -70,7 +70,7 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
         return totals, Found.empty()
     answer = _ask(graph, {"draws": draws, "threads": 1})
     step = np.array([step for _, step, _ in runs])[answer["draw"]]
-    # Rows of the different occurrences, each in the run of smallest probability that kept it
+    # Rows of the distinct occurrences, each from the run with the smallest probability that kept it.
     order = np.argsort(-step, kind="stable")
     keys = np.column_stack([answer["shape"], np.sort(answer["nodes"], axis=1)])[order]
     arrived = order[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
@@ -86,7 +86,7 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
 
 
 def _first_step(total: int) -> int:
-    """The run that a shape begins with: it keeps about one of its occurrences."""
+    """The first run of a shape: it keeps about one of its occurrences."""
     return math.ceil(math.log(total) / -math.log(RATIO))
 
 
@@ -108,7 +108,7 @@ def _runs(ratios: Mapping[int, float], totals: Mapping[int, int]) -> list[tuple[
 def _moments(
     shape: np.ndarray, nodes: np.ndarray, step: np.ndarray, totals: Mapping[int, int], seed: int
 ) -> np.ndarray:
-    """When each occurrence arrives, float64 of [0, 1): before r with probability r.
+    """The moment at which each occurrence arrives, float64 of [0, 1): before r with probability r.
 
     Those that arrive in a run share out the time between what arrives before it and what with it.
     """
@@ -177,5 +177,5 @@ def _has_graph_tool(python: str) -> bool:
 
 
 def _alone(python: str) -> list[str]:
-    """Isolated from our environment, and from this folder, whose graph_tool.py would hide the library."""
+    """The interpreter, isolated from our environment and from this folder: its graph_tool.py would hide the library."""
     return [python, "-I"]

@@ -15,7 +15,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.kernels import relabel
 from kgqa_hpc.threads import Workers
 
-# All usable cores, no progress reported.
+# Default: all usable cores, without progress.
 ALONE = Workers()
 PARTS = 16  # of the rows at most
 PART_ENTRIES = 100_000  # entries per part at least
@@ -64,7 +64,7 @@ def order_graph(indptr: np.ndarray, indices: np.ndarray, workers: Workers = ALON
         raise InputError(f"{n:,} nodes are more than 32-bit labels can hold", "reduce the graph first")
     if len(indices) and (indices.min() < 0 or indices.max() >= n):
         raise InputError(f"a neighbour lies outside 0..{n - 1}", "indices are node numbers")
-    # Copies: read-only arrays are another type to numba, and kernels are compiled ahead for writable ones.
+    # Copies, because numba treats read-only arrays as another type, and kernels are compiled for writable ones.
     indptr, indices = np.array(indptr, np.int64), np.array(indices, np.int32)
     original, label, new_indptr = relabel.by_degree(indptr)
     new_indices = np.empty(len(indices), np.int32)

@@ -168,7 +168,7 @@ def _draw(
     counts = copy_counts(graph, lists, passes)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
-    # Never more than there are: the search for another would only end at its limit.
+    # At most the total, because a search for more would only end at its limit.
     sizes = {s: min(size, exact.get(s, size)) for s in shapes if exact.get(s, 1) > 0}
     counted = counting_seconds(seconds, len(graph.indices))
     if method == "enumerate" or (

@@ -79,16 +79,16 @@ class _Collector:
         self.nodes = np.zeros((0, 5), np.int32)
         self.codes = np.zeros(0, np.int64)
         self._hits = 0
-        self._last_new = -1  # number of the hit
+        self._last_new = -1  # index of the hit
         self._gave_up = False
 
     @property
     def open(self) -> bool:
-        """Whether it takes more."""
+        """Whether further occurrences are needed."""
         return len(self.codes) < self.size and not self._gave_up
 
     def add(self, nodes: np.ndarray, codes: np.ndarray) -> None:
-        """Take the next hits; only as many at a time as are likely to be needed."""
+        """Add the next hits, in batches of about the number that is still needed."""
         start = 0
         while self.open and start < len(codes):
             stop = start + max(2 * (self.size - len(self.codes)), 1 << 14)
@@ -107,7 +107,7 @@ class _Collector:
         fresh_rows = np.sort(order[fresh])[: self.size]
         numbers = np.concatenate([[self._last_new], self._hits + fresh_rows[had:] - had])
         self._hits += len(codes)
-        # Repeated hits before each new occurrence, and since the last, whatever the batches are.
+        # Repeated hits before each new occurrence and since the last; independent of the batches.
         in_vain = np.diff(np.append(numbers, self._hits)) - 1
         too_late = in_vain > 10 * np.arange(had, had + len(in_vain)) + 20
         new = int(np.argmax(np.append(too_late, True)))
@@ -118,7 +118,7 @@ class _Collector:
 
 
 def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), draws: int = PILOT) -> HitCounts:
-    """Draws of every available structure that `unknown` shapes contain, to learn how often these are hit."""
+    """Draws of each available structure that `unknown` shapes contain, to estimate how often these are hit."""
     counts = HitCounts()
     contained = set().union(*(SUBCOPIES[shape] for shape in unknown))
     available = [s for s in ground.structures() if s in contained]
@@ -133,7 +133,9 @@ def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), dra
 
 def _classified(stream: Stream, start: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     nodes, codes = stream.draw(start, count)
-    shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)  # code -1: the last
+    shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(
+        np.int8
+    )  # code -1 is the last entry
     return nodes, codes, shape_of[codes]
 
 
@@ -145,7 +147,7 @@ def draw_samples(
     seed: int,
     counts: HitCounts,
 ) -> Found:
-    """`sizes[shape]` occurrences of each assigned shape, or what its stream hits in `limits[shape]` draws.
+    """`sizes[shape]` occurrences of each assigned shape, or fewer if `limits[shape]` draws hit fewer.
 
     Streams are read from their beginning, so the pilot's draws are drawn again; `counts` gets the others.
     """

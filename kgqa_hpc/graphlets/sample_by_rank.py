@@ -60,7 +60,7 @@ _TABLES = _bulk_tables()
 
 
 class _Walk:
-    """Counts blocks and looks up ranks in them; any thread may do any block."""
+    """Counts blocks and looks up ranks in them; any thread may process any block."""
 
     def __init__(self, graph: OrderedGraph, lists: TriangleLists, units: Units) -> None:
         self.workers = graph.workers
@@ -158,7 +158,7 @@ def enumerate_sample(
 def _choose_ranks(
     totals: Mapping[int, int], sizes: Mapping[int, int], seed: int
 ) -> tuple[dict[int, np.ndarray], Found]:
-    """The ranks wanted of each shape, ascending, and room for their occurrences in this order."""
+    """The requested ranks of each shape, ascending, and an empty array for their occurrences in this order."""
     ranks, rooms = {}, []
     for shape, size in sorted(sizes.items()):
         drawn = rank_sequence(totals[shape], size, seed, shape)

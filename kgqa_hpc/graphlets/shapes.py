@@ -72,7 +72,7 @@ SHAPES: dict[int, Shape] = {
     )
 }
 MAX_SHAPE = max(SHAPES)
-SLOTS = MAX_SHAPE + 1  # arrays are indexed by shape id; slot 0 collects what is no shape
+SLOTS = MAX_SHAPE + 1  # arrays are indexed by shape id; index 0 stands for disconnected sets
 
 
 def bit(i: int, j: int) -> int:

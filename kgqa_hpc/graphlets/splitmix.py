@@ -13,8 +13,8 @@ import numpy as np
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
-_STRIDE = np.uint64(0xD1342543DE82EF95)  # any odd number: spreads consecutive counters over the words
-MAX_TOTAL = 2**62  # of ranks: beyond, int64 sums of counts could wrap
+_STRIDE = np.uint64(0xD1342543DE82EF95)  # an odd constant: spreads consecutive counters over all 64-bit words
+MAX_TOTAL = 2**62  # largest number of ranks: above it, int64 sums of counts could overflow
 
 
 def mix(words: np.ndarray | int) -> np.ndarray:
@@ -61,7 +61,7 @@ def rank_sequence(total: int, size: int, *key: int) -> np.ndarray:
 
 
 def _different_words(total: int, size: int, key: int) -> np.ndarray:
-    """The first `size` different numbers below `total` of a stream, as they come; int64. 2 size <= total."""
+    """The first `size` distinct numbers below `total` of a stream, in stream order; int64. Needs 2 size <= total."""
     distinct = np.zeros(0, np.int64)
     if not size:
         return distinct

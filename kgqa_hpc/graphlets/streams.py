@@ -19,9 +19,9 @@ from kgqa_hpc.graphlets.shapes import SHAPES, code_of
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
 from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights
 
-SEGMENTS = 16  # of a batch at most, drawn in parallel
-SEGMENT = 4096  # draws at least
-BUCKETS = 1 << 16  # of the guide that finds roots
+SEGMENTS = 16  # largest number of parts of a batch, drawn in parallel
+SEGMENT = 4096  # smallest number of draws
+BUCKETS = 1 << 16  # of the lookup table that finds roots
 
 
 class Stream:
@@ -64,7 +64,9 @@ class Stream:
             draw(i)
 
         run = self._ground.graph.workers.run
-        if self.structure.family == "rows":  # nothing is built for a root, so segments are independent
+        if (
+            self.structure.family == "rows"
+        ):  # no data is shared between draws of a root, so segments are independent
             run(pick_and_draw, range(segments))
         else:
             run(pick, range(segments))
@@ -73,7 +75,7 @@ class Stream:
         return nodes, codes
 
     def _kernel(self, start: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:
-        """The kernel that draws for picks (root << 32 | i) into row i of `nodes` and `codes`."""
+        """The kernel that draws a copy for each pick (root << 32 | i) into row i of `nodes` and `codes`."""
         shape, graph, lists = self.structure.shape, self._ground.graph, self._ground.lists
         size, full_code = SHAPES[shape].k, code_of(SHAPES[shape].edges)
         drawn = full_code & ~code_of(self.structure.closing)

@@ -70,8 +70,8 @@ STRUCTURES: dict[int, Structure] = {
 }
 
 
-# How the same is drawn where the pass it needs was left out: the copy without its `closing` edges. Each copy is
-# opened in one way, at its largest label (K2,3: of its side of three), so there are few open copies to draw from.
+# Drawing without the pass that a structure needs: the copy without its `closing` edges is drawn. Each copy is
+# opened at its largest label only (K2,3: the largest of its side of three), so few open copies must be drawn.
 OPEN: dict[int, Structure] = {
     structure.shape: structure
     for structure in (
@@ -80,10 +80,10 @@ OPEN: dict[int, Structure] = {
         Structure(20, "rows", 4, rows.BEFORE, closing=((0, 3), (1, 4))),
     )
 }
-# Neighbours of the root that the rest of a copy takes, and how many tails are chosen among the others.
+# Number of the root's neighbours in the core of a copy, and number of tails chosen among its other neighbours.
 _TAILS_AT_ROOT = {3: (1, 1), 6: (2, 1), 10: (1, 2), 12: (2, 1), 14: (2, 2), 17: (3, 1)}
-STARS = (1, 4, 11)  # drawn without weights of slots
-TABLE_PARTS = 2  # each goes through all edges, or vertices
+STARS = (1, 4, 11)  # drawn without slot weights
+TABLE_PARTS = 2  # each loops over all edges or vertices
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,14 @@ class Ground:
         return [form.shape for form in sorted(filter(None, ways), key=lambda form: form.kind)]
 
     def way_of(self, shape: int) -> Structure:
-        """How copies of this shape are drawn."""
+        """The way to draw copies of this shape."""
         form = way_of(shape, self.passes)
         assert form, f"structure {shape} cannot be drawn without {STRUCTURES[shape].needs}"
         return form
 
 
 def way_of(shape: int, passes: Collection[str]) -> Structure | None:
-    """How a structure is drawn after `passes` of the closed forms, if it can be."""
+    """The way to draw a structure after `passes` of the closed forms; None if there is none."""
     needs = STRUCTURES[shape].needs
     return STRUCTURES[shape] if not needs or needs in passes else OPEN.get(shape)
 

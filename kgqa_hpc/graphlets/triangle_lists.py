@@ -9,11 +9,11 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.count import triangles
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, row_ranges
 
-# Parts of the roots at most.
+# Largest number of parts of the roots.
 PARTS = 64
-# Edges per part at least, because each part has arrays of its own.
+# Smallest number of edges of a part; each part has its own arrays.
 PART_EDGES = 12_000
-# Share of the paths of two edges that the restriction to the core must save.
+# Smallest share of two-edge paths that a restriction to the core must avoid.
 WORTHWHILE = 0.1
 
 
@@ -28,7 +28,7 @@ class TriangleLists:
     corners: np.ndarray
 
     def per_slot(self) -> np.ndarray:
-        """Triangles of each slot, int32 (2m,); made anew each time, as it is seldom needed."""
+        """Number of triangles of each slot, int32 (2m,); computed at each call, because it is seldom needed."""
         number = np.empty(len(self.starts) - 1, np.int32)
         np.subtract(self.starts[1:], self.starts[:-1], out=number, casting="unsafe")
         return number
@@ -81,5 +81,5 @@ def _paths(degree: np.ndarray) -> float:
 
 
 def parts_of(graph: OrderedGraph) -> int:
-    """Into how many parts the roots are cut, dealt round robin: neighbours in the order have similar cost."""
+    """Number of parts of the roots, dealt round robin because neighbours in the order have similar cost."""
     return min(PARTS, 1 + graph.num_edges // PART_EDGES)

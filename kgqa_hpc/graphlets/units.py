@@ -15,7 +15,7 @@ import numpy as np
 
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 
-BLOCK_PREFIXES = 8_000  # 3-prefixes, about; some milliseconds
+BLOCK_PREFIXES = 8_000  # approximate number of 3-prefixes of a block; a few milliseconds of work
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
 
 
 class Scratches:
-    """Working arrays for as many threads as there are, lent block by block.
+    """Pool of working arrays for threads, lent block by block.
 
     They know the root that they have reached; blocks come in ascending order, so they start afresh only when
     another round begins.
@@ -88,7 +88,7 @@ class Scratches:
 
     def _new(self) -> tuple[np.ndarray, ...]:
         n = self._graph.num_nodes
-        # reached, cursor, marks, extension, near
+        # The arrays reached, cursor, marks, extension and near.
         arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
         scratch = np.zeros(1, np.int64), *arrays, np.zeros((n, 4), np.int32)
         self._restart(scratch)

@@ -52,7 +52,7 @@ def _fill(pairs, indptr, indices):
     for node in range(len(indptr) - 1):
         indptr[node + 1] += indptr[node]
     cursor = indptr[:-1].copy()
-    # Rows come out sorted: first the lower neighbours, then the higher, each in the order of the pairs.
+    # This order makes the rows sorted: lower neighbours, then higher ones, each in the order of the pairs.
     for pair in pairs:
         high = pair & low_half
         indices[cursor[high]] = pair >> 32

@@ -21,7 +21,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.text.limits import COLUMNS, LINE_BYTES
 from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
-# A quoted record must fit into two blocks; even long descriptions do.
+# Bytes of a block of Arrow's reader; a quoted record must fit into two blocks, which even long descriptions do.
 _BLOCK_BYTES = 2 << 20
 
 Batch = dict[str, pa.Array]
@@ -219,7 +219,7 @@ class DelimitedFile:
         return f"put fields that contain {word} in quotes"
 
     def _refuse_open_quote(self) -> None:
-        # Arrow takes a quote that is still open at the end of the file for the last field; half the table can
+        # Arrow accepts a quote that is still open at the end of the file as the last field; half the table can
         # be in it.
         refuse_other_encodings(self.path)
         (record,) = deque(self.records(), maxlen=1)
@@ -268,7 +268,7 @@ def _skip(stream: TextStream, size: int) -> None:
 def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
     """Lines with their ends; a byte that is not UTF-8 becomes a surrogate, to be reported with its line."""
     stream = io.BufferedReader(TextStream(path), 1 << 20)
-    # In a ragged table, as KGX writes it, only \n ends a line.
+    # In a ragged table such as KGX's, only \n ends a line.
     newline = "\n" if dialect.ragged else ""
     with io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline=newline) as lines:
         limit = LINE_BYTES.value

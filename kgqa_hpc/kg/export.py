@@ -168,7 +168,7 @@ def _rows(columns: Properties, size: int) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in columns.values()), strict=True)
 
 
-# By ending: what stands before it, and what is written there.
+# Output formats by file ending: the writer of each file, by what its name adds to the stem.
 _WRITERS: dict[str, dict[str, Callable[[KnowledgeGraph], Iterator[str]]]] = {
     ".nt": {"": _n_triples},
     ".ttl": {"": _turtle},

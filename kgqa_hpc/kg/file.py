@@ -25,7 +25,7 @@ from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, 
 
 KIND = "knowledge-graph"
 
-# What the header repeats, most important first, and how many of its 1,023 bytes that may take as JSON.
+# Members that the header repeats, the most important first, and their largest size as JSON (a header has 1,023 bytes).
 _IN_HEADER = ("source", "licence", "version", "licence_url", "licence_terms", "citation", "title", "package")
 _HEADER_BYTES = 700
 
@@ -93,7 +93,7 @@ def _table(file: h5py.File, name: str, rows: int) -> h5py.Group:
 
 
 def _write_texts(group: h5py.Group, values: Strings) -> None:
-    # Arrow's large_string is laid out as the table's text columns are: one copy instead of a loop over rows.
+    # Arrow's large_string has the layout of the table's text columns: one copy instead of a loop over rows.
     array = pa.array(values, pa.large_string())
     _, offsets, data = array.buffers()
     group.attrs["type"] = TEXT

@@ -62,7 +62,7 @@ class KnowledgeGraph:
         _check_properties(self.edge_properties, self.num_edges)
 
     def _freeze(self, name: str, kind: type, length: int) -> None:
-        # A read-only view: the caller's own array keeps its flag.
+        # A read-only view; the caller's array stays writable.
         array: np.ndarray = np.asarray(getattr(self, name), dtype=kind).view()
         if array.shape != (length,):
             raise ValueError(f"{name} has shape {array.shape}, expected ({length},)")
@@ -171,7 +171,7 @@ def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
     """
     from kgqa_hpc.kg.connectivity import both_ways
 
-    # A pair as one number, lower << 32 | higher: sorts fast, in place.
+    # A pair of nodes as one integer, lower << 32 | higher, which sorts fast and in place.
     pairs = np.minimum(source, target).astype(np.int64)
     pairs <<= 32
     pairs |= np.maximum(source, target)

@@ -32,7 +32,7 @@ class Interner:
         self._hashes = np.empty(_FIRST_SLOTS // 2, np.uint64)
         self._offsets = np.zeros(_FIRST_SLOTS // 2 + 1, np.int64)
         self._bytes = np.empty(1 << 20, np.uint8)
-        # Random, so that no file can be made in which all ids collide; the numbers do not depend on it.
+        # Hash seed, random so that nobody can make a file whose ids all collide; the numbers do not depend on it.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
 
     def __len__(self) -> int:
@@ -98,8 +98,8 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     return grown
 
 
-# A slot is 0, or the upper half of a hash and below it the number + 1: most texts that differ need not be
-# compared. Each pass over a batch does little per row, so that the memory accesses of many rows overlap.
+# A slot is 0, or a hash's upper half and the number + 1: most different texts are told apart without a comparison.
+# Each pass over a batch does little per row, so that the memory accesses of many rows overlap.
 
 
 @kernel

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
 
-# Functions (graph, recipe file, folder of tables) -> graph that name nodes without a name.
+# Functions (graph, recipe file, folder of tables) -> graph; they give names to unnamed nodes.
 HYDRATORS = Registry("hydrators", "hydrator", {})
 
 

@@ -27,7 +27,7 @@ def typed(cells: pa.Array) -> pa.Array:
     """The cells (large_string, "" or null where there is nothing) as a column of the type they all have."""
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
     for pattern, kind in ((INTEGER, "integer"), (_NUMBER, "decimal"), (_BOOLEAN, "boolean")):
-        # An early look at a few cells spares most text columns three passes.
+        # A look at the first cells avoids three passes over most text columns.
         if not (_all_match(cells.slice(0, 64), pattern) and _all_match(cells, pattern)):
             continue
         try:

@@ -153,7 +153,7 @@ def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
     named = _named(graph)
     usable = typed & named
     clean = graph.with_edges(~unwanted).subgraph(usable)
-    # Not clean.degrees(), which would keep its rows in memory.
+    # clean.degrees() is not used, because it would keep its rows in memory.
     degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
     below, above = degrees < limits.min_degree, degrees > limits.max_degree
     keep = ~(below | above)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-# Rows answered at once: 65,536 graphlets of five nodes are 655,360 pairs, about 30 MB of arrays at the peak.
+# Rows of a batch: 65,536 graphlets of five nodes are 655,360 pairs, about 30 MB of arrays at the peak.
 _ROWS = 65_536
 
 
@@ -70,7 +70,7 @@ class RelationIndex:
 
     def between(self, nodes: Sequence[int]) -> tuple[Relation, ...]:
         """The relations among a few nodes; see `KnowledgeGraph.relations_between`."""
-        # Plain numbers: for five nodes that is half the time of array arithmetic.
+        # Plain Python numbers, which for five nodes take half the time of array arithmetic.
         row = np.asarray(nodes, dtype=np.int64).tolist()
         ends = [(i, j) if row[i] < row[j] else (j, i) for i, j in combinations(range(len(row)), 2)]
         keys = np.array([row[low] << 32 | row[high] for low, high in ends], dtype=np.int64)
@@ -98,10 +98,10 @@ class RelationIndex:
         row, pair = np.nonzero(hit)
         begin = self.starts[at[hit]]
         count = self.starts[at[hit] + 1] - begin
-        # Positions of all edges of all hits, one after the other: each slice counts up from its begin.
+        # Positions of all edges of all hits, concatenated: each slice counts up from its begin.
         offset = np.cumsum(count) - count
         edge = self.edges[np.arange(count.sum()) + np.repeat(begin - offset, count)]
-        # A relation depends on the pair, the order of its two nodes, and the edge only: build each kind once.
+        # Relations with equal pair, order of nodes and edge are equal, so each is built once.
         shape = 2 * pair + (a > b)[hit]
         kinds, kind = np.unique(np.repeat(shape, count) * (2 * len(self.types)) + edge, return_inverse=True)
         relations = np.empty(len(kinds), dtype=object)
@@ -121,7 +121,7 @@ class RelationIndex:
 
 def first_of_runs(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     """Mask of the values that differ from their predecessor; for sorted values, of the distinct values."""
-    # Five times faster than np.unique, which hashes.
+    # Sorting is five times faster than np.unique, which hashes.
     is_first = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=is_first[1:])
     return is_first

@@ -48,7 +48,7 @@ class Buffer:
         columns = [self._column(rows, [row[field] for row in rows]) for field in range(3)]
         names = dict.fromkeys(name for row in rows for name in row[4])
         properties = {name: self._column(rows, [cell(row[4].get(name)) for row in rows]) for name in names}
-        # Eight bytes a row for its line, instead of the rows themselves.
+        # Line numbers of the rows (8 bytes a row), kept instead of the rows.
         line_of = array("q", [row[3] for row in rows]).__getitem__
         take(self.file, *columns, line_of, properties)
         rows.clear()

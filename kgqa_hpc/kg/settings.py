@@ -107,7 +107,7 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     try:
         return model.model_validate(value, context={"base": base})
     except ValidationError as problem:
-        # Reword the problems of pydantic: an unknown key with the nearest known key, missing keys
+        # Pydantic's problems in our words: unknown keys with the nearest known key, missing keys
         # together
         missing: list[str] = []
         problems: list[_Error] = []

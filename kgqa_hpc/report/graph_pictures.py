@@ -67,7 +67,7 @@ def covered_graph(use: NodeUse) -> str:
     first_colour = max(CLASSES - len(limits) + 1, 0) // 2  # if there are few classes, use the middle colours
     ends = "".join(f"M{x} {y}L{u} {v}" for (x, y), (u, v) in at[links].tolist())
     parts = [f'<path class="link" d="{ends}"/>']
-    # `nodes` begins with the most used nodes; they are drawn last, above the others
+    # The most used nodes stand first in `nodes` and are drawn last, on top of the others.
     for (x, y), (_, name, count), colour in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
         title = escape(f"{_cut(name, 80)}: {count:,}")
         parts.append(

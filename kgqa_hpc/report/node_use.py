@@ -18,8 +18,8 @@ TOP_NODES = 10
 SAMPLED = 300
 BATCH = 2048  # records handed to the database at once
 MEMORY = "300MB"
-# `used` has a row per node, `links` one per pair of joined nodes, the smaller number first (a node is joined to itself
-# by a loop).
+# Table `used` has a row per node. Table `links` has a row per pair of linked nodes, the smaller number first.
+# A loop links a node to itself.
 _TABLES = """
 CREATE TABLE named AS SELECT id, min(name) AS name, count(*) AS questions FROM node GROUP BY id;
 CREATE TABLE used AS SELECT row_number() OVER (ORDER BY id) - 1 AS number, * FROM named;

@@ -39,7 +39,7 @@ _JUDGES = 3
 OTHERS = "other reasons"
 REASONS = 8  # number of reasons with a band of their own; smaller ones of a stage share a band
 ACROSS, DOWN = 1000, 240  # width of the bands' picture, and of all items in it, in units
-# Width of the labels' picture; letters of a line; letters shown of a reason
+# Labels: width of their column, characters of a line, largest number of characters of a reason.
 WORDS, LETTERS, CUT = 190, 30, 200
 HAIRLINE = 0.8  # smallest width of a band, so that 1 of 100,000 is visible
 

@@ -121,7 +121,7 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
 
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     """A complete figure: its title is the text alternative and, for readers who see it, the caption."""
-    # A screen reader would read repeated words twice.
+    # Repeated words are left out, because a screen reader would read them twice.
     caption = f'<figcaption aria-hidden="true">{escape(title)}</figcaption>'
     return f"<figure>{picture(width, height, title, parts)}{caption}</figure>"
 

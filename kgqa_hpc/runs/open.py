@@ -211,7 +211,7 @@ def add_pass(
         passes = config.plain()["passes"]
         before = [pass_data for pass_data in passes if pass_data["name"] != settings["name"]]
         if settings["name"] not in run.manifest().sections["passes"]["values"]:
-            # A process may have been killed after it wrote config.yaml, before the manifest
+            # A process may have been killed between its writing of config.yaml and of the manifest.
             config = config.changed(str(run.config_file), passes=before)
         _require_unchanged_files(run, _require_same(run, config))
         require_agreed(run, config.plain(), trust=trust)

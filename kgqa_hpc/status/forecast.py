@@ -31,9 +31,9 @@ QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
 START_UP = 300.0  # s until a job's engine answers; assumed: loading 40 GB of weights at 200 MB/s
 ENOUGH = 20  # smallest number of finished items of a pilot before its rate is used
 
-# BioGraphletQA on one A6000 with a 4-bit 70B model: questions generated and judged a day, tokens/s while
-# generating (sections 3.2.2 and 3.3). The tokens of an item are derived from both; that the judge wrote as many
-# tokens a second is an assumption of ours.
+# BioGraphletQA on one A6000 with a 4-bit 70B model: pairs generated and judged per day, and tokens/s of
+# generation (sections 3.2.2 and 3.3). The tokens of an item are derived from both.
+# We assume that the judge wrote as many tokens a second.
 PUBLISHED_PER_DAY = {"generate": 27_821.0, "judge": 45_674.0}
 PUBLISHED_TOKENS_PER_S = 241.0
 PUBLISHED_TOKENS = {
@@ -41,7 +41,7 @@ PUBLISHED_TOKENS = {
     "judge": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["judge"],
 }
 PUBLISHED_PACE = "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)"
-# Bytes on disk per answer token, results and dataset together, if no pilot measured it; assumed:
+# Assumed bytes on disk per answer token, results and dataset together, where no pilot has measured them:
 # four characters a token, stored compressed in a result and plain in JSON lines and Parquet.
 BYTES_PER_TOKEN = 12.0
 

@@ -48,7 +48,7 @@ class PassTotals:
     def refresh(self, run: RunFolder) -> None:
         """Add the results that are new; start again if a counted result has disappeared. Raises StoreError."""
         origin = run.origin(self.pass_name)
-        # Journals first: if one is removed in between, its result is found afterwards.
+        # Journals are read before results: a journal that is removed meanwhile has become a result.
         journals = list_journals(run.results(self.pass_name))
         done = done_shards(run, self.pass_name)
         if self.counted - done:

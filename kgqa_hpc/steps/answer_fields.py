@@ -12,7 +12,7 @@ from string import ascii_uppercase
 from sys import maxsize
 from typing import Any, NamedTuple
 
-# All possible reasons; after a colon follows the name of a field.
+# All reasons for an unusable answer; those that end in a colon are followed by the name of a field.
 REASONS = (
     "empty",  # no text, or only thoughts
     "truncated",  # the text stops inside an object

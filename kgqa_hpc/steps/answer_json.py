@@ -76,7 +76,7 @@ def parse_last_object(text: str, fields: Fields) -> Parsed:
 
 def _too_deep(text: str) -> bool:
     """Whether brackets are nested deeper than DEEPEST; brackets in strings count too, as no real answer has so many."""
-    # Splitting is several times as fast as counting, and nearly every text has few brackets.
+    # Splitting is several times faster than counting for texts with few brackets, as nearly all are.
     if len(text.split("{", DEEPEST)) + len(text.split("[", DEEPEST)) - 2 < DEEPEST:
         return False
     return max(accumulate((c in "{[") - (c in "}]") for c in text if c in "{[]}")) > DEEPEST
@@ -90,11 +90,11 @@ def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
         return None
     if not isinstance(data, dict):
         raise Unparseable("not_object")
-    # If the text has two quotes for each key and string of the object, it has no other keys and none is repeated.
+    # If the number of quotes is twice that of the object's keys and strings, the text has no other or repeated key.
     if text.count('"') == 2 * (len(data) + _strings(data)):
         return data
-    # Only a repeated key needs the slow parser. `"name"` hardly occurs elsewhere, because quotes in strings are
-    # escaped. \\u00 may be part of an escaped key, and lists may hold objects with any keys.
+    # Only repeated keys need the slow parser. `"name"` rarely occurs within strings, where quotes are escaped.
+    # The sequence \\u00 may belong to an escaped key, and lists may hold objects with any keys.
     nested = any(isinstance(value, dict | list) for value in data.values())
     if nested or "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in names):
         _refuse_repeated_keys(text)

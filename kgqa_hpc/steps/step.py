@@ -269,7 +269,7 @@ class Step:
         """Name of a record field whose text has the grammar's maximum length, so it was cut off; None otherwise."""
         if not parsed.filled or prompt.allow_cut:
             return None
-        # Names of the answer's fields count too: those of a rephrased pair (correct, wrong) differ from the record's.
+        # Field names of the answer count too: those of a rephrased pair (correct, wrong) differ from the record's.
         named = {*self.gives, *(self.answer if self.adds == "output" else ())}
         return next((name for name in parsed.filled if name in named), None)
 

@@ -21,7 +21,7 @@ from kgqa_hpc.store import disk
 from kgqa_hpc.store.regular import GONE, NotRegular
 
 TEMP_SUFFIX = ".kgqa-tmp"
-# s; a guard exists for milliseconds between two renames, so the owner of an older one is dead
+# Seconds. A guard exists for milliseconds between two renames, so the owner of an older one is dead.
 GUARD_AGE = 60.0
 
 _FULL = {

@@ -14,7 +14,7 @@ import orjson
 
 from kgqa_hpc.text.opener import open_regular
 
-# Deeper values (a model may answer with ten thousand brackets) are stored as text.
+# Values nested deeper than this are stored as text; a model may answer with ten thousand brackets.
 DEPTH = 100
 
 

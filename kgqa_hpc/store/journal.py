@@ -127,8 +127,8 @@ class Journal:
         return self._fd
 
     def _broken(self, problem: OSError) -> StoreError:
-        # After a refused write the tail may be torn, after a refused fsync pages may be lost: no second
-        # try, the next process reads what is whole and opens a journal of its own.
+        # A failed write may leave a torn tail, a failed fsync may lose pages. Therefore there is no second
+        # attempt: the next process reads the intact entries and opens its own journal.
         self._close()
         return disk_error(self.path, problem)
 

@@ -31,7 +31,7 @@ from kgqa_hpc.text.opener import read_bytes
 
 SUFFIX = ".lease"
 SPECULATIVE = ".spec"
-# A lease of another machine is watched for so much of the expiry before it is taken over, whatever its age:
+# A lease of another machine is watched for this share of the expiry before it is taken over, whatever its age:
 # where clients set times (Lustre), the owner's clock may be wrong. Its heartbeat comes four times an expiry.
 WATCHED = 0.4
 
@@ -166,13 +166,13 @@ class Leases:
         with atomic.disk_errors(path):
             try:
                 fd = open_regular(path)
-            # Not for ESTALE, which does not mean that the lease is gone
+            # ESTALE is excluded, because it does not mean that the lease is gone.
             except (FileNotFoundError, NotADirectoryError):
                 return False
             try:
                 if _nonce(os.read(fd, 4096)) != lease.nonce:
                     return False
-                # Through the descriptor, so that no heartbeat goes to a new lease of the same name.
+                # The descriptor is used, not the name, so that no heartbeat goes to a new lease of the same name.
                 disk.touch(fd)
             finally:
                 os.close(fd)
@@ -199,7 +199,7 @@ class Leases:
         beat = (holder.inode, holder.modified)
         watch = self._watched.get(holder.name)
         if watch is None or watch.beat != beat:
-            # An earlier time than before is no heartbeat.
+            # A modification time earlier than the last one is not a heartbeat.
             alive = watch is not None and (watch.beat[0] != beat[0] or watch.beat[1] < beat[1])
             watch = self._watched[holder.name] = _Watch(beat, time.monotonic(), alive)
         return watch

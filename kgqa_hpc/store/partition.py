@@ -26,7 +26,7 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, open_shard, write_shard
 
 KIND = "shards"
-# Threads that write shards: most of the time goes into waiting for the disk; HDF5 itself serves one thread at a time.
+# Threads that write shards. They mostly wait for the disk; HDF5 itself runs one thread at a time.
 WRITERS = 4
 _NAME = re.compile(r"shard-[0-9]{6,9}")
 

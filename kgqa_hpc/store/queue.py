@@ -35,8 +35,8 @@ DONE_IN_A_ROW = 64
 # Seconds per remaining shard until a live lease is checked again: at most four checks per second and worker.
 PACE = 0.25
 SOONEST = 5.0
-# Largest number of live leases checked in one search. Near the end almost all remaining shards are leased: thousands
-# of workers that check all of them would make two million calls a second (tools/simulate_workers.py --looks).
+# Largest number of live leases checked in one search. Near the end almost all remaining shards are leased:
+# if thousands of workers checked all, they would make two million calls a second (simulate_workers.py --looks).
 LOOKS = 32
 # Number of leased shards that an idle worker checks each time for a result, or for speculative work.
 SAMPLE = 16
@@ -97,7 +97,7 @@ class ShardQueue:
                 return None
             name = self._todo[0]
             if name in self._claimed:
-                # The first shard was claimed here: drop it if it is done, and do not give it out until it
+                # The first shard was claimed by this process: drop it if it is done, and offer it again only when it
                 # is released. Not even when its lease was lost: this worker may not know yet, and must not
                 # open a shard twice.
                 if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
@@ -193,7 +193,7 @@ class ShardQueue:
     def _look_later(self, name: str, holder: Holder) -> None:
         pause = max(SOONEST, PACE * len(self._todo))
         if not self.leases.beats(holder):
-            # Perhaps a dead worker's: look when it would expire.
+            # The lease may belong to a dead worker: look again when it would expire.
             pause = min(pause, self.leases.patience(holder) + 1.0)
         self._not_before[name] = time.monotonic() + self.jitter(pause)
 

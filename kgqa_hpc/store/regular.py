@@ -16,11 +16,11 @@ from kgqa_hpc.text.opener import NotRegular as NotRegular
 from kgqa_hpc.text.opener import open_append as open_append
 from kgqa_hpc.text.opener import open_regular as open_regular
 
-# What "it is not there" may look like, on network file systems too.
+# Error numbers of a missing file, on network file systems too.
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
-# What may be said of a file that others replace just now, or of a file system with a transient error.
+# Error numbers of a file that another process is replacing, and of transient errors.
 ABSENT_NOW = (*GONE, errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP)
-# NFS: a handle to a file that was replaced is stale; opening the name again gets the new file.
+# On NFS the handle of a replaced file is stale; opening the name again gives the new file.
 REOPENED = 3
 
 

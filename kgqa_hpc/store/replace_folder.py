@@ -28,7 +28,7 @@ from kgqa_hpc.store.cleanup import machine, sweep_temps
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
-# How often others who replace the same folder may come between our look and our rename.
+# Number of attempts; other processes may replace the same folder between our check and our rename.
 _TRIES = 100
 
 
@@ -53,7 +53,7 @@ def replaced_folder(target: Path, require: Callable[[Path], None] = lambda stand
             _take_place(growing, target)
             _give_back(growing, target, require)
     finally:
-        # Holds the unfinished new folder after a failure, and the old one after an exchange.
+        # This folder holds the unfinished new folder after a failure, and the old one after an exchange.
         _remove(growing)
         os.close(lock)
 
@@ -79,7 +79,7 @@ def settle(target: Path) -> None:
     for leftover in target.parent.glob(f".{target.name}.new-{machine() or 'unknown'}-*{TEMP_SUFFIX}"):
         if _is_dead(leftover):
             _remove(leftover)
-    # Of other machines: when they were not written for long.
+    # Leftovers of other machines are removed when they have not been written for long.
     sweep_temps(target.parent, prefix=f".{target.name}.")
 
 
@@ -89,7 +89,7 @@ def _new_folder(target: Path) -> tuple[Path, int]:
         name = f".{target.name}.new-{machine() or 'unknown'}-{secrets.token_hex(8)}{TEMP_SUFFIX}"
         growing = target.with_name(name)
         growing.mkdir(parents=True)
-        # Before it is locked, another process may treat it as the folder of a dead process.
+        # Until the new folder is locked, another process may treat it as the folder of a dead process.
         with suppress(FileNotFoundError):
             lock = os.open(growing, os.O_RDONLY | os.O_DIRECTORY)
             if _lock(lock) is not False and growing.exists():

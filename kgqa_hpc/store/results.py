@@ -23,7 +23,7 @@ Row = dict[str, Any]
 # Bytes of the header left for reasons; the rarest are summed up as OTHER when there are too many.
 REASON_BYTES = 300
 OTHER = "(other)"
-# More than any request, item or shard can have; a million of it still fit into 64 bits.
+# Limit of a count, above that of any request, item or shard; a million of them still fit into 64 bits.
 MOST = 2**40
 
 
@@ -57,7 +57,7 @@ class Tally:
         """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests; records
         {accepted, rejected} where items yield lists.
         """
-        # The most frequent reasons that fit into the header; the rest together under OTHER
+        # The most frequent reasons that fit into the header; the others are summed up as OTHER.
         reasons: dict[str, int] = {}
         room = REASON_BYTES
         for reason, number in sorted(self._reasons.items(), key=lambda pair: (-pair[1], pair[0])):

@@ -32,7 +32,7 @@ from kgqa_hpc.store.regular import open_regular
 HEADER_BYTES = 1024
 # The version of each kind of file, the only one that is read; kinds that are not listed are at 1.
 VERSIONS = {"anchors": 2, "knowledge-graph": 2, "shard": 2, "result": 2}
-# Superblock and object headers that every HDF5 since 1.8 reads.
+# The format of superblock and object headers, which every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
 _ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass", "shard", "grown"}
 
@@ -72,7 +72,7 @@ def create_sealed(
                 sealed.attrs["version"] = version
                 sealed.attrs["header"] = canonical.canonical(sealed.header).decode()
         except Exception:
-            # HDF5 reports a failed write late, in its own words, or not at all; the first refusal counts.
+            # HDF5 reports a failed write late or not at all, so the first error of the file itself is raised.
             if sink.refusal is not None:
                 raise sink.refusal from None
             raise
@@ -93,7 +93,7 @@ def open_sealed(path: Path, kind: str) -> Iterator[h5py.File]:
         h5 = h5py.File(path, "r", locking=False)
     except OSError as problem:
         raise StoreError(f"{path}: HDF5 cannot open it: {problem}") from problem
-    # HDF5 reports what the file system refuses while reading as an OSError of its own.
+    # HDF5 raises its own OSError when the file system refuses a read.
     with h5, atomic.disk_errors(path):
         require_plain(path, h5)
         yield h5
@@ -219,11 +219,11 @@ class _Sink(RawIOBase):
         """Nothing is buffered here; `commit` does the fsync."""
 
 
-# Our files hold about twenty.
+# Largest number of objects in a file; our files have about twenty.
 MOST_OBJECTS = 1000
-# Deflate packs at most 1,032 bytes into one, shuffled or not.
+# Largest compression ratio of deflate, with or without shuffling.
 MOST_PACKED = 1100
-# Largest chunk that is unpacked at once; ours have 256 KiB.
+# Largest chunk in bytes; ours have 256 KiB.
 LARGEST_CHUNK = 64 << 20
 
 

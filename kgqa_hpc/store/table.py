@@ -26,11 +26,11 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store.sealed import open_sealed
 
 TEXT, JSON = "utf8", "json"
-# Below this, compression saves less than a chunk index costs.
+# Smallest size of a compressed column; below it a chunk index costs more than compression saves.
 COMPRESS_FROM = 16 * 1024
-# Bytes of a chunk before compression: one inflate per slice of a few hundred rows.
+# Bytes of a chunk before compression, so that a slice of a few hundred rows needs one decompression.
 CHUNK_BYTES = 256 * 1024
-# A writer holds about so much per column before it hands it to HDF5.
+# Approximate number of bytes that a writer collects per column before it calls HDF5.
 FLUSH_BYTES = 4 * 1024 * 1024
 
 

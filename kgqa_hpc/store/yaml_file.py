@@ -28,7 +28,7 @@ CURES = {  # by words of libyaml
     "could not find expected ':'": "write KEY: VALUE on each line",
     "stands twice": "keep one of them",
 }
-# The same, in C, where PyYAML was built with it.
+# The C version of the loader, if PyYAML was built with it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -53,7 +53,7 @@ def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
         raise ConfigError(f"{source}: more than {LARGEST // 1024} KiB; a configuration is smaller")
     try:
         text = data.decode("utf-8-sig")
-        # Refuse aliases and deep nesting before anything is built of them
+        # Aliases and deep nesting are refused before objects are built.
         depth = 0
         for event in yaml.parse(text, _LOADER):
             line = f"{source} line {event.start_mark.line + first_line}" if event.start_mark else source

@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Literal
 
-# C0 but tab and newline, DEL, C1, line and paragraph separators, bidirectional controls, zero-width joiners and
-# marks, byte order mark, tags, and lone surrogates (which no terminal encoding can take).
+# Characters that change a terminal: C0 but tab and newline, DEL, C1, line and paragraph separators,
+# bidirectional controls, zero-width joiners and marks, byte order mark, tags, and lone surrogates.
 _STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )

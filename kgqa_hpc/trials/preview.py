@@ -84,7 +84,7 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
         heard += listening
         seconds += took
     documents = [_told(item, heard) for item in items]
-    # A sentence for each column of a step that got no value in any item
+    # A warning for each step column that has no value in any item.
     filled = set[str]()
     for item in items:
         filled.update(*(item.annotations, item.output, item.features, *(item.records or ())))

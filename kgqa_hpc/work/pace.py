@@ -28,7 +28,7 @@ from kgqa_hpc.errors import (
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.queue import ShardQueue
 
-# Factor on this worker's mean time of a shard: larger than the differences between shards.
+# Factor on this worker's mean time per shard, larger than the variation between shards.
 SLOW = 3.0
 REMEMBERED = 10  # number of latest shards in the mean
 
@@ -102,7 +102,7 @@ def may_pass(problem: Exception) -> bool:
     return isinstance(problem, OSError) and problem.errno not in _LASTING
 
 
-# s before the second restart of an engine in a row, and before a late one
+# Seconds before the second restart of an engine in a row, and before each later one.
 PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 

@@ -31,7 +31,7 @@ from kgqa_hpc.work.open_shard import OpenShard, Record
 from kgqa_hpc.work.pace import LONGEST, Claims, TransientErrors, bring_up
 from kgqa_hpc.work.session import Session
 
-# The next shard is opened when fewer tasks wait than this share of the window: early enough to claim and read it.
+# The next shard is opened when the number of waiting tasks falls below this share of the window.
 RESERVE = 8
 TICK = 0.2  # s: longest wait of a round, and so the longest time until a signal is noticed
 

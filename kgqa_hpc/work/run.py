@@ -48,13 +48,13 @@ LOOK_EVERY_S = 1.0
 CURE = "raise it in the configuration, then kgqa init and kgqa run again"
 SHARE = 0.02  # share of the time that may go into reading what was spent
 
-# s that a rank waits for the others at the end. Ranks finish within one poll interval of the queue.
+# Seconds that a rank waits for the other ranks at the end; all finish within one poll interval of the queue.
 TOGETHER = 20.0
-# New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
-# through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
+# New objects between two garbage collections (CPython: 700). Items make no cycles, and a collection
+# visits the records of all open shards: 8 % of a worker's time (tools/bench_scheduler.py).
 GC_AFTER = 50_000
-# Bytes; a block of this size, given back, is glibc's measure: it then keeps twice as much free memory, about two
-# shards' results, instead of returning it to the kernel at each commit and asking for it again (8 % of the work).
+# Bytes of a block that is allocated and freed once: glibc then keeps twice as much free memory, about two
+# shards' results, instead of returning it to the kernel at each commit (8 % of a worker's time).
 KEPT_FREE = 16 << 20
 
 

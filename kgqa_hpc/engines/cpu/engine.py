@@ -154,7 +154,7 @@ class CpuEngine:
         self._prefixes.move_to_end(system)
         if tokens[: len(prefix.tokens)] != prefix.tokens or len(prefix.tokens) < MARGIN:
             return {"id_slot": prefix.slot, "cache_prompt": False}
-        # Only the last token is evaluated again; anything else means that the slot had lost the prefix.
+        # With a cached prefix only the last token is evaluated; a larger number means that the slot lost its prefix.
         if self._evaluate(prefix, cached=True) != len(prefix.tokens) - 1:
             self._warm(prefix)
         return {"id_slot": prefix.slot}

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from kgqa_hpc.engines.engine import Finish, Response
 from kgqa_hpc.errors import EngineConfigError
 
-# Threads that spin long at a barrier while another thread waits for a core make generation 10 to 50 times slower on a
-# busy machine; threads that never spin make it a quarter slower on an idle one. Therefore they spin about 10 us.
+# Threads that spin long at a barrier make generation 10 to 50 times slower on a busy machine;
+# threads that never spin make it a quarter slower on an idle machine. Therefore they spin about 10 us.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 

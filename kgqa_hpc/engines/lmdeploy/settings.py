@@ -155,7 +155,7 @@ class LmdeploySettings(EngineSettings):
 
     @model_validator(mode="after")
     def _fits_the_backend(self) -> LmdeploySettings:
-        # LMDeploy's PyTorch backend reads the format from the model; all it can make itself is FP8
+        # LMDeploy's PyTorch backend reads the format from the model; FP8 is the only one that it can make
         # (lmdeploy/pytorch/config.py, _patch_quantization_config).
         if self.backend == "pytorch" and self.model_format not in (None, "fp8"):
             raise ValueError(
@@ -169,7 +169,7 @@ class LmdeploySettings(EngineSettings):
                     f"extra.{name}: a worker takes the `tp` GPUs of one node; leave it out, or serve the model with "
                     "kind: openai and `command`"
                 )
-        # Each worker would start a Ray of its own, with an object store of 30 % of the node's memory
+        # Each worker would start its own Ray, whose object store takes 30 % of the node's memory
         # (lmdeploy/pytorch/ray.py); its other way, mp, is said to hang (pytorch/engine/executor/__init__.py).
         if self.backend == "pytorch" and self.tp > 1 and "distributed_executor_backend" not in extra:
             raise ValueError(

@@ -105,7 +105,7 @@ class OpenAIEngine:
             digest=self._digest,
             settings=config.recorded(sampling=config.sampling_record),
             max_batch=config.concurrency * servers,
-            # A quarter of the requests waits here, so that a freed place at the server is taken at once.
+            # A quarter of the requests waits in this process, so that the next one is sent as soon as another ends.
             window=config.concurrency * servers * 5 // 4,
             extra={"servers": servers},
         )

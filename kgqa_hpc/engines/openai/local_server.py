@@ -21,7 +21,7 @@ from contextlib import suppress
 
 from kgqa_hpc.errors import EngineConfigError
 
-# Below those that the kernel gives to whoever asks for any (from 32768 on, unless the machine was set up otherwise):
+# Ports below Linux's default range of ephemeral ports (from 32768 on), which any program may get meanwhile:
 # a server may load its model for minutes before it uses its port.
 PORTS = range(20_000, 32_768)
 LOOK_EVERY_S = 0.2

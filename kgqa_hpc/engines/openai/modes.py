@@ -20,7 +20,7 @@ from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
 
 Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
-# `engine.structured`, and the modes that are tried for it.
+# Values of `engine.structured`, each with the modes that are tried in turn.
 TRIED: dict[str, tuple[Mode, ...]] = {
     "auto": ("grammar", "gbnf", "json_schema", "json_object", "none"),
     "grammar": ("grammar", "gbnf"),

@@ -22,9 +22,9 @@ from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.engines.staging import stage
 from kgqa_hpc.errors import EngineConfigError
 
-# Share of the memory beside the weights; vLLM takes 0.9 of the card, with activations and CUDA graphs. Assumed.
+# Share of the remaining memory for the cache, assumed: vLLM takes 0.9 of a card, activations and CUDA graphs included.
 CACHE_SHARE = 0.75
-# Folders of compiled code, unless the environment sets them: home folders are shared by all nodes.
+# Default folders of compiled code, on the node's own disk because all nodes share the home folders.
 CACHES = {
     "VLLM_CACHE_ROOT": "vllm",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",

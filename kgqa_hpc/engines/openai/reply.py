@@ -17,7 +17,7 @@ from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
 from kgqa_hpc.engines.thinking import THINK
 from kgqa_hpc.text import bounded_json
 
-# bytes; a completion of 100,000 tokens with all additions of a server is below 2 MB
+# Largest reply in bytes; a completion of 100,000 tokens with all additions of a server is below 2 MB.
 LARGEST_REPLY = 16 << 20
 _PIECE = 1 << 16
 _FINISH: dict[Any, Finish] = {

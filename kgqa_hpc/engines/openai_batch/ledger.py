@@ -24,7 +24,7 @@ from kgqa_hpc.store.journal import Journal, journals_of, open_next, read_on
 
 JOURNALS = "batches"
 _HEADER = {"of": "batches"}
-# sending: the server may have it; lost: the server does not have it; sent: it has; ended: no more answers will come
+# States of a batch: sending (the server may have it), lost (it does not), sent (it does), ended (no more answers).
 State = Literal["sending", "lost", "sent", "ended"]
 
 

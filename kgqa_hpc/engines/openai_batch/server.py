@@ -94,7 +94,7 @@ class BatchServer:
             for entry in batches:
                 if (entry.get("metadata") or {}).get(MARK) == name:
                     return self._id(entry, "batch")
-            # Newest first; clocks differ by less than an hour.
+            # The list has the newest batches first. The two clocks are assumed to differ by less than an hour.
             times = [entry["created_at"] for entry in batches if isinstance(entry.get("created_at"), int)]
             if not batches or not reply.get("has_more") or min(times, default=began) < began - 3600:
                 return None

@@ -66,7 +66,7 @@ _PHRASES = tuple(
         ),
     )
 )
-# A long text of the phrases in a fixed random order: one draw picks a place in it, which is quick.
+# A long text of the phrases in a fixed random order; a draw is a position in it, which is fast.
 _ORDER = Draw(b"passage")
 _PIECES = [f", {_ORDER.choose(_PHRASES)}" for _ in range(4096)]
 _PASSAGE = "".join(_PIECES)

@@ -54,7 +54,7 @@ class Batch(Generic[T]):
         self.busy_sequence_s = 0.0  # sum over sequences of the time each held its place
         self._queue: deque[tuple[T, Cost]] = deque()
         self._running: list[tuple[float, int, float, T]] = []
-        # A clock that runs as fast as a sequence decodes, and the time it was set at.
+        # A clock that advances with the decoding speed of a sequence, and the time of its last update.
         self._decoded = self._set = 0.0
         self._prefill_free = 0.0
         self._count = 0

@@ -145,7 +145,7 @@ class Document:
         self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(edge_types),))
         self.keys: dict[str, str] = {}  # key id -> attr.name
         self.key: tuple[str, str] | None = None  # id and domain of the present <key>
-        # The nodes, edges and graphs (None) around the present position.
+        # Open elements around the present position: nodes, edges, and None for graphs.
         self.open: list[_Elements | None] = []
         self.closed = False  # the node around has had its nested graph; it can get no more data
         self.inside_data = 0  # depth below and including <data> or <default>
@@ -202,7 +202,7 @@ class Document:
         self.parser.StartElementHandler = self._start
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        # Called for every element, some million times: frequent ones come first, with as few calls as possible.
+        # Called millions of times, once per element: frequent elements are tested first, with few function calls.
         self.text.clear()
         if self.inside_data:
             self.inside_data += 1

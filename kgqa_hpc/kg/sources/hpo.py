@@ -27,7 +27,7 @@ from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.settings import Package
 from kgqa_hpc.text.opener import read_bytes
 
-# The default source: every worker imports this file to check its settings, and reads no graph.
+# Heavy imports stay inside functions: each worker imports this default source to check settings, and reads no graph.
 if TYPE_CHECKING:
     import pyarrow as pa
 

@@ -14,7 +14,7 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.count.triangles import carry_over, find_slot
 from kgqa_hpc.jit import helper, kernel
 
-# Names of the sums, all over pairs of vertices. The first three are also kept per root: weights for sampling.
+# Indices of the sums over pairs of vertices. The first three are also kept per root, as weights for sampling.
 SQUARE = 0  # C(W, 2); each 4-cycle twice
 BANNER = 1  # C(W, 2) * (tails at both)
 K23 = 2  # C(W, 3)

@@ -149,7 +149,7 @@ def list_triangles(start, step, indptr, indices, starts, corners):
             near[indices[slot]] = 0
 
 
-# Names of the sums over edges; te: triangles on an edge.
+# Indices of the sums over edges; te is the number of triangles on an edge.
 DIAMOND = 0  # C(te, 2)
 BOOK = 1  # C(te, 3)
 DART = 2  # C(te, 2) * (tails at both ends)

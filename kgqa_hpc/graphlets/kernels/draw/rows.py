@@ -158,7 +158,7 @@ def _tree(structure, state, v, weights, indptr, indices, row):
     b = np.int64(indices[_slot(state, v, weights, indptr)])
     far = other_neighbour(state, indptr, indices, b, v, v, v)
     if structure == 9:
-        # Both branches at once, and the whole is rejected: redrawing one of them would favour light partners.
+        # Both branches are drawn together and rejected together: redrawing one of them would favour light partners.
         c = np.int64(indices[_slot(state, v, weights, indptr)])
         if b == c:
             return False
