@@ -70,11 +70,11 @@ def _grow(run: RunFolder, size: int, *, trust: bool = False) -> None:
 
 
 class _Unfinished(Exception):
-    """Work is left in the sample, so nothing can be decided."""
+    """The sample has unfinished items, so the target cannot be decided."""
 
 
 def finish_growth(folder: Path, *, trust: bool = False) -> None:
-    """Complete a growth of the sample that a killed process had begun, if any."""
+    """Complete a growth of the sample that a killed process had started, if there is one."""
     run, config = open_run(folder)
     if config.target is None or not _growth_pending(run):
         return
@@ -197,7 +197,7 @@ def _note(run: RunFolder, decision: dict[str, Any]) -> None:
 
 
 def _ended(run: RunFolder, config: RunConfig) -> bool:
-    """Whether the last decision is about this sample and ends the growth."""
+    """Whether the last decision refers to this sample and ends the growth."""
     last = _last(run)
     return bool(last) and last["of"] == _identity(run, config) and last["next"] is None
 

@@ -28,7 +28,7 @@ _quiet = False
 
 
 def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
-    """Set how much this process prints from now on."""
+    """Set the verbosity of this process."""
     global _quiet
     _quiet = quiet
     for handler in [handler for handler in LOG.handlers if isinstance(handler, _ToTerminal)]:
@@ -78,7 +78,7 @@ class Progress:
             self._print(ended, total, words)
 
     def close(self, ended: int, total: int, words: str) -> None:
-        """Show the final state."""
+        """Show the final state of the progress."""
         if self._bar is not None:
             self.update(ended, total, words)
             self._bar.stop()
@@ -151,7 +151,7 @@ class _StageBars:
 
 
 def _interactive(requested: bool | None) -> bool:
-    """Whether to draw bars; when quiet, `note` suppresses the log lines."""
+    """Whether to draw progress bars."""
     return not _quiet and (sys.stderr.isatty() if requested is None else requested)
 
 

@@ -48,7 +48,7 @@ class Workers:
             return [future.result() for future in futures]
 
     def tell(self, done: int, total: int, label: str) -> None:
-        """Report progress: `done` of `total` parts of the work `label`."""
+        """Report progress: `done` of `total` parts of the task `label`."""
         if self.progress and label:
             self.progress(done, total, label)
 

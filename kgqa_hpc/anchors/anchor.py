@@ -52,7 +52,7 @@ class Anchor:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Anchor:
-        """The inverse of `to_dict`."""
+        """The anchor of a dictionary made by `to_dict`."""
         return cls(
             id=data["id"],
             kind=data["kind"],
@@ -138,7 +138,7 @@ class AnchorKind:
         return graph_variables(anchor)
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        """The initial fields (`gives`) of an item."""
+        """The fields (`gives`) with which an item of this anchor starts."""
         return {}
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:

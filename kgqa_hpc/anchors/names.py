@@ -118,7 +118,7 @@ def named(text: str, names: Sequence[str], aliases: Mapping[str, Sequence[str]] 
 
 @lru_cache(maxsize=1 << 14)
 def _ways(name: str) -> tuple[tuple[Word, ...], ...]:
-    """All sequences of words in which a name may be written."""
+    """All word sequences by which a text may write a name."""
     ways = [name]
     if match := _SHORT_FORM.fullmatch(name):
         short = match["short"].strip()
@@ -197,7 +197,7 @@ def _same(name: Word, word: Word, size: int) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _numbers(word: str) -> frozenset[str]:
-    """A word and its possible singular forms."""
+    """The word itself and its possible singular forms."""
     if word in _SINGULAR:
         return frozenset([word, _SINGULAR[word]])
     if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is")):

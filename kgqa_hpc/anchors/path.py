@@ -202,7 +202,7 @@ class _Draw:
         self.anchors = self.space.fitting(seed, settings.number, IN_VAIN, make)
 
     def counts(self, accepted: int) -> dict[str, Any]:
-        """Members of stats/paths.json for the pattern."""
+        """The entry of a pattern in stats/paths.json."""
         space, total = self.space, self.space.total()
         figures = {
             "walks": space.walks,

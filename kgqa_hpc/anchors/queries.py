@@ -21,7 +21,7 @@ Step = Mapping[str, Any]  # relation, out, and the type of the node that the ste
 
 
 def select(patterns: Iterable[str]) -> str:
-    """A SPARQL query for `?answer`."""
+    """A SPARQL query that selects `?answer`."""
     return "SELECT DISTINCT ?answer WHERE {\n" + "".join(f"  {line}\n" for line in patterns) + "}"
 
 
@@ -50,7 +50,7 @@ def chain_sparql(subject: Node, chain: Sequence[Step], unnamed: bool) -> str:
 
 
 def chain_cypher(subject: Node, chain: Sequence[Step], unnamed: bool) -> str:
-    """The same in Cypher."""
+    """A Cypher query for the ends of simple paths from a node along relations and types."""
     names = ["given", *(f"node{number}" for number in range(1, len(chain))), "answer"]
     path = f"(given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
     for name, step in zip(names[1:], chain, strict=True):

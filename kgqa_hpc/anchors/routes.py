@@ -84,7 +84,7 @@ class Routes:
         return shared_names(self.whole.names)
 
     def degree(self, node: int) -> int:
-        """Neighbours of a node."""
+        """Number of neighbours of a node."""
         ends = np.sort(self.incidence.around(node))
         return int(np.count_nonzero(np.diff(ends))) + (len(ends) > 0)
 

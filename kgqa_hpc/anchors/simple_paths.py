@@ -46,7 +46,7 @@ class Layer:
         return cls(starts.astype(np.int64), pairs & 0xFFFFFFFF)
 
     def reversed(self) -> Layer:
-        """The same steps in the opposite direction."""
+        """The path space with its steps in the opposite direction."""
         sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         return Layer.build(len(self.starts) - 1, self.nexts.astype(np.int32), sources.astype(np.int32))
 

@@ -43,7 +43,9 @@ def show(
     run: Run,
     accepted: Annotated[bool, typer.Option("--accepted", help="Accepted pairs (the default).")] = False,
     rejected: Annotated[bool, typer.Option("--rejected", help="Rejected pairs, with the reason.")] = False,
-    lost: Annotated[bool, typer.Option("--lost", help="Items that never became a judged pair.")] = False,
+    lost: Annotated[
+        bool, typer.Option("--lost", help="Items that did not become a judged pair, with the reason.")
+    ] = False,
     group: Annotated[
         str | None, typer.Option("--group", help="Only records of this group, e.g. 'shape 11'.")
     ] = None,

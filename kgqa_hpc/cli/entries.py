@@ -156,7 +156,9 @@ def config(
     from kgqa_hpc.errors import InputError
 
     if not schema:
-        raise InputError("what of the configuration? --schema prints its JSON Schema", f"> {FILE}")
+        raise InputError(
+            "--schema is missing: the only output of `kgqa config` is its JSON Schema", f"> {FILE}"
+        )
     print_json(json_schema())
 
 

@@ -117,8 +117,12 @@ def doctor(
 def count(
     nodes: Annotated[str, typer.Option(help="CSV with id,name,type (.gz allowed).")],
     edges: Annotated[str, typer.Option(help="CSV with source_id,target_id,type (.gz allowed).")],
-    min_degree: Annotated[int, typer.Option(min=0, help="Smallest degree of a node that stays.")] = 3,
-    max_degree: Annotated[int, typer.Option(min=1, help="Largest degree of a node that stays.")] = 100,
+    min_degree: Annotated[
+        int, typer.Option(min=0, help="Smallest degree of a node in the reduced graph.")
+    ] = 3,
+    max_degree: Annotated[
+        int, typer.Option(min=1, help="Largest degree of a node in the reduced graph.")
+    ] = 100,
     backend: Annotated[Literal["native", "graph-tool"], typer.Option(help="Program that counts.")] = "native",
     unknown_nodes: Annotated[
         Literal["error", "drop"], typer.Option(help="Treatment of edges with unknown nodes.")

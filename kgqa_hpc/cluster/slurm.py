@@ -82,7 +82,7 @@ def queue_state(logs: Path) -> list[dict[str, str]] | None:
 
 
 def _squeue(*options: str) -> str | None:
-    """The output of squeue; None if it is missing, fails, or takes too long."""
+    """The output of squeue; None if squeue is missing, fails, or takes too long."""
     if shutil.which("squeue") is None:
         return None
     try:

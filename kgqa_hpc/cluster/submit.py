@@ -155,7 +155,7 @@ def _ignore_warnings() -> None:
 
 
 def _warning() -> signal.Signals:
-    """The number of submitit's signal."""
+    """The number of the signal that submitit sends before the time limit."""
     return signal.Signals[f"SIG{os.environ.get('SUBMITIT_PREEMPT_SIGNAL', WARNING)}"]
 
 

@@ -84,13 +84,13 @@ class Budget(Settings):
     gpu_hours: float | None = Field(
         None,
         gt=0,
-        description="Most GPU-hours of the workers, measured from their logs (differs between repeated runs).",
+        description="Largest number of GPU-hours, measured from the workers' logs (differs between repeated runs).",
     )
     money: float | None = Field(
         None,
         gt=0,
         exclude_if=lambda value: value is None,
-        description="At the engines' prices, for all attempts.",
+        description="Largest cost at the engines' prices, for all attempts.",
     )
 
 

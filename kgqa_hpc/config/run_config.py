@@ -38,30 +38,30 @@ class RunBudget(Settings):
         None,
         gt=0,
         exclude_if=lambda value: value is None,
-        description="At the engines' prices, for all attempts.",
+        description="Largest cost at the engines' prices, for all attempts.",
     )
     tokens: int | None = Field(
         None,
         ge=1,
         exclude_if=lambda value: value is None,
-        description="Tokens of prompts plus answers of all attempts.",
+        description="Largest number of tokens: prompts plus answers of all attempts.",
     )
     items: int | None = Field(
         None,
         ge=1,
         exclude_if=lambda value: value is None,
-        description="Items that a pass processes.",
+        description="Largest number of items that a pass processes.",
     )
     hours: float | None = Field(
         None,
         gt=0,
         exclude_if=lambda value: value is None,
-        description="Wall-clock hours in which workers run.",
+        description="Largest number of wall-clock hours in which workers run.",
     )
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits that are set, by name."""
+        """The limits of the budget that are set, by name."""
         return {name: limit for name, limit in self.model_dump().items() if limit is not None}
 
 
@@ -161,7 +161,7 @@ class RunConfig(Settings):
         }
 
     def engine_of(self, pass_name: str) -> Any:
-        """The engine configuration a pass runs with."""
+        """The engine configuration of a pass."""
         return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
 
     def changed(self, where: str, **keys: Any) -> RunConfig:

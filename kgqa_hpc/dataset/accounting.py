@@ -47,7 +47,7 @@ class OutcomeCounts:
 
     @property
     def ended(self) -> int:
-        """Items with an outcome."""
+        """Number of items with an outcome."""
         return self.accepted + self.rejected.total() + self.invalid.total() + self.failed.total()
 
     @property
@@ -117,12 +117,12 @@ class Accounting:
         return self.missing_shards > 0
 
     def group(self, name: str) -> OutcomeCounts:
-        """The counts of one group, made when first asked for."""
+        """The counts of a group; zeros for a new group."""
         return self.groups.setdefault(name, OutcomeCounts())
 
     @property
     def total(self) -> OutcomeCounts:
-        """The sum over all groups."""
+        """The sum of the counts over all groups."""
         return sum(self.groups.values(), OutcomeCounts())
 
     @property
@@ -155,7 +155,7 @@ class Accounting:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole of accounting.json."""
+        """The content of accounting.json."""
         document = {
             **self.total.to_dict(),
             "partial": self.partial,

@@ -48,14 +48,14 @@ class DataFile:
 
     @property
     def rows(self) -> int:
-        """Records in all parts."""
+        """Number of records in all parts."""
         import pyarrow.parquet as pq
 
         return sum(pq.read_metadata(self.folder / name).num_rows for name in self.names)
 
     @property
     def memory(self) -> int:
-        """Bytes of the columns before compression."""
+        """Size of the columns in bytes before compression."""
         import pyarrow.parquet as pq
 
         files = (pq.read_metadata(self.folder / name) for name in self.names)
@@ -63,7 +63,7 @@ class DataFile:
 
     @property
     def disk(self) -> int:
-        """Bytes of the files."""
+        """Size of the files in bytes."""
         return sum((self.folder / name).stat().st_size for name in self.names)
 
     def fingerprint(self, sums: dict[str, str]) -> str:
@@ -237,7 +237,7 @@ def cell(value: object) -> str:
 
 
 def table_name(facts: Facts) -> str:
-    """graphlets.csv for graphlets, and so on."""
+    """File name of the table by group, such as graphlets.csv."""
     return f"{facts.kind.removesuffix('s')}s.csv"
 
 

@@ -72,7 +72,7 @@ class Columns:
         self._parameters: dict[str, Fields] = {}
 
     def add(self, record: dict[str, Any]) -> None:
-        """Collect the fields of a record (record.py)."""
+        """Collect the fields of a record made by record.py."""
         self._optional |= {EXCLUDED.name, ENTRIES.name} & record["provenance"].keys()
         for engine in record["provenance"]["engine"].values():
             self._observed.update(name for name in _OBSERVED if engine and name in engine)
@@ -250,7 +250,7 @@ def is_nothing(value: Any) -> bool:
 
 
 def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The values of all fields, in order, converted to their types."""
+    """Values for all fields in order, converted to their types."""
     if values is None:
         return None
     return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}

@@ -103,7 +103,7 @@ def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor,
 
 
 def _record_of(record_id: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
-    """The record with the id ID.NUMBER; empty for the id of an item."""
+    """The record with the id ID.NUMBER; empty if the id is that of an item."""
     number = record_id.removeprefix(f"{item}.")
     if record_id == number:
         return {}
@@ -277,7 +277,7 @@ def _requests(
 
 
 def _note(entry: dict[str, Any], steps: dict[str, Step | str], of: dict[str, Step]) -> str | None:
-    """Why the messages of a request cannot be shown; None when they can."""
+    """The reason why the messages of a request cannot be shown; None if they can."""
     step = steps.get(entry["step"], "the configuration has no such step any more")
     if isinstance(step, str):
         return step

@@ -70,7 +70,7 @@ class Facts:
 
     @property
     def title(self) -> str:
-        """The dataset's human name."""
+        """The title of the dataset."""
         name = self.graph.get("title") or self.graph.get("source", "")
         bundled = name not in _OWN_FILES and self.evidence == "a knowledge graph"
         return one_line(
@@ -80,7 +80,7 @@ class Facts:
 
     @property
     def making(self) -> str:
-        """How the pairs came about: "written and judged by language models"."""
+        """The origin of the pairs in words, e.g. "written and judged by language models"."""
         by = " and ".join(word for word, done in (("written", self.written), ("judged", self.judged)) if done)
         if self.rehearsed:
             return (

@@ -166,7 +166,7 @@ class _Progress:
         self._advance(self._done + 1)
 
     def written(self, share: float) -> None:
-        """`share` of the bytes lie on disk, 0 to 1."""
+        """Report progress: `share` (0 to 1) of the bytes is on disk."""
         self._advance(self._shards + round(self._shards * share))
 
     def _advance(self, done: int) -> None:

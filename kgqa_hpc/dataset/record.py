@@ -116,7 +116,7 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
 
 
 def attempts(trace: list[dict[str, Any]]) -> dict[str, int]:
-    """How many requests each step took."""
+    """The number of requests of each step."""
     counts: dict[str, int] = {}
     for entry in trace:
         counts[entry["step"]] = counts.get(entry["step"], 0) + 1

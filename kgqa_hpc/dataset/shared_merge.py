@@ -92,7 +92,7 @@ class _SharedFolder:
         return self._path
 
     def stands(self) -> bool:
-        """Whether the folder is still the one that this process began with."""
+        """Whether the folder still exists and is the one that this process opened."""
         with disk_errors(self._path):
             try:
                 return self._identity == _identity(os.stat(self._path))

@@ -59,7 +59,7 @@ class Signatures:
         return [pa.array(band, mask=~has) for band in hashes]
 
     def _hashes(self, texts: list[str]) -> np.ndarray:
-        """(texts, bands) uint64."""
+        """Band hashes of the texts: uint64, shape (texts, bands)."""
         blocks = []
         for start in range(0, len(texts), BATCH):
             sets = [grams_of_words(text) for text in texts[start : start + BATCH]]

@@ -78,7 +78,7 @@ class StagingWorker:
 
     @contextmanager
     def _kept(self, lease: Lease) -> Iterator[None]:
-        """Context that keeps a lease alive and then releases it."""
+        """Context that renews a lease while it is open and releases it at the end."""
         self._heart.check()
         self._heart.keep(lease)
         try:

@@ -37,7 +37,7 @@ class Standing:
         return sum(self.sampled.values())
 
     def counts(self, target: Target) -> dict[str, int]:
-        """Accepted records by group, or in all: the counts that the target is about."""
+        """Accepted records by group or in total, whichever the target limits."""
         if target.per == ALL:
             return {ALL: sum(self.accepted.values())}
         return {group: self.accepted.get(group, 0) for group in self.sampled}

@@ -86,7 +86,7 @@ def _half_width(sizes: list[int], costs: list[float]) -> float | None:
 
 
 def render_cost(cost: dict[str, Any]) -> str:
-    """One line of text: cost, interval, tokens, prices."""
+    """A line with the expected cost, its interval, tokens and prices."""
     interval = f" ({about(cost['low'])} to {about(cost['high'])})" if cost["low"] is not None else ""
     read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in KINDS[:2])
     return (
@@ -111,7 +111,7 @@ def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None
 
 
 def render_money(figures: dict[str, Any]) -> str:
-    """One line of text: the sum, and the budget."""
+    """A line with the money spent and the budget."""
     budget = f" of {figures['budget']:g}" if figures["budget"] is not None else ""
     return f"money     {about(figures['spent'])}{budget} spent"
 

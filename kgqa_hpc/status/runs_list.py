@@ -88,7 +88,7 @@ def leftovers(folder: Path) -> list[dict[str, Any]]:
 
 
 def clean(parts: list[dict[str, Any]]) -> None:
-    """Delete what `leftovers` returned."""
+    """Delete the files that `leftovers` returned."""
     for part in parts:
         path = Path(part["path"])
         with disk_errors(path):

@@ -61,7 +61,7 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
 
 
 def sweep_states(logs: Path) -> None:
-    """Remove the states of workers that have been dead for a day."""
+    """Remove the state files of workers that have been dead for a day."""
     names = _names(logs)
     now = time_at(logs / "workers") if names else 0.0
     for name in names:

@@ -58,7 +58,7 @@ def graph_words(question: str, answer: str, names: Iterable[str]) -> list[str]:
 
 
 def rows_of(texts: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    """All sequences of COPIED consecutive words in the texts."""
+    """All sequences of COPIED consecutive words in the texts, as a set."""
     return frozenset(row for text in texts for row in _rows(text))
 
 
@@ -115,7 +115,7 @@ class CheckSettings(StepSettings):
 
 
 class Check(Step):
-    """Computes facts about a pair and rejects it for those that are configured."""
+    """Computes facts about a pair, and rejects pairs for the configured facts."""
 
     name = "check"
     Settings = CheckSettings

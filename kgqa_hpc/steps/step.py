@@ -189,7 +189,7 @@ class Step:
         return (self,)
 
     def of(self, item: Item) -> Step:
-        """The member that processes this item."""
+        """The step of the family that processes this item."""
         return self
 
     @property

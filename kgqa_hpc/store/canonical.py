@@ -34,7 +34,7 @@ def pretty(value: object) -> bytes:
 
 
 def loads(data: bytes | memoryview) -> Any:
-    """The inverse of all three. Raises ValueError."""
+    """Parse JSON text or bytes written by a function of this module. Raises ValueError."""
     return orjson.loads(data)
 
 
@@ -44,7 +44,7 @@ def digest(value: object) -> str:
 
 
 def bytes_digest(data: bytes) -> str:
-    """sha256 in hex."""
+    """The sha256 of the bytes in hex."""
     return hashlib.sha256(data).hexdigest()
 
 

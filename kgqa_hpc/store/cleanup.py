@@ -49,7 +49,7 @@ class Clock:
         return read[0] + time.monotonic() - read[1]
 
     def close(self) -> None:
-        """Remove the file that was touched."""
+        """Remove the file whose times were read."""
         with suppress(OSError):
             disk.unlink(self._file)
 

@@ -71,7 +71,7 @@ def contents(paths: Collection[Path]) -> dict[str, str]:
 
 
 def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """One sha256 for all sections; journals and results carry it."""
+    """The sha256 of all sections together; journals and results carry it."""
     return canonical.digest({name: section["sha256"] for name, section in sections.items()})
 
 
@@ -243,7 +243,7 @@ class ResultOrigin:
 
     @classmethod
     def of(cls, sections: Sections, pass_name: str) -> ResultOrigin:
-        """`sections` are the run's fingerprint, from its manifest."""
+        """The fingerprint with these sections, from a run's manifest."""
         return cls(pass_name, pass_digest(sections, pass_name))
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:

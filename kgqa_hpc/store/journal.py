@@ -233,7 +233,7 @@ def _refusal(path: Path, header: dict[str, Any] | None, expected: Mapping[str, A
 
 
 def _line(*json: bytes | memoryview) -> bytes:
-    """The line of a JSON text, given in pieces."""
+    """The journal line for a JSON text that is given in pieces."""
     check = 0
     for piece in json:
         check = zlib.crc32(piece, check)

@@ -156,12 +156,12 @@ class Leases:
         return min(sooner, 2 * self.expiry - unchanged)
 
     def beats(self, holder: Holder) -> bool:
-        """Whether this process saw the lease's heartbeat happen."""
+        """Whether this process has observed a heartbeat of the lease."""
         watch = self._watched.get(holder.name)
         return watch is not None and watch.saw_it_change
 
     def renew(self, lease: Lease) -> bool:
-        """`Lease.renew`."""
+        """Renew a lease; see `Lease.renew`."""
         path = self.path(lease.name)
         with atomic.disk_errors(path):
             try:
@@ -179,7 +179,7 @@ class Leases:
         return True
 
     def release(self, lease: Lease) -> None:
-        """`Lease.release`."""
+        """Release a lease; see `Lease.release`."""
         self.held.discard(lease.nonce)
         self._remove(lease.name, lambda status, data: _nonce(data) == lease.nonce)
 

@@ -41,7 +41,7 @@ class Heartbeat:
             self._thread.join(timeout=self._period + 5)
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise the exception that ended the thread, if any."""
         if self._trouble is not None:
             raise self._trouble
 
@@ -60,7 +60,7 @@ class Heartbeat:
         return self._lost.get(lease.nonce, "")
 
     def any_lost(self) -> bool:
-        """Whether any lease was lost; cheap enough for every round."""
+        """Whether any lease was lost; fast, for a call in each round of the loop."""
         return bool(self._lost)
 
     def _beat(self) -> None:

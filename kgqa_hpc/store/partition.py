@@ -45,7 +45,7 @@ class ShardsManifest:
         return [entry.name for entry in self.shards]
 
     def entry(self, name: str) -> ShardEntry:
-        """Raises KeyError for an unknown name."""
+        """The entry of a shard by name. Raises KeyError for an unknown name."""
         for entry in self.shards[_position(name) : _position(name) + 1] if _NAME.fullmatch(name) else ():
             if entry.name == name:
                 return entry
@@ -91,7 +91,7 @@ class _Piece:
         return {"anchors_sha256": self.anchors_sha256, "shard_size": self.shard_size, "start": self.start}
 
     def made(self, header: dict[str, Any]) -> bool:
-        """Whether a header is that of this shard."""
+        """Whether a file's header belongs to this shard."""
         recorded = {key: header.get(key) for key in self.origin()}
         recorded["anchors_sha256"] = str(recorded["anchors_sha256"])[: len(self.anchors_sha256)]
         return recorded == self.origin()
@@ -109,7 +109,7 @@ def _rounds(run: RunFolder) -> Iterator[tuple[int, int, str]]:
 
 
 def _pieces(run: RunFolder, shard_size: int) -> list[_Piece]:
-    """All shards that anchors.h5 makes, in order."""
+    """All shards of anchors.h5, in order."""
     starts = [
         (start, end, sha256) for begin, end, sha256 in _rounds(run) for start in range(begin, end, shard_size)
     ]

@@ -59,7 +59,7 @@ class Supply:
 
     @property
     def low(self) -> bool:
-        """Whether other workers hold an eighth of what is not done, or more."""
+        """Whether other workers hold at least an eighth of the unfinished shards."""
         return len(self._free) >= 4 and 8 * sum(self._free) <= 7 * len(self._free)
 
 
@@ -143,7 +143,7 @@ class ShardQueue:
         return atomic.exists(self._folder / f"{name}{self._suffix}")
 
     def done(self) -> set[str]:
-        """The shards that are done, by one listing."""
+        """The finished shards, from one listing of the results."""
         return _names(self._folder, self._suffix)
 
     def jitter(self, seconds: float) -> float:
@@ -175,7 +175,7 @@ class ShardQueue:
         return None
 
     def _drop_if_done(self) -> bool:
-        """Look whether the first shard is done; drop it then, put it last otherwise."""
+        """Remove the first shard if it is done, else move it to the end."""
         if not self.is_done(self._todo[0]):
             self._todo.rotate(-1)
             self._done_in_a_row = 0

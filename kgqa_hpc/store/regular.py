@@ -53,7 +53,7 @@ def read_if_there(path: Path, limit: int = 1 << 24) -> bytes | None:
 
 
 def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, os.stat_result] | None:
-    """The same with the file's state."""
+    """As `read_if_there`, with the result of fstat."""
     try:
         with open(open_regular(path), "rb", buffering=0) as file:
             state = os.fstat(file.fileno())

@@ -98,7 +98,7 @@ def _new_folder(target: Path) -> tuple[Path, int]:
 
 
 def _remove(path: Path) -> None:
-    """A folder with all that is in it; of a link only the link."""
+    """Remove a folder with its content; of a symbolic link only the link."""
     if path.is_symlink():
         with suppress(OSError):
             path.unlink()

@@ -108,7 +108,7 @@ def read_result(path: Path, origin: ResultOrigin | None = None) -> list[dict[str
 
 
 def iter_result(path: Path, origin: ResultOrigin | None = None) -> Iterator[dict[str, Any]]:
-    """The same, one record at a time in memory."""
+    """Iterate over the records of a result, one at a time in memory."""
     if origin is not None:
         read_summary(path, origin)
     with open_table(path, KIND, GROUP) as table:

@@ -43,7 +43,7 @@ _CURE = "use another run folder for the new configuration, or undo the change"
 
 @dataclass(frozen=True)
 class _Place:
-    """A path of the run, by its name in the folder."""
+    """Descriptor of a path of the run, by its name in the folder."""
 
     name: str
 
@@ -151,13 +151,13 @@ class RunFolder:
         return run
 
     def holds_work(self) -> bool:
-        """Whether there is something here that only a run has."""
+        """Whether the folder contains files that only a run has."""
         return any(
             atomic.exists(path) for path in (self.shards_manifest, self.anchors, self.path / "results")
         )
 
     def manifest(self) -> Manifest:
-        """Raises CorruptFile, NewerFormat, StoreError."""
+        """The content of manifest.json. Raises CorruptFile, NewerFormat, StoreError."""
         return read_manifest(self.manifest_file)
 
     def origin(self, pass_name: str) -> ResultOrigin:

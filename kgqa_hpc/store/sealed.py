@@ -100,7 +100,7 @@ def open_sealed(path: Path, kind: str) -> Iterator[h5py.File]:
 
 
 def verify(path: Path, kind: str) -> dict[str, Any]:
-    """The header, after every byte of the file was checked against it."""
+    """Verify every byte of the file against its header, and return the header."""
     header = read_header(path, kind)
     try:
         with open(open_regular(path), "rb", buffering=0) as file:
@@ -216,7 +216,7 @@ class _Sink(RawIOBase):
         return size
 
     def flush(self) -> None:
-        """Nothing is buffered here; `commit` does the fsync."""
+        """Does nothing: no data is buffered, and `commit` calls fsync."""
 
 
 # Largest number of objects in a file; our files have about twenty.

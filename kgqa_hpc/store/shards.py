@@ -66,13 +66,13 @@ class AnchorsFile:
         return len(self._table)
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
-        """Anchors [start, stop), a slice at a time in memory."""
+        """Iterate over the anchors [start, stop), a slice at a time in memory."""
         stop = len(self) if stop is None else min(stop, len(self))
         for begin in range(start, stop, SLICE):
             yield from self._table.json("anchor", begin, min(begin + SLICE, stop))
 
     def find(self, anchor_id: str) -> int | None:
-        """The row of an id."""
+        """The row of the anchor with this id."""
         return self._table.find("id", anchor_id)
 
     def close(self) -> None:

@@ -108,7 +108,7 @@ class _Rehearsal:
         return answers
 
     def cancel(self) -> None:
-        """No request is in flight."""
+        """Does nothing, because no request is in flight."""
 
 
 def some_anchors(path: Path, number: int) -> list[Anchor]:

@@ -202,7 +202,7 @@ def _row(
 
 
 def best_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The guided row with the most tokens a second."""
+    """The row of guided decoding with the most tokens a second."""
     return max((r for r in rows if r["mode"] == "guided"), key=lambda r: r["decode_tokens_per_s"])
 
 

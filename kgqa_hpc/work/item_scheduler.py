@@ -122,12 +122,12 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """Tasks that are not in the engine."""
+        """Number of tasks that wait outside the engine."""
         return sum(map(len, (*self._queues, *self._groups)))
 
     @property
     def in_flight(self) -> int:
-        """Requests the engine has and did not answer."""
+        """Number of requests that the engine has received and not answered."""
         return len(self._flight)
 
     def add(self, tasks: Iterable[Task]) -> None:
@@ -313,7 +313,7 @@ class Scheduler:
             self._moved(task, True)
 
     def _settle(self) -> None:
-        """Make the failures that were held back final, once no task is open."""
+        """Make the failures that were held back final when no task is open."""
         if not self.waiting:
             self._release()
 

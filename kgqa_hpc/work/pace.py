@@ -59,7 +59,7 @@ class Claims:
         return lease
 
     def finished(self, seconds: float) -> None:
-        """Add the seconds that a shard took from claim to result to the mean."""
+        """Add a shard's seconds from claim to result to the mean."""
         self._durations = [*self._durations[1 - REMEMBERED :], seconds]
 
     @property
@@ -93,7 +93,7 @@ class TransientErrors:
 
 
 def may_pass(problem: Exception) -> bool:
-    """Whether an error may pass by itself within seconds."""
+    """Whether an error may be temporary and disappear within seconds."""
     if isinstance(problem, StoreError) and not isinstance(problem, CorruptFile | NewerFormat | OlderFormat):
         cause = problem.__cause__
         return not (isinstance(cause, OSError) and cause.errno in _LASTING)

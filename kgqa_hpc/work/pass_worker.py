@@ -82,7 +82,7 @@ class PassWorker:
         session.activity.pass_name = pass_name
 
     def work(self) -> bool:
-        """See `work` above."""
+        """Process shards until the pass is done; see the function `work`."""
         try:
             return self._work()
         except (

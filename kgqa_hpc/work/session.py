@@ -93,7 +93,7 @@ class Activity:
 
 @dataclass
 class Session:
-    """Data that one process keeps through all passes of a run."""
+    """Data that a process keeps over all passes of a run."""
 
     run: RunFolder
     config: RunConfig
@@ -126,7 +126,7 @@ class Session:
         return ResultOrigin.of(self.sections, pass_name)
 
     def before(self, pass_name: str) -> str | None:
-        """The pass before this one, None for the first."""
+        """The previous pass; None for the first."""
         names = [entry.name for entry in self.config.passes]
         position = names.index(pass_name)
         return names[position - 1] if position else None

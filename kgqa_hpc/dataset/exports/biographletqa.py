@@ -47,7 +47,7 @@ class BioGraphletQA:
 
 
 def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
-    """The same in one file, from a file of accepted records."""
+    """Write one file in the published format, from a file of accepted records."""
     with accepted.open("rb") as lines, target.open("wb") as file:
         for line in _lines(run, (orjson.loads(line) for line in lines), target.parent):
             file.write(line)
@@ -64,7 +64,7 @@ def _lines(run: RunFolder, records: Iterator[dict[str, Any]], folder: Path) -> I
 
 
 class _InStep:
-    """Items of records that are in the order of the items, read as one stream."""
+    """Reader of the items of records, for records in the order of the items: one pass over the results."""
 
     def __init__(self, work: FinishedWork) -> None:
         self._items = ((row, item) for row, _, item in items_of(work))

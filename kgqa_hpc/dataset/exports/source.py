@@ -39,7 +39,7 @@ class CombinedFolder(RunFolder):
 
     @property
     def dataset(self) -> Path:  # type: ignore[override]
-        """The folder itself."""
+        """The folder with the dataset's files, for a combined dataset the folder itself."""
         return self.path
 
 
@@ -180,6 +180,6 @@ def pair_line(record: dict[str, Any]) -> Line:
 
 
 def only_choices(source: ExportSource) -> bool:
-    """Whether every record is a multiple-choice question, and there is one."""
+    """Whether there are records and all are multiple-choice questions."""
     kinds = {bool(choices_of(record)) for record in source.records()}
     return kinds == {True}

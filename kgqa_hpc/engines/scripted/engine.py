@@ -72,7 +72,7 @@ class ScriptedSettings(EngineSettings):
     model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
     accept: float = Field(0.9, ge=0, le=1, description="Share of pairs the judge accepts.")
     planted: list[Planted] | None = Field(
-        None, description="Other shares for requests that hold certain texts; the first counts."
+        None, description="Other shares for requests that contain certain texts; the first match counts."
     )
     answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer in the latency model.")
     latency: GpuModel = GpuModel()

@@ -23,11 +23,15 @@ T = TypeVar("T")
 class GpuModel(Settings):
     """What the card is like: `batch` sequences share it, prefill and decode take their time."""
 
-    batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
-    prefill_tokens_per_s: float = Field(0.0, ge=0, description="0: prefill takes no time.")
-    decode_tokens_per_s: float = Field(0.0, ge=0, description="Of one sequence; 0: decoding takes no time.")
+    batch: int = Field(64, ge=1, description="Number of sequences decoded at the same time.")
+    prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: prefill takes no time.")
+    decode_tokens_per_s: float = Field(
+        0.0, ge=0, description="Decoding speed of one sequence; 0: decoding takes no time."
+    )
     saturation: int = Field(
-        0, ge=0, description="Sequences that use the card fully, more share its speed; 0: none is too many."
+        0,
+        ge=0,
+        description="Number of sequences that use the card fully; more of them share its speed; 0: no limit.",
     )
     prefix_hit: float = Field(
         0.0, ge=0, le=1, description="Share of the system message read from the prefix cache."

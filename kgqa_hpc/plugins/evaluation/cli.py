@@ -74,7 +74,7 @@ def human_sample(
     ] = None,
     expected: Annotated[float, typer.Option(help="Expected share of good pairs among the accepted.")] = 0.75,
     difference: Annotated[
-        float, typer.Option(help="Smallest difference from that share that the sample should detect.")
+        float, typer.Option(help="Smallest difference from the expected share that the sample should detect.")
     ] = 0.2,
     power: Annotated[
         float, typer.Option(min=0.01, max=0.999, help="Power: probability of detecting such a difference.")
