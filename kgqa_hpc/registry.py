@@ -94,7 +94,7 @@ class Registry:
         REGISTRIES[group] = self
 
     def ships(self, name: str) -> bool:
-        """Whether the entry belongs to kgqa_hpc itself."""
+        """Whether the entry is part of kgqa_hpc."""
         return name in self._shipped
 
     @cached_property

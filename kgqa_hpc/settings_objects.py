@@ -33,7 +33,7 @@ _SPECIAL = {"openai": "OpenAI", "openai_batch": "OpenAIBatch", "hpo": "HPO"}
 
 
 class _Sort(NamedTuple):
-    """One sort of entries: its registry and the key that names the entry."""
+    """A sort of entries: its registry, and the key that names an entry."""
 
     registry: Registry
     by: str

@@ -33,7 +33,7 @@ CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
 def _engine(name: str, timeout: float) -> Check:
-    """The engine class's own check of its packages and files."""
+    """The engine class's own check of its packages and files, as a report line."""
     label = f"engine {name}"
     try:
         entry = ENGINES.get(name)

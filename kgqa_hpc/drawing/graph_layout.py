@@ -57,7 +57,7 @@ def many_nodes(count: int, links: NDArray[np.int64]) -> np.ndarray:
 
 
 def crossings(at: np.ndarray, edges: Edges) -> int:
-    """How many pairs of edges cross, of nodes at `at` (k, 2)."""
+    """Number of pairs of edges that cross, for nodes at the positions `at` (k, 2)."""
 
     def side(p: int, q: int, r: int) -> bool:
         (px, py), (qx, qy), (rx, ry) = at[p], at[q], at[r]
@@ -71,7 +71,7 @@ def crossings(at: np.ndarray, edges: Edges) -> int:
 
 
 def _relaxed(distance: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Places (n, k, 2), from each of the orders (n, k) around the circle."""
+    """Relaxed positions (n, k, 2), from initial orders (n, k) of the nodes around a circle."""
     k = orders.shape[1]
     angle = 2 * np.pi * np.argsort(orders) / k + 0.3
     # A slight bend of the first positions, so that no symmetry keeps nodes on a line.

@@ -44,7 +44,7 @@ class Redactor:
         return bool(self._secrets)
 
     def text(self, text: str) -> str:
-        """`text` without the secrets."""
+        """The text with secrets replaced."""
         for secret in self._secrets:
             text = text.replace(secret, MASK)
         return text

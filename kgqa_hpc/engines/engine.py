@@ -185,7 +185,7 @@ class EngineSettings(Settings):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Make `price` an operational key of every engine."""
+        """Make `price` an operational key of every engine class."""
         super().__pydantic_init_subclass__(**kwargs)
         cls.operational |= {"price"}
 

@@ -170,12 +170,12 @@ def _without(letters: str, ascii_only: bool) -> str:
 
 
 def _listed(letters: str) -> str:
-    """The characters as the inside of a character class."""
+    """The characters as they stand inside a character class of the grammar."""
     return "".join(f"\\U{ord(letter):08X}" for letter in letters)
 
 
 def _range(low: float, high: float) -> range:
-    """Alternatives for the integers in [low, high], if they are few."""
+    """The integers in [low, high] as alternatives of the grammar, if they are few."""
     if low < 0 or low != int(low) or high != int(high) or high - low >= MOST_NUMBERS:
         raise EngineConfigError(
             f"schema: numbers from {low} to {high} cannot be enforced",

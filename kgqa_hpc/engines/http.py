@@ -100,7 +100,7 @@ class HttpEngine:
     # Methods that the worker calls.
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Accept every schema, by default."""
+        """Check the schemas of the prompts; by default every schema is accepted."""
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         def begin(request: Request) -> None:

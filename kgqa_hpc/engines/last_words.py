@@ -37,7 +37,7 @@ def exit_words(pid: int) -> str:
 
 
 def last_line(log: Path, start: int) -> str:
-    """The last line printed after byte `start`, cut to a readable length."""
+    """The last line of the log after byte `start`, cut to a readable length."""
     with log.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - 2000, start))
         lines = file.read().decode("utf-8", "replace").split("\n")

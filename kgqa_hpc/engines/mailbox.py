@@ -38,7 +38,7 @@ class Mailbox:
         return mailbox
 
     def put(self, requests: list[Request]) -> None:
-        """Add requests."""
+        """Add requests for the engine."""
         with self._changed:
             self._requests.extend(requests)
             self._changed.notify_all()
@@ -82,7 +82,7 @@ class Mailbox:
 
     @property
     def ended(self) -> bool:
-        """Whether the mailbox is closed and every request was taken."""
+        """Whether the mailbox is closed and the engine has taken every request."""
         return self._closed and not self._requests
 
     def wait(

@@ -41,11 +41,11 @@ LONGEST = 1 << 30  # a larger length means that the stream is corrupt
 
 
 class GarbledStream(ValueError):
-    """The bytes are no valid frames."""
+    """The bytes are not valid frames."""
 
 
 def frame(verb: str, content: Any = None) -> bytes:
-    """One frame. Lone surrogates, which UTF-8 cannot hold, become '?'."""
+    """The bytes of a frame. Lone surrogates, which UTF-8 cannot encode, become '?'."""
     try:
         body = orjson.dumps([verb, content])
     except TypeError:
@@ -97,7 +97,7 @@ def write_requests(requests: Iterable[Request]) -> list[Any]:
 
 
 def read_requests(content: list[Any]) -> list[Request]:
-    """Requests as they came over the wire."""
+    """Parse requests that were received."""
     shared, rows = content
     return [
         Request(name, tuple([shared[n] for n in messages]), max_tokens, temperature, seed, shared[schema])
@@ -106,7 +106,7 @@ def read_requests(content: list[Any]) -> list[Request]:
 
 
 def write_responses(responses: Iterable[Response]) -> list[Any]:
-    """Responses as they go over the wire."""
+    """Responses in the form in which they are sent."""
     return [tuple(response) for response in responses]
 
 
@@ -118,12 +118,12 @@ def read_responses(content: Any) -> list[Response]:
 
 
 def write_info(info: EngineInfo) -> dict[str, Any]:
-    """Plain JSON types of an EngineInfo; `read_info` is the inverse."""
+    """An EngineInfo as plain JSON types; `read_info` is the inverse."""
     return {**asdict(info), "extra": dict(info.extra)}
 
 
 def read_info(content: Any) -> EngineInfo:
-    """An EngineInfo as it came over the wire. Raises GarbledStream."""
+    """Parse an EngineInfo that was received. Raises GarbledStream."""
     if not isinstance(content, dict) or content.keys() != {f.name for f in fields(EngineInfo)}:
         raise GarbledStream("an engine's description that is none")
     names = ("name", "version", "model", "digest", "quantisation", "settings", *OBSERVED)
@@ -140,7 +140,7 @@ def read_info(content: Any) -> EngineInfo:
 
 
 def read_load(content: Any) -> ServerLoad:
-    """Troubles with a server as they came over the wire. Raises GarbledStream."""
+    """Parse counts of server failures that were received. Raises GarbledStream."""
     if not isinstance(content, dict):
         raise GarbledStream("troubles that are no mapping")
     return {name: number_of(content.get(name)) for name in LOAD}

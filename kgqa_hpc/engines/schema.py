@@ -67,7 +67,7 @@ class Remembered(Generic[T]):
 
 
 def _each(schema: Schema, change: Callable[[Schema], dict[str, Any]]) -> dict[str, Any]:
-    """`schema` with every field in it changed."""
+    """A copy of `schema` in which `change` was applied to every field."""
     changed = change(schema)
     if isinstance(changed.get("properties"), Mapping):
         changed["properties"] = {name: _each(inner, change) for name, inner in changed["properties"].items()}

@@ -164,7 +164,7 @@ def _copy_piece(source: Path, target: Path, start: int, end: int) -> None:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock of this node. It goes with its holder, however that ends."""
+    """Hold a lock of this node. The lock ends with the process, however that ends."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

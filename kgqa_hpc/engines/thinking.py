@@ -24,7 +24,7 @@ class Thought(NamedTuple):
     then: str
 
     def split(self, text: str) -> tuple[str, str]:
-        """The thought and the answer; no thought where it does not end."""
+        """Split a text into thought and answer; a thought without an end counts as answer."""
         thought, mark, answer = text.partition(self.end)
         return (
             (thought.removeprefix(self.begin).strip(), answer.removeprefix(self.then)) if mark else ("", text)
@@ -44,14 +44,14 @@ THOUGHTS = {"qwen3": THINK, "gpt-oss": HARMONY}
 
 
 class Sampling(NamedTuple):
-    """What a model's maker advises."""
+    """Sampling parameters that a model's authors recommend."""
 
     temperature: float
     top_p: float
     top_k: int | None = None
 
     def values(self) -> dict[str, float]:
-        """Without the temperature, which is the prompt's to say."""
+        """The parameters without the temperature, which the prompt sets."""
         return {"top_p": self.top_p, **({"top_k": self.top_k} if self.top_k else {})}
 
 

@@ -45,7 +45,7 @@ class Policy:
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Policy:
-        """The policy of a configuration."""
+        """The policy that a configuration sets."""
         return cls(settings.unknown_nodes, settings.unnamed_nodes, settings.duplicate_nodes)
 
 
@@ -206,7 +206,7 @@ class Assembly:
         return is_first
 
     def _declare(self, declare: Declare) -> None:
-        """Add the nodes that only edges mention, behind all others."""
+        """Add the nodes that only edges mention, after all other nodes."""
         declared = np.zeros(len(self._ids), dtype=bool)
         declared[: len(self._declared)] = self._declared[: len(declared)]
         codes = np.flatnonzero(~declared).astype(np.int32)
@@ -261,7 +261,7 @@ class Assembly:
 
 
 class _Rows:
-    """Which file and line a row came from."""
+    """File and line of each row."""
 
     def __init__(self) -> None:
         self._total = 0
@@ -280,7 +280,7 @@ class _Rows:
         return file, line_of(row - self._starts[batch])
 
     def files(self) -> str:
-        """The names of the files, each once; of many the first three."""
+        """The distinct file names; if there are many, the first three."""
         names = list(dict.fromkeys(file for file, _ in self._batches))
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 

@@ -49,7 +49,7 @@ RAGGED = Dialect("\t", ragged=True)
 
 @dataclass(frozen=True)
 class Record:
-    """One record and the lines it stands on, counted from 1."""
+    """A record with its first and last line, counted from 1."""
 
     line: int
     last_line: int
@@ -115,7 +115,7 @@ class DelimitedFile:
         raise IndexError(f"{self.file} has no row {offset + row}")
 
     def records(self) -> Iterator[Record]:
-        """All records from the start, blank lines skipped, as Arrow does."""
+        """All records from the start. Blank lines are skipped, as by Arrow."""
         return _records(_lines(self.path, self.dialect), self.dialect)
 
     def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -136,7 +136,7 @@ class DelimitedFile:
             self._refuse_open_quote()
 
     def _plain(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Blocks of whole lines, each parsed by all cores."""
+        """Parse blocks of whole lines, each with all cores."""
         partial_line, limit = b"", LINE_BYTES.value
         while piece := stream.read(_BLOCK_BYTES):
             lines, end, piece = piece.rpartition(b"\n")
@@ -234,7 +234,7 @@ class DelimitedFile:
 
 
 class _Counting:
-    """A stream for Arrow that counts quotes as they pass."""
+    """A stream for Arrow that counts the quotes in the bytes read."""
 
     closed = False
 

@@ -55,7 +55,7 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 
 
 def _triples(graph: KnowledgeGraph) -> Iterator[tuple[str, str, str]]:
-    """Subject, predicate and object in RDF's notation, by subject, each once."""
+    """The distinct triples in RDF's notation, ordered by subject."""
     types = [iris.type_iri(kind) for kind in graph.node_types]
     relations = [iris.relation_iri(kind) for kind in graph.edge_types]
     nodes = [iris.node_iri(node) for node in graph.node_ids]
@@ -120,7 +120,7 @@ def _quoted(text: str) -> str:
 
 
 def _xml(text: str) -> str:
-    """Without the characters that XML cannot hold."""
+    """The text without characters that XML cannot hold."""
     return _NOT_XML.sub("\ufffd", text)
 
 
@@ -155,7 +155,7 @@ def _table(
 
 
 class _Lines:
-    """A file for the csv writer that hands each line on."""
+    """A file object for the csv writer that passes each line on."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self.write = write

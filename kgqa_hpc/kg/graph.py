@@ -101,7 +101,7 @@ class KnowledgeGraph:
         return np.diff(self.csr()[0])
 
     def node(self, position: int) -> Node:
-        """The node at a position, as it travels in anchors."""
+        """The node at a position, in the form used in anchors."""
         kind = self.node_types[self.node_type[position]]
         return Node(self.node_ids[position], self.names[position], kind)
 

@@ -79,7 +79,7 @@ def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
 
 
 def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
-    """Raises InputError when a file was written to since `contents` looked."""
+    """Raises InputError when a file has changed since `contents` read it."""
     for name, path in files.items():
         if _differs(path, digests[name]):
             raise InputError(f"{path}: was changed while it was read", "import again")

@@ -190,7 +190,7 @@ def _take_in_rest(
 
 @kernel
 def _place(slots, hashes, count):
-    """Put all known texts into a new table."""
+    """Insert all interned texts into a new hash table."""
     mask = np.uint64(len(slots) - 1)
     for number in range(count):
         at = hashes[number] & mask

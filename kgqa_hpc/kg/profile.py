@@ -58,7 +58,7 @@ _STORED = TypeAdapter(Profiles)
 
 
 def profile(graph: KnowledgeGraph) -> Profile:
-    """The numbers of one graph."""
+    """The statistics of one graph."""
     # graph.degrees() is not used, because it would keep its rows in memory.
     indptr, _ = simple_csr(graph.num_nodes, graph.edge_source, graph.edge_target)
     degrees, nodes = np.unique(np.diff(indptr), return_counts=True)

@@ -41,7 +41,7 @@ class Wanted:
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Wanted:
-        """The limits of a configuration."""
+        """The limits that a configuration sets."""
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
@@ -126,7 +126,7 @@ class AnswerGraph:
 
     @classmethod
     def of_reduced(cls, graph: KnowledgeGraph) -> AnswerGraph:
-        """A graph that was not reduced: it is its own."""
+        """The answer graph of a graph that was not reduced: the graph itself."""
         return cls(graph, np.arange(graph.num_nodes))
 
     @classmethod
@@ -213,7 +213,7 @@ def _wanted_types(graph: KnowledgeGraph, limits: Wanted) -> Mask:
 def _of_types(
     key: str, types: Collection[str], codes: npt.NDArray[np.int32], type_names: tuple[str, ...]
 ) -> Mask:
-    """Which codes are of the types. Raises InputError for one that is not known."""
+    """Mask of the codes that belong to the types. Raises InputError for an unknown type."""
     element = "edge" if "edge" in key else "node"
     if unknown := [name for name in types if name not in type_names]:
         raise InputError(

@@ -40,7 +40,7 @@ class Buffer:
             self._hand_on(self._edges, self.assembly.edges)
 
     def flush(self) -> None:
-        """Pass on the rows that are left; call it at the end of the file."""
+        """Pass on the remaining rows; call it at the end of the file."""
         self._hand_on(self._nodes, self.assembly.nodes)
         self._hand_on(self._edges, self.assembly.edges)
 

@@ -38,7 +38,7 @@ class Rows:
         return self.columns[column]
 
     def where(self, keep: pa.Array) -> Rows:
-        """The rows where a boolean array is true."""
+        """The rows at which a boolean array is true."""
         columns, properties = (
             {name: values.filter(keep) for name, values in mapping.items()}
             for mapping in (self.columns, self.properties)
@@ -87,7 +87,7 @@ def read_table(
 
 
 def constant(value: str, size: int) -> pa.Array:
-    """An array of one text again and again."""
+    """An array that repeats one text."""
     return pa.array([value], pa.large_string()).take(pa.array(np.zeros(size, dtype=np.int64)))
 
 

@@ -35,7 +35,7 @@ MOST = 100  # entries of a list
 
 
 def schema_problems(schema: Any) -> Iterator[str]:
-    """A sentence for each violation of the subset by `schema`."""
+    """A sentence for each part of `schema` that is outside the supported subset."""
     yield from _object_problems("schema", schema)
 
 

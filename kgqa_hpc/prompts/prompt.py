@@ -107,7 +107,7 @@ class Prompt:
         return f"{location}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}: "
 
     def identity(self) -> dict[str, str]:
-        """Name and version, as stored in provenance and fingerprints."""
+        """Name and version of the prompt, as stored in provenance and fingerprints."""
         return {"name": self.name, "sha256": self.sha256}
 
 

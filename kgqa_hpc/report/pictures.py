@@ -148,7 +148,7 @@ class Band:
 
     @property
     def name(self) -> str:
-        """Label: outcome and reason (foreign text), cut to about CUT letters."""
+        """The label: outcome and reason (foreign text), cut to about CUT characters."""
         words = " ".join(f"{self.outcome}: {self.reason[: 2 * CUT]}".split()) if self.reason else self.outcome
         return words if len(words) <= CUT else f"{words[: CUT - 1]}…"
 
@@ -259,7 +259,7 @@ def _labels(all_bands: Sequence[Band], rows: Sequence[tuple[float, float]], tota
 
 
 def _lines(band: Band) -> list[str]:
-    """The label in at most two lines."""
+    """The label of a band, in at most two lines."""
     return wrap(band.name, LETTERS, max_lines=2, placeholder="…")
 
 

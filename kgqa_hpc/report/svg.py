@@ -127,7 +127,7 @@ def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 
 
 def picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
-    """The figure alone, with its text alternative."""
+    """The figure without heading, with its text alternative."""
     head = f'<svg class="figure" viewBox="0 0 {width} {height}" width="{width}" role="img">'
     return f"{head}<title>{escape(title)}</title>{''.join(parts)}</svg>"
 

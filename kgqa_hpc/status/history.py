@@ -67,7 +67,7 @@ def active_seconds(logs: Path) -> float:
 
 
 def _slope(notes: Notes) -> float | None:
-    """Items a day over the stretches in which a worker ran."""
+    """Items per day over the periods in which a worker ran."""
     seconds = items = 0.0
     for (before, ended_before), (after, ended_after) in pairwise(notes):
         if 0 < after - before < IDLE and ended_after >= ended_before:

@@ -44,7 +44,7 @@ class JournalCounts:
 
     @property
     def answers(self) -> int:
-        """Number of records in all journals; it grows with every stored answer."""
+        """Number of records in all journals; it grows by one with each stored answer."""
         return sum(shard.answers for shard in self._shards.values())
 
     @property

@@ -241,7 +241,7 @@ class LmdeployEngine:
 
 
 def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
-    """Figures that `kgqa bench` compares with the card's limits."""
+    """Sizes of the model, which `kgqa bench` compares with the card's limits."""
     size = read_size(folder)
     if size is None:
         return {}

@@ -42,7 +42,7 @@ class Lane:
             self._decreased = now
 
     def rest(self, now: float, seconds: float) -> None:
-        """Send the server no request for some seconds."""
+        """Pause the requests to the server for some seconds."""
         self.not_before = max(self.not_before, now + min(seconds, LONGEST_PAUSE_S))
 
     def room(self, now: float) -> float:
@@ -77,7 +77,7 @@ class Lanes:
                 await self._wait(_next_time(self.lanes, now))
 
     def leave(self, server: int) -> None:
-        """Release a place."""
+        """Release a place, because its request has ended."""
         self.lanes[server].in_flight -= 1
         self._changed.set()
 
@@ -90,6 +90,6 @@ class Lanes:
 
 
 def _next_time(lanes: Sequence[Lane], now: float) -> float | None:
-    """Seconds until the first rest ends; None when no server rests."""
+    """Seconds until the first pause of a server ends; None when no server pauses."""
     rests = [lane.not_before - now for lane in lanes if lane.not_before > now]
     return min(rests) if rests else None

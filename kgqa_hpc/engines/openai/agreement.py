@@ -34,7 +34,7 @@ class Agreement:
 
     @property
     def words(self) -> str:
-        """The mode, for the provenance."""
+        """The agreed mode in words, for the provenance."""
         return self.mode if self.seen else f"{self.mode}, not verified"
 
     async def on(self, schema: Schema) -> None:

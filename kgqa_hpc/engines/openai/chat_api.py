@@ -210,7 +210,7 @@ class ChatApi:
         return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
     def trouble(self, status: int, message: str, code: str, headers: Any) -> Trouble:
-        """The Trouble that a reply of another status means."""
+        """The Trouble for a reply whose status is not 200."""
         words = f"{self.url}: HTTP {status}: {message}"
         name = self._settings.api_key_env
         if status in (401, 403):
@@ -229,7 +229,7 @@ class ChatApi:
         )
 
     def clean(self, words: str) -> str:
-        """One line without keys."""
+        """The text on one line, with keys masked."""
         for secret in filter(None, self._secrets):
             words = words.replace(secret, "***")
         return one_line(words)
@@ -250,7 +250,7 @@ def _encoded(body: dict[str, Any]) -> bytes:
 
 
 def error_in(data: bytes) -> Any:
-    """The body of an error: JSON, else its text."""
+    """The body of an error reply, parsed as JSON if possible, else its text."""
     try:
         return bounded_json.loads(data)
     except ValueError:
@@ -292,7 +292,7 @@ def _number(value: str | None) -> float | None:
 
 
 def _until(value: str) -> float | None:
-    """Seconds until an HTTP date."""
+    """Seconds from now until an HTTP date."""
     try:
         return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
     except (TypeError, ValueError, OverflowError):

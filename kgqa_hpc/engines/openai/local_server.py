@@ -72,7 +72,7 @@ class LocalServer:
             time.sleep(LOOK_EVERY_S)
 
     def close(self) -> None:
-        """Stop the server, orderly if possible. Idempotent."""
+        """Stop the server; kill it if it does not end by itself. Idempotent."""
         if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
             with suppress(BrokenPipeError):
                 self._supervisor.stdin.write(b"x")

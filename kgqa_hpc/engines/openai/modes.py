@@ -102,7 +102,7 @@ def keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
 
 
 def _begins(text: str, schema: Schema) -> bool:
-    """Whether a cut text begins as the schema demands."""
+    """Whether a truncated text begins as the schema requires."""
     if "properties" not in schema:
         return text[0] in '[{"'
     key = re.match(r'\{\s*"((?:[^"\\]|\\.)*)("?)', text)

@@ -34,7 +34,7 @@ _PACKED = {"gzip": 31, "x-gzip": 31, "deflate": 47}  # zlib's window bits
 
 
 class BrokenReply(ValueError):
-    """The body is no valid answer."""
+    """The body of a reply is not a valid answer."""
 
 
 async def read_body(reply: aiohttp.ClientResponse) -> bytes:

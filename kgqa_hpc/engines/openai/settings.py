@@ -119,7 +119,7 @@ class ChatSettings(EngineSettings):
 
     @property
     def passed_through(self) -> dict[str, Any]:
-        """Parameters of each request that the settings give unchanged."""
+        """Parameters from the settings that each request carries unchanged."""
         body = {**self.extra_body, **self.sampling[1]}
         kwargs = {} if self.thinking is None else {"enable_thinking": self.thinking}
         if kwargs | (self.chat_template_kwargs or {}):
@@ -166,7 +166,7 @@ class ChatSettings(EngineSettings):
 
 
 class OpenAISettings(ChatSettings):
-    """A server with OpenAI's chat API."""
+    """Settings of a server with OpenAI's chat API."""
 
     operational: ClassVar = frozenset(
         {

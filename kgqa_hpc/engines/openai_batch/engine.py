@@ -273,7 +273,7 @@ class OpenAIBatchEngine:
         return Response(request.id, "", "error", error=words)
 
     def _tolerate(self, trouble: Trouble) -> None:
-        """Log a failure; raise it if it cannot pass by itself, or lasts too long."""
+        """Log a failure; raise it if it is permanent or lasts too long."""
         if trouble.fatal or not trouble.again:
             _refuse(trouble)
         print(f"openai_batch: {trouble}", flush=True)

@@ -20,7 +20,7 @@ CLOSE_S = 30.0
 
 
 class BatchProgram:
-    """`Batches` by a command. The id of a batch is its name."""
+    """Implements `Batches` with a command. The id of a batch is its name."""
 
     def __init__(self, command: list[str], folder: Path) -> None:
         self._command, self._folder = command, folder

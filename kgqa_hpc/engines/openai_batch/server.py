@@ -37,7 +37,7 @@ class Look:
 
 
 class Batches(Protocol):
-    """Interface of a place that answers batches. Each method raises Trouble."""
+    """Interface of a service that answers batches. Each method raises Trouble."""
 
     def upload(self, data: bytes) -> str:
         """Upload the requests, without cost; returns the file's id."""

@@ -98,7 +98,7 @@ def prose(prompt: str, draw: Draw) -> str:
 
 
 def free_text(prompt: str, draw: Draw, accept: float) -> str:
-    """Prose, and behind it a JSON object where the prompt shows the form of one."""
+    """Prose, followed by a JSON object if the prompt shows the form of an object."""
     text, form = prose(prompt, draw), reply_form(prompt)
     if form is None:
         return text
@@ -203,7 +203,7 @@ def _string(schema: Schema, key: str, source: _Source) -> str:
 
 
 def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str:
-    """`text` in a form, as long as it was where that is possible."""
+    """The text brought into a form, with the same length if possible."""
     begin, end = draw.choose(form.begins), draw.choose(form.ends) if form.ends else ""
     remaining = len(begin) + len(end)
     length = min(max(len(text), remaining + form.least, least), most) - remaining
@@ -213,7 +213,7 @@ def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str
 
 
 def _text(names: list[str], draw: Draw, low: int, high: int, openings: Sequence[str] = ()) -> str:
-    """A question that begins with one of `openings`, or without any a statement."""
+    """A question that begins with one of `openings`; without openings, a statement."""
     length = draw.bell(low, high)
     a = draw.choose(names) if names else "the condition"
     b = draw.choose(names) if names else "its cause"
@@ -226,7 +226,7 @@ def _text(names: list[str], draw: Draw, low: int, high: int, openings: Sequence[
 
 
 def _passage(start: int, length: int) -> str:
-    """`length` characters of stock phrases, each with its comma before it."""
+    """`length` characters of stock phrases, separated by commas."""
     text = _PASSAGE[start : start + length] if length > 0 else ""
     return text if len(text) >= length else text + _passage(0, length - len(text))
 

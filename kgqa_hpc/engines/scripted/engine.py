@@ -137,11 +137,11 @@ class ScriptedEngine:
                 yield self._answer(request, _key(self._config.model, request))
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Does nothing, because no resource is held."""
 
     @classmethod
     def probe(cls) -> Readiness:
-        """It needs nothing."""
+        """Always ready, because it needs no package."""
         return Readiness(True, "always there")
 
     def _answer(self, request: Request, key: bytes) -> Response:
@@ -199,7 +199,7 @@ class ScriptedEngine:
                 time.sleep(3600)
 
     def _first_time(self, key: bytes, fault: str) -> bool:
-        """Whether this fault has not struck this request yet; from now on it has."""
+        """Whether this fault strikes this request for the first time; also records it."""
         assert self._memory is not None
         line = f"{fault} {key.hex()}\n"
         if self._memory.exists() and line in self._memory.read_text():
@@ -210,7 +210,7 @@ class ScriptedEngine:
 
 
 def _key(model: str, request: Request) -> bytes:
-    """32 bytes that follow from the model's name, the messages and the seed."""
+    """32 bytes derived from the model's name, the messages and the seed."""
     messages = [[message["role"], message["content"]] for message in request.messages]
     try:
         content = orjson.dumps([model, request.seed, messages])
@@ -220,7 +220,7 @@ def _key(model: str, request: Request) -> bytes:
 
 
 def _fate(key: bytes, name: bytes) -> float:
-    """A number in [0, 1) for one purpose."""
+    """A number in [0, 1) for a request and a purpose, always the same."""
     return int.from_bytes(blake2b(key, key=name, digest_size=8).digest(), "little") / 2**64
 
 

@@ -67,13 +67,13 @@ class Batch(Generic[T]):
         return len(self._queue) + len(self._running)
 
     def add(self, item: T, cost: Cost, now: float) -> None:
-        """Queue a request at time `now`; it starts at once when the batch has room."""
+        """Queue a request at time `now`; it starts at once if the batch is not full."""
         self._pass_to(now)
         self._queue.append((item, cost))
         self._admit()
 
     def next_time(self) -> float | None:
-        """When the next answer is ready; None when nothing runs."""
+        """The time at which the next answer is ready; None if no sequence is running."""
         if not self._running:
             return None
         return self._set + (self._running[0][0] - self._decoded) / self._speed()
@@ -90,7 +90,7 @@ class Batch(Generic[T]):
         return ready
 
     def clear(self) -> list[T]:
-        """Take everything out, running and waiting."""
+        """Remove all running and waiting requests."""
         items = [item for *_, item in sorted(self._running, key=lambda r: r[1])]
         items += [item for item, _ in self._queue]
         self._running.clear()
@@ -102,7 +102,7 @@ class Batch(Generic[T]):
         self._set = now
 
     def _speed(self) -> float:
-        """Of each sequence, as a share of the full one."""
+        """Speed of each sequence, as a share of the full speed."""
         most = self.latency.saturation
         return most / len(self._running) if 0 < most < len(self._running) else 1.0
 
@@ -114,7 +114,7 @@ class Batch(Generic[T]):
             heapq.heappush(self._running, entry)
 
     def _duration(self, cost: Cost) -> float:
-        """Of a request that enters now, at full speed."""
+        """Duration of a request that enters now, at full speed."""
         model = self.latency
         wait = 0.0
         if model.prefill_tokens_per_s:

@@ -62,7 +62,7 @@ class EdgeColumns(Settings):
 
 
 class CsvSettings(SourceSettings):
-    """Tables of nodes and edges, each in one file or several."""
+    """Settings of the source csv: tables of nodes and edges, each in one or several files."""
 
     nodes: Files | None = Field(
         None,
@@ -121,7 +121,7 @@ def add_nodes(
     columns: NodeColumns | None = None,
     delimiter: str | None = None,
 ) -> None:
-    """Take in the nodes of a file."""
+    """Add the nodes of a file to the assembly."""
     for rows in _read(path, (columns or NodeColumns()).mapping(), "columns", delimiter):
         assembly.nodes(rows.file, rows["id"], rows["name"], rows["type"], rows.line_of, rows.properties)
 

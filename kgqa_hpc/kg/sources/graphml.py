@@ -44,7 +44,7 @@ _BATCH = 100_000  # elements held as Python objects
 
 
 class GraphMlSettings(SourceSettings):
-    """One document."""
+    """Settings of the source graphml: one document."""
 
     path: str = Field(description="The GraphML file.")
     paths = ("path",)
@@ -84,13 +84,13 @@ class _Column:
     default_rank: int = _ABSENT
 
     def offer(self, rank: int, value: str) -> None:
-        """Set the last value, unless a better one is there."""
+        """Set the last value, unless a better value is set already."""
         if rank < self.rank:
             self.rank = rank
             self.values[-1] = value
 
     def labels(self) -> list[str]:
-        """The values as types: of Neo4j's ":Gene:Entity" the first."""
+        """The values as types; of Neo4j's ":Gene:Entity" the first label."""
         return [value.split(":")[1] if value.startswith(":") else value for value in self.values]
 
 

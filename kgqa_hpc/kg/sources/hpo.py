@@ -45,7 +45,7 @@ Pairs = npt.NDArray[np.int64]
 
 
 class HpoSettings(SourceSettings):
-    """No keys of its own: the package is the source."""
+    """Settings of the source hpo, which has no keys of its own."""
 
     package = Package(PACKAGE, "kgqa_hpc[hpo]")
 

@@ -31,7 +31,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class OboSettings(SourceSettings):
-    """One ontology."""
+    """Settings of the source obo: one ontology."""
 
     path: str = Field(description="The .obo file.")
     obsolete: Literal["drop", "keep"] = Field("drop", description="Treatment of obsolete terms.")
@@ -81,7 +81,7 @@ class Stanza:
     tags: list[tuple[str, str, int]] = field(default_factory=list)
 
     def first(self, tag_name: str) -> str:
-        """The first value of a tag, its comment and modifiers cut; "" without one."""
+        """The first value of a tag without comment and modifiers; "" if the tag is missing."""
         return next((plain(value) for tag, value, _ in self.tags if tag == tag_name), "")
 
     def exact_synonyms(self) -> list[str]:

@@ -26,7 +26,7 @@ _LAST_NAMES = {"object", "tail", "target", "target_id", "to", "o", "t", "y_id", 
 
 
 class TriplesSettings(SourceSettings):
-    """One file of triples, and nodes if they are named."""
+    """Settings of the source triples: a file of triples, and a table of named nodes if there is one."""
 
     path: str = Field(description="The file: subject, predicate, object.")
     nodes: str | None = Field(None, description="A CSV file with id,name,type that declares the nodes.")
@@ -72,7 +72,7 @@ def read_triples(path: Path, nodes: Path | None = None, policy: Policy = Policy(
 
 
 def _dialect(path: Path, delimiter: str | None) -> Dialect:
-    """Tabs, unless the first line has three fields with another separator only."""
+    """The file's dialect: tabs, unless only another separator gives three fields in the first line."""
     for separator in (delimiter,) if delimiter else ("\t", ",", ";", "|"):
         dialect = TSV if separator == "\t" else Dialect(separator, quote='"')
         if delimiter or len(DelimitedFile.open(path, dialect).first_record.fields) == len(COLUMNS):
