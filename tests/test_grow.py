@@ -158,6 +158,15 @@ def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat
     kgqa("run", finished)
 
 
+def test_a_merge_after_an_extension_names_the_command_that_comes_first(finished: Path) -> None:
+    kgqa("extend", finished, "--per-shape", "6")
+    refused = kgqa("merge", finished, "--partial", code=2).stderr
+    assert "the sample was extended" in refused
+    assert f"first: kgqa run {finished}" in refused
+    kgqa("run", finished)
+    kgqa("merge", finished)
+
+
 def test_a_sample_that_is_not_larger_is_refused_in_one_line(finished: Path) -> None:
     with pytest.raises(InputError, match=r"anchors\.per_shape is 4 already"):
         extend(finished, 4)
