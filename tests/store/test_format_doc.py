@@ -56,13 +56,13 @@ def test_the_numbers_of_the_page_are_the_programs() -> None:
         f"Datasets of {rows.COMPRESS_FROM // 1024} KiB and more",
         f"chunked ({rows.CHUNK_BYTES // 1024} KiB), gzip 4",
         f"`{atomic.TEMP_SUFFIX}`",
-        f"after {queue.PACE} s per shard left, at least {queue.SOONEST:.0f} s",
-        f"only when {queue.DONE_IN_A_ROW} shards in a row",
-        f"met {queue.LOOKS} living leases gives up",
-        f"waits 0.5 to {queue.LONGEST_WAIT:.0f} s with jitter, and looks at {queue.SAMPLE} shards",
+        f"after {queue.PACE} s per remaining shard, at least {queue.SOONEST:.0f} s",
+        f"only after {queue.DONE_IN_A_ROW} finished shards in a row",
+        f"ends after {queue.LOOKS} live leases",
+        f"waits 0.5 to {queue.LONGEST_WAIT:.0f} s with jitter and checks {queue.SAMPLE} shards",
     ):
         assert said in text, said
-    assert (cleanup.LITTER_AGE, atomic.GUARD_AGE) == (3600, 60)  # "for an hour", "for a minute"
+    assert (cleanup.LITTER_AGE, atomic.GUARD_AGE) == (3600, 60)  # "for an hour", "older than a minute"
 
 
 def test_every_path_of_a_run_stands_in_the_page(tmp_path: Path) -> None:
