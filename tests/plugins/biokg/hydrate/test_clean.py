@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.biokg.hydrate.clean import cleaned
+from kgqa_hpc.plugins.biokg.hydrate.hydrate import cleaned
 from kgqa_hpc.plugins.biokg.hydrate.recipe import Rules
 
 
