@@ -262,7 +262,7 @@ def test_requests_keep_the_pace_that_is_allowed(graph, tables, service, tmp_path
     now = [1000.0]  # a clock on which nothing but waiting takes time
     service.clock = lambda: now[0]
     clock = SimpleNamespace(monotonic=service.clock, sleep=lambda seconds: now.append(now.pop() + seconds))
-    monkeypatch.setattr("kgqa_hpc.plugins.biokg.hydrate.resolver.time", clock)
+    monkeypatch.setattr("kgqa_hpc.plugins.biokg.hydrate.spaces.time", clock)
     hydrate(graph, _web(tables, service, per_second=5), folder=tables, cache=tmp_path / "cache", web=True)
     (first, _), (second, _) = service.asked
     assert second - first == pytest.approx(0.2)
