@@ -13,6 +13,6 @@ ENTRIES = {
         "nano-graphrag": "sources.nano_graphrag:NanoGraphRag",
         "drkg": "sources.drkg:Drkg",
     },
-    "hydrators": {"recipe": "hydrate.command:hydrated"},
+    "hydrators": {"recipe": "hydrate.hydrate:hydrated"},
     "commands": {"hydrate": "cli:hydrate"},
 }

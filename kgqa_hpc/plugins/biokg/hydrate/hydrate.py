@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.tables import read_columns
-from kgqa_hpc.plugins.biokg.hydrate.recipe import GIVEN, EntityClass, Recipe, Rules, Source
+from kgqa_hpc.plugins.biokg.hydrate.recipe import GIVEN, EntityClass, Recipe, Rules, Source, load_recipe
 from kgqa_hpc.plugins.biokg.hydrate.spaces import Spaces
 from kgqa_hpc.text.plain_text import normalized
 
@@ -70,6 +70,12 @@ def hydrate(
     report.spaces = spaces.report()
     report.unreachable = sum(space["unreachable"] for space in report.spaces.values())
     return work.result(), report
+
+
+def hydrated(graph: KnowledgeGraph, recipe_file: Path, tables: Path | None) -> KnowledgeGraph:
+    """A graph that is being imported, named by the local tables and the kept answers of its recipe."""
+    recipe = load_recipe(recipe_file)
+    return hydrate(graph, recipe, folder=tables, cache=recipe.home / "hydration", web=False)[0]
 
 
 class _Work:
