@@ -10,7 +10,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import graph_config
-from kgqa_hpc.plugins.biokg.sources import bounded_xml
+from kgqa_hpc.plugins.biokg.sources import rdf
 from kgqa_hpc.text.limits import XML_ENTITY_BYTES
 
 ROOT = (
@@ -53,8 +53,8 @@ def test_nested_entities_are_refused_and_never_expanded(tmp_path: Path) -> None:
 def test_no_form_of_an_entity_gets_past(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entity: str, piece: int
 ) -> None:
-    stream = bounded_xml.TextStream.read
-    monkeypatch.setattr(bounded_xml.TextStream, "read", lambda self, size=-1: stream(self, min(size, piece)))
+    stream = rdf.TextStream.read
+    monkeypatch.setattr(rdf.TextStream, "read", lambda self, size=-1: stream(self, min(size, piece)))
     with pytest.raises(GraphFormatError, match="an entity"):
         read(tmp_path / "a.owl", labelled("&a;", doctype('<!ENTITY b "b">', entity)))
 
