@@ -1,13 +1,17 @@
-"""How varied the accepted questions of a dataset are, beside those of a second one: `kgqa diversity`.
+"""How varied the accepted questions of a dataset are, beside those of a second one, as numbers and as figures.
 
-Measures that depend on how many texts there are (all of these do) are taken over equally many of each dataset.
+For `kgqa diversity`. Measures that depend on how many texts there are (all of these do) are taken over equally many
+of each dataset. The figures are type-token curves, and topics on a UMAP of the texts (QAProt, Figures 2 and 3a).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.bootstrap import Floats
@@ -19,13 +23,20 @@ from kgqa_hpc.plugins.evaluation.diversity import (
     vendi_score,
     words,
 )
+from kgqa_hpc.plugins.evaluation.figures import save_figure
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.topics import Topics, find_topics, tf_idf
-from kgqa_hpc.plugins.evaluation.variety_figures import Drawn, variety_figures
-from kgqa_hpc.terminal import stage_progress
+from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.terminal import note, stage_progress
 
-ORDERS = (1, 2, 3, 4)
-VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_ORDERS = (1, 2, 3, 4)
+_VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
+_POINTS = 20_000  # texts on a map, as in QAProt's Figure 4
+_FEWEST = 10  # texts that make a map
+_NEIGHBOURS = 15  # UMAP's default
 
 
 def variety(
@@ -53,8 +64,8 @@ def variety(
         grouped = find_topics(chosen, topics, seed=seed, embeddings=embeddings)
         results[name] = measures(chosen, grouped, seed, embeddings)
         vectors = tf_idf(chosen)[0] if embeddings is None else embeddings
-        pictured[name] = Drawn(results[name]["type_token_curve"], vectors, grouped.labels)
-    files = variety_figures(pictured, figures, seed) if figures else []
+        pictured[name] = _Drawn(results[name]["type_token_curve"], vectors, grouped.labels)
+    files = _variety_figures(pictured, figures, seed) if figures else []
     counts = {name: len(group_texts) for name, group_texts in texts.items()}
     document = {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": results}
     return {**document, "figures": [str(file) for file in files]} if figures else document
@@ -68,7 +79,7 @@ def measures(
     The Vendi score is of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
     """
     tokens = [word for text in texts for word in words(text)]
-    few = drawn(len(texts), VENDI_TEXTS, seed)
+    few = drawn(len(texts), _VENDI_TEXTS, seed)
     if embeddings is None:
         vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
     else:
@@ -77,7 +88,7 @@ def measures(
         "texts": len(texts),
         "tokens": len(tokens),
         "types": len(set(tokens)),
-        "distinct": {str(n): distinct_n(texts, n) for n in ORDERS},
+        "distinct": {str(n): distinct_n(texts, n) for n in _ORDERS},
         "self_bleu": self_bleu(texts, seed=seed),
         "vendi": vendi_score(vectors),
         "type_token_curve": type_token_curve(texts, 20, seed),
@@ -104,6 +115,63 @@ def _embedded(model: Path, texts: Sequence[str]) -> Floats:
         return embed(model, texts, progress)
 
 
+class _Drawn(NamedTuple):
+    """What is drawn of one dataset: its type-token curve, rows (n, d) of its texts, and their topics (n,)."""
+
+    curve: Sequence[tuple[int, float]]
+    vectors: Any
+    labels: NDArray[np.int64]
+
+
+def _variety_figures(datasets: Mapping[str, _Drawn], folder: Path, seed: int) -> list[Path]:
+    """Write type_token.svg and, with umap-learn, topics.svg into `folder`; returns their paths."""
+    make_folder(folder)
+    files = [save_figure(folder / "type_token.svg", lambda f: _curves(f, datasets), width=5.6)]
+    maps = {
+        name: points for name, texts_of in datasets.items() if (points := _map(texts_of, seed)) is not None
+    }
+    if maps:
+        width = 4.2 * len(maps)
+        files.append(save_figure(folder / "topics.svg", lambda f: _maps(f, maps), width=width, height=4.2))
+    return files
+
+
+def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
+    """Places (n, 2) of the texts and their topics; None without umap-learn, or for too few texts."""
+    try:
+        from umap import UMAP
+    except ImportError:
+        note("topics.svg needs umap-learn: pip install 'kgqa_hpc[umap]'")
+        return None
+    rows = np.flatnonzero(
+        np.asarray(abs(dataset.vectors).sum(axis=1)).ravel()
+    )  # texts without a known term have none
+    rows = rows[drawn(len(rows), _POINTS, seed)]
+    if len(rows) < _FEWEST:
+        note(f"topics.svg needs {_FEWEST} texts or more")
+        return None
+    mapper = UMAP(n_neighbors=min(_NEIGHBOURS, len(rows) - 1), metric="cosine", random_state=seed, n_jobs=1)
+    return mapper.fit_transform(dataset.vectors[rows]), dataset.labels[rows]
+
+
+def _curves(figure: Figure, datasets: Mapping[str, _Drawn]) -> None:
+    axes = figure.subplots()
+    for name, texts_of in datasets.items():
+        axes.plot(*zip(*texts_of.curve, strict=True), label=name)
+    axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
+    axes.legend(frameon=False)
+
+
+def _maps(figure: Figure, maps: Mapping[str, tuple[Any, NDArray[np.int64]]]) -> None:
+    for axes, (name, (points, labels)) in zip(
+        figure.subplots(1, len(maps), squeeze=False)[0], maps.items(), strict=True
+    ):
+        axes.scatter(
+            points[:, 0], points[:, 1], c=labels, cmap="nipy_spectral", s=4, linewidths=0, rasterized=True
+        )
+        axes.set(title=f"{name}: {len(points):,} texts, {labels.max() + 1} topics", xticks=[], yticks=[])
+
+
 def render(document: dict[str, Any]) -> str:
     """A table, one column a dataset, and the topics of each."""
     columns = document["measures"]
@@ -113,7 +181,7 @@ def render(document: dict[str, Any]) -> str:
         ("different words", [f"{column['types']:,}" for column in columns.values()]),
         *(
             (f"distinct-{n}", [_figure(column["distinct"][str(n)]) for column in columns.values()])
-            for n in ORDERS
+            for n in _ORDERS
         ),
         ("self-BLEU", [_figure(column["self_bleu"]) for column in columns.values()]),
         ("Vendi score", [_figure(column["vendi"]) for column in columns.values()]),
