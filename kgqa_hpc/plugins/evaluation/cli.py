@@ -117,7 +117,7 @@ def human_page(
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Rating question-answer pairs",
 ) -> None:
     """Write one offline HTML page on which people rate the sheet and export their ratings."""
-    from kgqa_hpc.plugins.evaluation.human_page import write_page
+    from kgqa_hpc.plugins.evaluation.human_sample import write_page
 
     say(f"{page}: {write_page(sheet, page, title=title):,} items")
 

@@ -1,32 +1,38 @@
-"""A sample of a run's pairs for people: stratified, blinded, shuffled, seeded, with its power shown.
+"""A sample of a run's pairs for people, and the page on which they rate it.
 
-Half accepted, half rejected; each half spread evenly over the values of a column (a run's groups: the shapes
-of graphlets, as in BioGraphletQA, section 3.3.1). Raters see neither verdict nor stratum: these go to a key
-file, with the number of records that each sampled one stands for.
+The sample is stratified, blinded, shuffled and seeded, with its power shown: half accepted, half rejected; each
+half spread evenly over the values of a column (a run's groups: the shapes of graphlets, as in BioGraphletQA,
+section 3.3.1). Raters see neither verdict nor stratum: these go to a key file, with the number of records that each
+sampled one stands for.
+
+The page is one HTML file: offline, by keyboard, saving on their machine (drawing/web_page.py).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.cells import csv_bytes
+from kgqa_hpc.plugins.evaluation.cells import csv_bytes, read_csv
 from kgqa_hpc.plugins.evaluation.power import Aim, Plan, plan
 from kgqa_hpc.plugins.evaluation.records import group_of, records
-from kgqa_hpc.plugins.evaluation.scales import CRITERIA
+from kgqa_hpc.plugins.evaluation.scales import CRITERIA, SCALES
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.opener import read_bytes
 
 Stratum = tuple[bool, str]  # accepted, value of the column
 
-SHEET = ("ID", "Question", "Answer", *CRITERIA, "not_qualified", "comment")
-KEY = ("ID", "accepted", "stratum", "population", "weight", "reason")
+_SHEET = ("ID", "Question", "Answer", *CRITERIA, "not_qualified", "comment")
+_KEY = ("ID", "accepted", "stratum", "population", "weight", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,8 @@ def draw_sample(
     key = sheet.with_suffix(".key.csv")
     _write_new(
         {
-            key: csv_bytes(KEY, [_key_row(row, population, quotas) for row in drawn]),
-            sheet: csv_bytes((*SHEET, *show), [_sheet_row(record, show) for _, record in drawn]),
+            key: csv_bytes(_KEY, [_key_row(row, population, quotas) for row in drawn]),
+            sheet: csv_bytes((*_SHEET, *show), [_sheet_row(record, show) for _, record in drawn]),
         }
     )
     strata = {s: (quotas[s], population[s]) for s in sorted(population)}
@@ -176,7 +182,7 @@ def _sheet_row(record: dict[str, Any], show: Sequence[str]) -> list[object]:
         raise InputError(
             f"record {record['id']!r} has no column {missing[0]!r}", f"it has: {', '.join(record)}"
         )
-    empty = [""] * (len(SHEET) - 3)
+    empty = [""] * (len(_SHEET) - 3)
     cells = ["" if record[column] is None else str(record[column]) for column in show]
     return [record["id"], record["question"], record["answer"], *empty, *cells]
 
@@ -188,3 +194,31 @@ def _key_row(
     size, drawn = population[stratum], quotas[stratum]
     accepted = "true" if stratum[0] else "false"
     return [record["id"], accepted, stratum[1], size, f"{size / drawn:.6g}", record.get("reason") or ""]
+
+
+def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer pairs") -> int:
+    """Write `page` for the items of `sheet` (ID, Question, Answer; other columns are not shown).
+
+    Returns the number of items. Raises InputError: a missing column, an id twice or empty, no items.
+    """
+    items = _items(sheet)
+    # Key of the browser's local storage, so that two samples on one machine stay apart.
+    sample = hashlib.sha256(json.dumps(items).encode()).hexdigest()[:16]
+    data = {"sample": sample, "title": title, "items": items, "scales": [asdict(scale) for scale in SCALES]}
+    make_folder(page.parent)
+    block = json_block(json.dumps(data, separators=(",", ":")))
+    text = render_page("kgqa_hpc.plugins.evaluation", "rating_page", title=title, data=block)
+    write_file(page, text.encode("utf-8"))
+    return len(items)
+
+
+def _items(sheet: Path) -> list[dict[str, str]]:
+    columns = ("id", "question", "answer")
+    items: dict[str, dict[str, str]] = {}
+    for line, cells in read_csv(sheet, *columns)[1]:
+        if not cells["id"] or cells["id"] in items:
+            raise InputError(f"{sheet} line {line}: id {cells['id']!r} is empty or was there before")
+        items[cells["id"]] = {name: cells[name] for name in columns}
+    if not items:
+        raise InputError(f"{sheet}: holds no items")
+    return list(items.values())

@@ -13,8 +13,7 @@ import pytest
 from kgqa_hpc.drawing.web_page import json_block
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import analyse
-from kgqa_hpc.plugins.evaluation.human_page import write_page
-from kgqa_hpc.plugins.evaluation.human_sample import draw_sample
+from kgqa_hpc.plugins.evaluation.human_sample import draw_sample, write_page
 from kgqa_hpc.plugins.evaluation.ratings import read_ratings
 
 CHROMIUM = Path("/usr/bin/chromium")
