@@ -34,7 +34,7 @@ GIVEN = {
     "plugins/evaluation/hallucination.py": {"first"},
     "plugins/evaluation/human_sample.py": {"where"},
     "plugins/evaluation/judged.py": {"first"},
-    "plugins/evaluation/label_table.py": {"first"},
+    "plugins/evaluation/panel_table.py": {"first"},
     "plugins/evaluation/perturb.py": {"first"},
     "plugins/evaluation/power.py": {"first"},
     "plugins/evaluation/ratings.py": {"where"},

@@ -1,10 +1,15 @@
-"""Comparison of a run's judges without human ratings: acceptance of each judge, and agreement.
+"""Comparison of a run's judges, or of columns of labels, without human ratings: counts, confusion, agreement.
 
-Verdicts take one byte each in memory, so a million records fit.
+Verdicts take one byte each in memory, so a million records fit. Columns of labels name the same property in two
+ways, such as the type of a question by rule and by a judge; a record without a label in a column is counted as
+missing there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +62,11 @@ def render(document: dict[str, Any]) -> str:
             f"{name}: alone rejects {entry['rejects_alone']:,}, alone accepts {entry['accepts_alone']:,}"
             for name, entry in document["alone"].items()
         ]
-        lines += coefficients(document["agreement"])
+        lines += _coefficients(document["agreement"])
     return "\n".join(lines)
 
 
-def coefficients(agreement: dict[str, Any]) -> list[str]:
+def _coefficients(agreement: dict[str, Any]) -> list[str]:
     """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
     lines = [f"{words}: {interval_text(agreement[key])}" for key, words in COEFFICIENTS.items()]
     pairs = agreement["cohen_kappa"]
@@ -103,3 +108,75 @@ def _row(decision: Codes) -> dict[str, Any]:
         "missing": len(decision) - voted,
         "share": wilson(accepted, voted).to_dict(),
     }
+
+
+def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[str, Any]:
+    """For a merged run or a file of records: labels by column, confusion of every two columns, and agreement.
+
+    Raises InputError for fewer than two different columns, and for one that no record has a label in.
+    """
+    columns = list(dict.fromkeys(columns))
+    if len(columns) < 2:
+        raise InputError(f"--column {columns[0]}: one column", "name two or more that are to be compared")
+    rows = [[record.get(column) for column in columns] for record in records(source)]
+    for index, column in enumerate(columns):
+        if all(row[index] is None for row in rows):
+            raise InputError(f"{source}: no record has a label in {column}", "name a column of its records")
+    labels = sorted({str(label) for row in rows for label in row if label is not None})
+    number = {label: code for code, label in enumerate(labels)}
+    codes = [[MISSING if label is None else number[str(label)] for label in row] for row in rows]
+    votes = Votes(np.array(codes, dtype=np.int64), tuple(columns), tuple(labels))
+    return {
+        "records": len(rows),
+        "labels": labels,
+        "columns": {column: _counted(votes, index) for index, column in enumerate(columns)},
+        "confusion": [_label_confusion(votes, a, b) for a, b in combinations(range(len(columns)), 2)],
+        "agreement": agreement_table(votes, seed=seed),
+    }
+
+
+def render_labels(document: dict[str, Any]) -> str:
+    """The comparison as text; the rows of a confusion table are the labels of the first column."""
+    labels, columns = document["labels"], document["columns"]
+    rows = [[label, *(entry["labels"][label] for entry in columns.values())] for label in labels]
+    missing = ["missing", *(entry["missing"] for entry in columns.values())]
+    lines = [f"{document['records']:,} records", "", *_aligned([["label", *columns], *rows, missing])]
+    for entry in document["confusion"]:
+        first, second = entry["columns"]
+        rows = [
+            [label, *(entry["counts"][label][second_label] for second_label in labels)] for label in labels
+        ]
+        lines += ["", f"rows {first}, columns {second}; {entry['missing']:,} without two labels"]
+        lines += _aligned([["", *labels], *rows])
+    return "\n".join([*lines, "", *_coefficients(document["agreement"])])
+
+
+def _counted(votes: Votes, column: int) -> dict[str, Any]:
+    counts = Counter(votes.codes[:, column].tolist())
+    return {
+        "labels": {label: counts[code] for code, label in enumerate(votes.categories)},
+        "missing": counts[MISSING],
+    }
+
+
+def _label_confusion(votes: Votes, first: int, second: int) -> dict[str, Any]:
+    counts = Counter(zip(votes.codes[:, first].tolist(), votes.codes[:, second].tolist(), strict=True))
+    names = list(enumerate(votes.categories))
+    return {
+        "columns": [votes.judges[first], votes.judges[second]],
+        "counts": {label: {second_label: counts[a, b] for b, second_label in names} for a, label in names},
+        "missing": sum(n for pair, n in counts.items() if MISSING in pair),
+    }
+
+
+def _aligned(rows: Sequence[Sequence[Any]]) -> list[str]:
+    """The rows as aligned lines of text; the first column is left-aligned."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        )
+        for row in texts
+    ]
