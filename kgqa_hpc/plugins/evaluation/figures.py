@@ -8,31 +8,23 @@ Studies: scores of each variant as histograms and as a box plot, after BioGraphl
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgqa_hpc.errors import InputError
-from kgqa_hpc.store.atomic import write_file
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-import textwrap
-from collections.abc import Sequence
-
 import numpy as np
 
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import LEVELS, Groups, answer_triples, rating_groups
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.compare import Comparison
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
-from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store.atomic import make_folder, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-from collections.abc import Mapping
-
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
-from kgqa_hpc.plugins.evaluation.compare import Comparison
 
 ACCEPTED, REJECTED, NEUTRAL = "#2a7f62", "#d9a441", "#4a6fa5"
 COLOURS = {"all": NEUTRAL, "accepted": ACCEPTED, "rejected": REJECTED}
@@ -41,6 +33,8 @@ TEXT_COLOURS = {"all": "#2f4a73", "accepted": "#1d5c47", "rejected": "#7a5510"} 
 BLACK: Any = {"color": "black"}
 DIAMOND: Any = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
 _STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "kgqa", "font.size": 9, "text.parse_math": False}
+SHOWN = 2  # comparisons drawn above the boxes: the second and the third best, as published
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 def require_matplotlib() -> None:
@@ -186,10 +180,6 @@ def _shares(axes: Axes, shares: list[float], colour: str, *, right: bool) -> Non
     look: Any = {"textcoords": "offset points", "ha": "left" if right else "right", "fontsize": 7}
     for level, share in zip(LEVELS, shares, strict=True):
         axes.annotate(f"{share:.1f}", (level, share), offset, color=colour, **look)
-
-
-SHOWN = 2  # comparisons drawn above the boxes: the second and the third best, as published
-STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 def study_figures(
