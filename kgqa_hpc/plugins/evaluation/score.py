@@ -1,12 +1,17 @@
-"""Text metrics of predictions against references: BLEU, ROUGE, METEOR and CIDEr, overall and per group, with intervals.
+"""Text metrics of predictions against references, overall and per group, with intervals: BLEU, ROUGE, METEOR, CIDEr.
 
-Each metric comes from its reference implementation, on its scale: BLEU-2 and BLEU-4 of the corpus by
-sacrebleu (0 to 100), ROUGE-1, ROUGE-2 and ROUGE-L by rouge-score (mean F, no stemming, 0 to 1). The published
-tables (QAProt, Tables 4, 8 and 9) divide BLEU by 100.
+Each comes from its reference implementation, on its scale: BLEU-2 and BLEU-4 of the corpus by sacrebleu (0 to 100),
+ROUGE-1, ROUGE-2 and ROUGE-L by rouge-score (mean F, no stemming, 0 to 1). The published tables (QAProt, Tables 4, 8
+and 9) divide BLEU by 100.
+
+METEOR and CIDEr come from pycocoevalcap, an optional extra (its licence is not stated, and it runs Java). Texts go
+through the package's own tokenizer, as in the caption evaluation it comes from, so that scores can be compared with
+published ones.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +20,6 @@ from typing import Any, Literal
 import numpy as np
 
 from kgqa_hpc.errors import ExtensionError, InputError
-from kgqa_hpc.plugins.evaluation import caption_metrics
 from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
 from kgqa_hpc.plugins.evaluation.judge_prediction import BEST
 from kgqa_hpc.plugins.evaluation.judged_answers import read_judged
@@ -27,6 +31,8 @@ ROUGE = ("rouge1", "rouge2", "rougeL")
 SCALES = {"bleu2": 100, "bleu4": 100, **dict.fromkeys(ROUGE, 1), "meteor": 1, "cider": 10}
 GROUP_COLUMNS = ("organism_group", "functional_class", "taxonomy", "functions", "group")
 _ORDER = 4
+# METEOR's process cannot score an empty text; a word that is in no reference scores 0 as an empty one should.
+_NO_WORDS = "xxnowordsxx"
 
 Row = dict[str, Any]
 
@@ -120,10 +126,10 @@ def _metrics(pairs: Pairs) -> tuple[dict[str, _Metric], dict[str, str]]:
     for name, values in rouge_scores(pairs.predictions, pairs.references).items():
         metrics[name] = _mean_metric(values)
     metrics |= {name: _mean_metric(_own_metric(name, pairs)) for name in METRICS.names()}
-    why = caption_metrics.missing()
+    why = why_no_captions()
     if why is None:
         try:
-            scorer = caption_metrics.caption_scorer(pairs.predictions, pairs.references)
+            scorer = _caption_scorer(pairs.predictions, pairs.references)
         except OSError as problem:
             why = f"its tokenizer failed: {problem}"
         else:
@@ -190,6 +196,62 @@ def rouge_scores(predictions: Sequence[str], references: Sequence[str]) -> dict[
     scorer = RougeScorer(list(ROUGE), use_stemmer=False)
     scores = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
     return {name: np.array([score[name].fmeasure for score in scores], dtype=np.float64) for name in ROUGE}
+
+
+@dataclass(frozen=True, slots=True)
+class _CaptionScorer:
+    """Tokenized predictions and references, and the two metrics over chosen items.
+
+    `_meteor` is the Java process of METEOR, which takes seconds to start and ends with this object.
+    """
+
+    predictions: tuple[str, ...]
+    references: tuple[str, ...]
+    _meteor: Any
+
+    def meteor(self, rows: Sequence[int]) -> float:
+        """METEOR 1.5 of the chosen items as a whole, 0 to 1."""
+        return float(self._meteor.compute_score(*self._pairs(rows, empty=_NO_WORDS))[0])
+
+    def cider(self) -> list[float]:
+        """CIDEr-D of every item, 0 to 10, with document frequencies over all of them."""
+        from pycocoevalcap.cider.cider import Cider
+
+        _, scores = Cider().compute_score(*self._pairs(range(len(self.predictions)), empty=""))
+        return [float(score) for score in scores]
+
+    def _pairs(self, rows: Sequence[int], empty: str) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+        return (
+            {i: [self.references[i] or empty] for i in rows},
+            {i: [self.predictions[i] or empty] for i in rows},
+        )
+
+
+def why_no_captions() -> str | None:
+    """The reason why the two metrics cannot be computed on this machine; None if they can."""
+    try:
+        import pycocoevalcap  # noqa: F401
+    except ImportError:
+        return "needs pycocoevalcap: pip install 'kgqa_hpc[caption]'"
+    return None if shutil.which("java") else "needs Java (for instance Debian's default-jre-headless)"
+
+
+def _caption_scorer(predictions: Sequence[str], references: Sequence[str]) -> _CaptionScorer:
+    """Tokenize the texts. Raises OSError when the tokenizer cannot write into its own package folder."""
+    from pycocoevalcap.meteor.meteor import Meteor
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    both = [*predictions, *references]
+    captions: dict[int, Any] = {i: [{"caption": _one_line(text)}] for i, text in enumerate(both)}
+    lines = [words[0] for words in PTBTokenizer().tokenize(captions).values()]
+    if len(lines) != len(both):
+        raise OSError(f"the tokenizer gave {len(lines)} of {len(both)} lines")
+    return _CaptionScorer(tuple(lines[: len(predictions)]), tuple(lines[len(predictions) :]), Meteor())
+
+
+def _one_line(text: str) -> str:
+    """One line for the tools' line protocols; `|||` is their separator."""
+    return " ".join(text.replace("|||", " ").split())
 
 
 def _read(path: Path) -> dict[str, Row]:

@@ -13,7 +13,6 @@ from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
-from kgqa_hpc.plugins.evaluation import caption_metrics
 from kgqa_hpc.plugins.evaluation.judge_prediction import ASPECTS
 from kgqa_hpc.plugins.evaluation.judged_answers import write_joined
 from kgqa_hpc.plugins.evaluation.records import records
@@ -30,7 +29,7 @@ SCORES = dict(zip(ASPECTS, (5, 4, 3, 2, 0), strict=True))
 @pytest.fixture(autouse=True)
 def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """METEOR is tested elsewhere, and takes seconds to start."""
-    monkeypatch.setattr(caption_metrics, "missing", lambda: "not here")
+    monkeypatch.setattr("kgqa_hpc.plugins.evaluation.score.why_no_captions", lambda: "not here")
 
 
 @pytest.fixture

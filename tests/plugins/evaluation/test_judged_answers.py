@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation import caption_metrics
 from kgqa_hpc.plugins.evaluation import score as room
 from kgqa_hpc.plugins.evaluation.judged_answers import ASPECTS, write_joined
 from kgqa_hpc.plugins.evaluation.score import render
@@ -21,7 +20,7 @@ GROUPS = ["human", "human", "bacteria", "bacteria"]
 @pytest.fixture(autouse=True)
 def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """METEOR is tested elsewhere, and takes seconds to start."""
-    monkeypatch.setattr(caption_metrics, "missing", lambda: "not here")
+    monkeypatch.setattr(room, "why_no_captions", lambda: "not here")
 
 
 def pairs(folder: Path) -> room.Pairs:

@@ -13,7 +13,6 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation import caption_metrics
 from kgqa_hpc.plugins.evaluation import score as room
 from kgqa_hpc.plugins.evaluation.score import render
 from tests.plugins.evaluation.pairs import write_lines
@@ -25,14 +24,14 @@ WORDS = TEXT.split()
 @pytest.fixture(autouse=True)
 def without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without pycocoevalcap, unless a test undoes it: Java takes seconds to start."""
-    monkeypatch.setattr(caption_metrics, "missing", lambda: "needs pycocoevalcap")
+    monkeypatch.setattr(room, "why_no_captions", lambda: "needs pycocoevalcap")
 
 
 @pytest.fixture
 def with_the_extra(without_the_extra: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra as it is installed here, or a skip in capitals."""
     monkeypatch.undo()
-    if why := caption_metrics.missing():
+    if why := room.why_no_captions():
         pytest.skip(f"SKIPPED: METEOR AND CIDER ARE NOT TESTED HERE, {why}")
 
 
@@ -141,7 +140,7 @@ def test_meteor_and_cider_equal_their_references(tmp_path: Path) -> None:
 @pytest.mark.slow  # starts Java
 @pytest.mark.usefixtures("with_the_extra")
 def test_empty_texts_and_the_tools_own_separator_do_not_stop_meteor() -> None:
-    scorer = caption_metrics.caption_scorer(["", "...", "a ||| b\nc \u2028 d"], ["a b", "a b", "a b c d"])
+    scorer = room._caption_scorer(["", "...", "a ||| b\nc \u2028 d"], ["a b", "a b", "a b c d"])
     assert scorer.meteor([0, 1]) == 0
     assert scorer.meteor([2]) > 0.9
     assert scorer.cider()[0] == 0
