@@ -30,7 +30,6 @@ GIVEN = {
     "plugins/evaluation/cli.py": {"where"},
     "plugins/evaluation/compare.py": {"first", "other"},
     "plugins/evaluation/figures.py": {"first"},
-    "plugins/evaluation/grounding.py": {"where"},
     "plugins/evaluation/hallucination.py": {"first"},
     "plugins/evaluation/human_sample.py": {"where"},
     "plugins/evaluation/judged.py": {"first"},

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, print_result, say
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.terminal import note
 
 human = typer.Typer(
@@ -239,11 +242,50 @@ def grounding(
     as_json: AsJson = False,
 ) -> None:
     """Report the number of documents that support the pairs, and the share of verified quotes."""
-    from kgqa_hpc.plugins.evaluation import grounding as room
     from kgqa_hpc.plugins.evaluation.records import records
 
-    document = room.grounding(records(source), str(source))
-    print_result(document, room.render(document), as_json)
+    document = grounding_counts(records(source), str(source))
+    print_result(document, _grounding_text(document), as_json)
+
+
+def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """Count the records that the step `ground` has read, as plain data, as published (BioGraphletQA, 3.4, Figure 7).
+
+    `relevant_documents[n]`: pairs with n of them. Quotes that stand in no document were dropped. Raises
+    InputError when no record was read.
+    """
+    counts: Counter[int] = Counter()
+    quotes = {"kept": 0, "dropped": 0}
+    for record in records:
+        relevant = record.get("relevant_documents")
+        if relevant is None:
+            continue
+        counts[relevant] += 1
+        for quote_kind in quotes:
+            quotes[quote_kind] += record.get(f"quotes_{quote_kind}") or 0
+    if not counts:
+        raise InputError(f"{where}: no record has relevant_documents", "the step ground adds them")
+    pairs = counts.total()
+    return {
+        "pairs": pairs,
+        "relevant_documents": {str(n): counts[n] for n in range(max(counts) + 1)},
+        "mean": sum(n * number for n, number in counts.items()) / pairs,
+        "share_without": counts[0] / pairs,
+        "quotes": quotes,
+    }
+
+
+def _grounding_text(document: dict[str, Any]) -> str:
+    """The result of `grounding_counts` as text."""
+    quotes = document["quotes"]
+    lines = [f"{'relevant':>8}  {'pairs':>9}"]
+    lines += [f"{n:>8}  {number:>9,}" for n, number in document["relevant_documents"].items()]
+    lines += [
+        f"{document['pairs']:,} pairs, {document['mean']:.2f} relevant documents each; "
+        f"{document['share_without']:.1%} have none",
+        f"quotes: {quotes['kept']:,} verified, {quotes['dropped']:,} dropped: not in their document",
+    ]
+    return "\n".join(lines)
 
 
 def diversity(

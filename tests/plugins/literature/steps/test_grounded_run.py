@@ -16,7 +16,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import FingerprintMismatch
-from kgqa_hpc.plugins.evaluation.grounding import grounding
+from kgqa_hpc.plugins.evaluation.cli import grounding_counts
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.steps.retrieve import Retrieve
 from kgqa_hpc.runs import open_for_work
@@ -128,7 +128,7 @@ def test_every_pair_has_its_documents_in_order_and_counts_add_up(grounded: Path)
         assert len(documents) == (0 if name == "r3" else 4)
         # What the scripted engine says stands in no document.
         assert record["quotes_kept"] == sum(len(one["snippets"]) for one in documents) == 0
-    counts = grounding(records(grounded / "run"), "the run")
+    counts = grounding_counts(records(grounded / "run"), "the run")
     assert counts["pairs"] == PAIRS
     assert counts["quotes"]["dropped"] == sum(record["quotes_dropped"] for record in found.values()) > 0
     assert counts["mean"] == sum(record["relevant_documents"] for record in found.values()) / PAIRS
