@@ -1,6 +1,6 @@
 """Parts of commands as data: names and literals with their positions, conditions and expressions.
 
-filters.py makes functions of conditions, arithmetic.py of expressions; docs/guide/gasl.md. `nearest` finds the word
+filters.py makes functions of conditions, combining.py of expressions; docs/guide/gasl.md. `nearest` finds the word
 that may have been meant by an unknown one.
 """
 
