@@ -1,4 +1,8 @@
-"""Execution of one command: compute its result, store it, and describe it in a step."""
+"""Execution of one command: compute its result, store it, and describe it in a step.
+
+REQUIRE, ASSERT, SHOW, DEBUG and INSPECT, which read variables without a change, are here; every other command is in
+the module of its idea.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,77 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import asking, checking, combining, counting, creating, finding, updating, walking
+from kgqa_hpc.plugins.gasl import asking, combining, counting, creating, finding, updating, walking
 from kgqa_hpc.plugins.gasl import commands as c
+from kgqa_hpc.plugins.gasl.filters import compare, literal
 from kgqa_hpc.plugins.gasl.literals import MAX_ITEM_BYTES
-from kgqa_hpc.plugins.gasl.values import item_bytes
+from kgqa_hpc.plugins.gasl.values import Item, given, item_bytes, items_of, kind_of
 from kgqa_hpc.plugins.gasl.words import Word
 from kgqa_hpc.plugins.gasl.world import MAX_ITEMS, Outcome, World
 
 _SHOWN = 10
 LAST = "last"
+
+
+def _check(command: c.Check, world: World) -> Outcome:
+    """No outcome if the test holds; otherwise `partial`, or for ASSERT an error."""
+    is_met = world.knows(command.ref) and _is_met(command, world)
+    if not is_met and command.verb == "ASSERT":
+        raise ScriptError("assert", f"{command.ref.text[:100]} is not as asserted")
+    return Outcome(stores=False, partial=not is_met)
+
+
+def _is_met(command: c.Check, world: World) -> bool:
+    value = world.value(command.ref)
+    if command.test == "compares":
+        assert command.value is not None
+        measured = len(value) if isinstance(value, list | dict) else value
+        return compare(command.comparison, literal(command.value, world))(measured)
+    if command.test == "has_field":
+        field = command.field
+        assert field is not None
+        if isinstance(value, dict):
+            return field.text in value
+        items = world.items(command.ref)
+        return bool(items) and all(given(item, field) is not None for item in items)
+    if command.test == "exists":
+        return True
+    # Null, 0 and collections without members are empty; false is not.
+    return (not value and value is not False) == (command.test == "empty")
+
+
+def _show(command: c.Show, world: World) -> Outcome:
+    return Outcome(stores=False, notes={"output": _shown(world.value(command.ref), command.limit)})
+
+
+def _shown(value: Any, limit: int) -> dict[str, Any]:
+    """The first items of a value, or the value of one that has none."""
+    items = items_of(value)
+    if items is None:
+        return {"kind": kind_of(value), "value": value}
+    return {"kind": kind_of(value), "count": len(items), "items": items[:limit]}
+
+
+def _inspect(command: c.Inspect, world: World) -> Outcome:
+    """The fields of a variable's items, with the number of items that have each."""
+    value = world.value(command.ref)
+    output = _shown(value, 0)
+    if output.pop("items", None) is not None:
+        fields: dict[str, int] = {}
+        for item in items_of(value) or ():
+            for name, held in _fields(item).items():
+                fields[name] = fields.get(name, 0) + held
+        output["fields"] = fields
+    return Outcome(stores=False, notes={"output": output})
+
+
+def _fields(item: Item) -> dict[str, bool]:
+    """The names of an item's fields and properties, each with whether it has a value."""
+    properties = item.get("properties")
+    if not isinstance(properties, dict):
+        return {name: value is not None for name, value in item.items()}
+    names = {name: value is not None for name, value in item.items() if name != "properties"}
+    return {**{name: value is not None for name, value in properties.items()}, **names}
 
 
 _DO: dict[type, Callable[[Any, World], Outcome]] = {
@@ -40,10 +106,10 @@ _DO: dict[type, Callable[[Any, World], Outcome]] = {
     c.Connect: walking.connect,
     c.Subgraph: walking.subgraph,
     c.Pattern: walking.pattern,
-    c.Check: checking.check,
-    c.Show: checking.show,
+    c.Check: _check,
+    c.Show: _show,
     c.DebugFound: lambda command, world: Outcome(finding.find(command.found, world)),
-    c.Inspect: checking.inspect,
+    c.Inspect: _inspect,
 }
 
 
@@ -84,7 +150,7 @@ def _done(simple: c.Simple, world: World) -> dict[str, Any]:
     value, truncated = _kept(outcome.value, world)
     name = _target(simple)
     if isinstance(command, c.DebugFound):
-        notes["output"] = checking.shown(value, _SHOWN)
+        notes["output"] = _shown(value, _SHOWN)
     world.store(name, value)
     if truncated:
         notes["truncated"] = True
