@@ -1,7 +1,7 @@
 """The interface between a script and a model: a function from prompts to answers.
 
 PROCESS and CLASSIFY make one prompt per item, GENERATE one prompt in all. The caller supplies the function: a
-file of answers (`Answers`), an engine (engine_ask.py), or a step of a run, which raises in order to be called again
+file of answers (`Answers`), an engine (session.py), or a step of a run, which raises in order to be called again
 later; a command whose function raises changes nothing.
 """
 

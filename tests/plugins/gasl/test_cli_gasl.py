@@ -12,9 +12,9 @@ from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.plugins.gasl import session
-from kgqa_hpc.plugins.gasl.engine_ask import asking
 from kgqa_hpc.plugins.gasl.graph_files import read_tables
 from kgqa_hpc.plugins.gasl.model import Prompt
+from kgqa_hpc.plugins.gasl.session import asking
 from tests import command
 
 kgqa = partial(command.kgqa, "gasl")
