@@ -1,25 +1,135 @@
-"""Two filters on pairs about proteins: pruning of uninformative pairs, and replacement of names (QAProt, B.2).
+"""Two filters on pairs about proteins: pruning of uninformative pairs, and replacement of names by "the protein".
 
-Both are counted and can be undone: a pruned pair is a rejected record whose reason is the term, and a pair
-without names keeps the texts with them beside.
+QAProt, B.2 ("keyword-based pruning", "de-lexicalization"); there the names of Figure 5's second answer ("Deletion
+of Cplx3 leads to …") were left in. Both are counted and can be undone: a pruned pair is a rejected record whose
+reason is the term, and a pair without names keeps the texts with them beside. The functions are pure and serve
+without a run.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.plugins.literature.documents.delexicalise import (
-    PLACEHOLDER,
-    PLACEHOLDERS,
-    delexicalise,
-    name_finder,
-    pruned_by,
-)
+from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
+from kgqa_hpc.plugins.literature.documents.names import case_of
+from kgqa_hpc.plugins.literature.documents.spellings import spellings
 from kgqa_hpc.plugins.literature.steps.extract import kept
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
+
+# Pruning terms of the paper (B.2).
+PLACEHOLDERS = ("not sure", "other proteins", "unknown", "proteinname", "protein name", "cells")
+PLACEHOLDER = "the protein"
+_ARTICLE = re.compile(r"(?:(?<=\s)|^)(?:the|a|an)\s$", re.IGNORECASE)
+_NOUN = re.compile(r"\s(?:proteins?|(?P<gene>genes?))\b", re.IGNORECASE)
+# "the protein", "the synaptic protein" before a name; conjunctions and prepositions end the phrase.
+_NOUN_AHEAD = re.compile(
+    r"(?:\b(?:the|a|an|this)\s(?P<kind>(?:(?!(?:and|by|for|from|in|of|on|or|that|to|with)\s)[\w-]+\s){1,3})?)?"
+    r"\b(?:protein|(?P<gene>gene))\s$",
+    re.IGNORECASE,
+)
+_APPOSED = re.compile(r"\b(?:protein|gene)(?:, | \()$", re.IGNORECASE)
+_CLOSING = {", ": ",", " (": ")"}
+_SAME = re.compile(r"/|,? or |,? (?:also |abbreviated )?(?:known as|called|named|termed|as) ")
+_BETWEEN = (", ", "; ", "/", " or ")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:]\s|\n)[\"'(\[]?$")
+
+
+def pruned_by(texts: Iterable[str], terms: Iterable[str] = PLACEHOLDERS) -> str | None:
+    """The first of the terms that occurs in a text as whole words, in any case; None if the pair stays."""
+    whole = "\n".join(texts).lower()
+    for term in terms:
+        if re.search(rf"(?<!\w){re.escape(term.lower())}(?!\w)", whole):
+            return term
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Delexicalised:
+    """`text` without the names, the `original`, and the replaced names with their offsets in it."""
+
+    text: str
+    original: str
+    replaced: tuple[Mention, ...]
+
+
+def name_finder(names: Iterable[str]) -> NameFinder:
+    """A finder for the names of one known protein, including short names and ordinary words.
+
+    Symbols are found as other organisms write them (`Cplx3`, `CPLX3`), and blanks for hyphens. Give the
+    protein's name and its genes.
+    """
+    stripped = [name.strip() for name in names if name.strip()]
+    every = [spelling for name in stripped for spelling in spellings(name)]
+    every += [name.replace("-", " ") for name in every]
+    every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
+    cases = {name: case_of(name) for name in every}
+    return NameFinder(cases, noise=lambda text: lambda start, end: None)
+
+
+def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) -> Delexicalised:
+    """Replace each of the names by the placeholder, and what belongs to a name with it: an article, "protein" before or
+    behind it, further names of it ("complexin 3 (Cplx3)"). Its gene becomes "the protein's gene".
+    """
+    mentions = tuple(finder.find(text))
+    pieces: list[str] = []
+    reached, tail = 0, ""
+    for start, end in _spans(text, mentions):
+        before, name = text[reached:start], placeholder
+        behind, ahead = _NOUN.match(text, end), _NOUN_AHEAD.search(before)
+        if behind:
+            end = behind.end()
+        if noun := (behind or ahead):
+            name += "'s " + noun["gene"] if noun["gene"] else ""
+        if (
+            _APPOSED.search(before) and text[end : end + 1] == _CLOSING[before[-2:]]
+        ):  # "this protein, complexin 3,"
+            before, name, end = before[:-2], "", end + 1
+        elif ahead and ahead["kind"]:  # "the synaptic protein complexin 3": the phrase says enough
+            before, name = before.rstrip(), ""
+        elif ahead:
+            before = before[: ahead.start()]
+        before = _ARTICLE.sub("", before)
+        tail = (tail + before)[-3:]
+        if _SENTENCE_START.search(tail):
+            name = name[:1].upper() + name[1:]
+        tail = (tail + name)[-3:]
+        pieces += [before, name]
+        reached = end
+    return Delexicalised("".join([*pieces, text[reached:]]), text, mentions)
+
+
+def _spans(text: str, mentions: tuple[Mention, ...]) -> Iterator[tuple[int, int]]:
+    """Spans that each refer to the protein once: a name together with further names that explain it."""
+    number = 0
+    while number < len(mentions):
+        start, end = mentions[number].start, mentions[number].end
+        number += 1
+        while number < len(mentions):
+            gap = text[end : mentions[number].start]
+            last = _last_in_brackets(text, mentions, number) if gap == " (" else None
+            if last is not None:
+                number, end = last + 1, mentions[last].end + 1
+            elif _SAME.fullmatch(gap):
+                end = mentions[number].end + (gap[0] == "," and text.startswith(",", mentions[number].end))
+                number += 1
+            else:
+                break
+        yield start, end
+
+
+def _last_in_brackets(text: str, mentions: tuple[Mention, ...], number: int) -> int | None:
+    """The last of the names from `number` on that fill a bracket alone; None where other words stand in it."""
+    last = number
+    while last + 1 < len(mentions) and text[mentions[last].end : mentions[last + 1].start] in _BETWEEN:
+        last += 1
+    return last if text.startswith(")", mentions[last].end) else None
 
 
 class PruneSettings(StepSettings):

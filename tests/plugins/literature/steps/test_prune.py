@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgqa_hpc.plugins.literature.documents.delexicalise import delexicalise, name_finder, pruned_by
+from kgqa_hpc.plugins.literature.steps.prune import delexicalise, name_finder, pruned_by
 
 
 @pytest.mark.parametrize(
