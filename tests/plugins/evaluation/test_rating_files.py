@@ -96,7 +96,8 @@ def test_both_forms_of_the_same_ratings_say_the_same(tmp_path: Path, scores: lis
     assert analyse(read_ratings([wide])) == analyse(read_ratings([long]))
 
 
-def test_a_cell_beyond_the_bound_is_refused(tmp_path: Path) -> None:
+def test_a_cell_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGQA_MAX_LINE_BYTES", "1000000")
     path = tmp_path / "r.csv"
     path.write_text(f"ID,Question,Answer,{CRITERIA[0]}\n1,{'q' * (1 << 21)},a,5\n", encoding="utf-8")
     with pytest.raises(InputError, match="field larger"):
