@@ -103,7 +103,7 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        """The checked configuration: that of the run folder, or if there is none yet, that of this object."""
+        """The checked configuration: the run folder's; before the folder exists, this object's."""
         return open_run(self.path)[1] if RunFolder(self.path).manifest_file.exists() else self._parsed()
 
     @property

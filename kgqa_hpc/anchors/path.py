@@ -190,7 +190,7 @@ class PathAnchors(AnchorKind):
 
 
 class _Draw:
-    """Draws the questions of one pattern."""
+    """Drawing of the questions of a single pattern."""
 
     def __init__(
         self, routes: Routes, settings: PathSettings, pattern: Metapath | None, seed: int | str

@@ -151,7 +151,7 @@ class _Options:
 def read_records(source: Path) -> Iterator[dict[str, Any]]:
     """Records of a run's dataset (accepted and rejected) or of one file, as plain data.
 
-    Raises InputError with file and line for a line that is no record.
+    Raises InputError with file and line if a line is not a record.
     """
     for path in _dataset_files(source):
         read = _read_parquet if path.suffix == ".parquet" else _read_lines

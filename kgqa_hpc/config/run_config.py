@@ -32,7 +32,7 @@ Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_sc
 
 
 class RunBudget(Settings):
-    """What a run may spend at most, over all its workers and repeated starts; then workers stop with exit code 75."""
+    """Upper limits of a run's cost over all its workers and restarts; at a limit, workers stop with exit code 75."""
 
     money: float | None = Field(
         None,

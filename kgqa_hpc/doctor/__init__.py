@@ -117,7 +117,7 @@ def diagnose(timeout: float = TIMEOUT) -> list[Check]:
 
 
 def render(checks: Sequence[Check]) -> str:
-    """One line per check, and under a failed check the line that cures it."""
+    """The checks as lines; under a failed check stands its cure."""
     lines = []
     for check in checks:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "--  "

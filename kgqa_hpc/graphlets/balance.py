@@ -93,7 +93,7 @@ def spread_types(
 
 
 def _spread_pool(pool: list[int], group: list[int], per_shape: int, rounds: np.ndarray) -> None:
-    """The rounds of one shape; a group stays in the heap while it has unselected members."""
+    """Select graphlets of one shape in rounds; a group stays in the heap while it has unselected members."""
     waiting: dict[int, list[int]] = {}
     accepted: dict[int, int] = {}
     heap: list[tuple[int, int]] = []  # (times given, group)

@@ -115,7 +115,7 @@ def affordable_passes(seconds: Mapping[str, float], limit: float = EXACT_SECONDS
 
 
 def expected_draws(total: float, size: int, probability: float) -> float:
-    """Draws until `size` different ones of `total` occurrences are hit; a draw hits one with `probability`."""
+    """Expected number of draws until `size` of `total` occurrences are hit; a draw hits any with `probability`."""
     size = min(size, math.ceil(total))
     if size >= total:
         tries = total * (math.log(max(total, 1.0)) + 0.5772) + 0.5
@@ -157,7 +157,7 @@ def assign(
 def resize(
     assignments: Iterable[Assignment], totals: Mapping[int, float], sizes: Mapping[int, int]
 ) -> list[Assignment]:
-    """The same structures for samples of other `sizes`; shapes of size 0 are left out."""
+    """Copy of the plan for samples of other `sizes`; shapes of size 0 are left out."""
     return [
         replace(a, draws=expected_draws(totals[a.shape], sizes[a.shape], a.probability))
         for a in assignments
@@ -218,7 +218,7 @@ def draw_limits(assignments: Iterable[Assignment], exact_shapes: Collection[int]
 
 
 def counting_seconds(passes: Mapping[str, float], slots: int) -> float:
-    """Predicted core-seconds of the closed forms: preparation and the affordable ones of `passes`."""
+    """Predicted core-seconds of the closed forms: their preparation and the affordable `passes`."""
     return slots * SLOT_RATE + sum(passes[name] for name in affordable_passes(passes))
 
 
@@ -230,7 +230,7 @@ def explain_enumeration(totals: Mapping[int, int], counted: float) -> Plan:
 
 
 def explain_drawing(totals: Mapping[int, float], inexact: int, counted: float, drawn: float) -> Plan:
-    """The same for drawing; `inexact` of the `totals` are estimates."""
+    """Explain the chosen drawing method in a few lines; the shapes in `inexact` have estimated `totals`."""
     total = sum(totals.values())
     size = f"about {total:.2g} occurrences" if inexact else f"{int(total):,} occurrences"
     why = f"{size} would take {duration(enumeration_seconds(totals))} to enumerate"

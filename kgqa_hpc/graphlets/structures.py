@@ -109,7 +109,7 @@ class Ground:
 
 
 def way_of(shape: int, passes: Collection[str]) -> Structure | None:
-    """The way to draw a structure after `passes` of the closed forms; None if there is none."""
+    """The way to draw a structure after `passes` of the closed forms; None if it cannot be drawn."""
     needs = STRUCTURES[shape].needs
     return STRUCTURES[shape] if not needs or needs in passes else OPEN.get(shape)
 

@@ -59,7 +59,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DelimitedFile:
-    """A file, its first record (the header, if it has one), and where that ends in bytes."""
+    """A file, its first record (the header, if any), and the byte offset behind that record."""
 
     path: Path
     dialect: Dialect
@@ -160,7 +160,7 @@ class DelimitedFile:
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
 
     def _ragged_block(self, block: bytes, names: Sequence[str], selected: Sequence[str]) -> pa.Table:
-        """As Arrow, but fields that a row lacks at its end are empty, and a lone CR is text."""
+        """Parse a block like Arrow, except that fields missing at the end of a row are empty and a lone CR is text."""
         try:
             text = block.decode("utf-8")
         except UnicodeDecodeError:

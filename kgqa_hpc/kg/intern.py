@@ -43,7 +43,7 @@ class Interner:
         return self._take_in(values, pa.array([], pa.large_string()))[0]
 
     def pairs(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
-        """As `numbers` for two arrays of one length, met alternately: left[0], right[0], left[1] …"""
+        """Numbers for two arrays of equal length, assigned alternately: left[0], right[0], left[1] …"""
         return self._take_in(left_texts, right)
 
     def texts(self, start: int = 0) -> pa.Array:

@@ -26,7 +26,8 @@ _QUANTILES = (5, 25, 50, 75, 95)
 
 
 class NameLengths(NamedTuple):
-    """Letters of the names of one type: nodes with a name; 5, 25, 50, 75, 95 % quantiles; longest; names above 150."""
+    """Lengths of the names of one type, in letters: number of named nodes, quantiles (5, 25, 50, 75, 95 %), maximum,
+    and number of names longer than 150."""
 
     named: int
     quantiles: tuple[float, float, float, float, float]
@@ -48,7 +49,7 @@ class Profile(NamedTuple):
 
 
 class Profiles(NamedTuple):
-    """Of the graph as it was read, and as it was reduced (None where the reduction leaves nothing)."""
+    """Statistics of the imported graph and of the reduced graph (None if no node remains)."""
 
     graph: Profile
     reduced: Profile | None

@@ -57,7 +57,7 @@ class Columns:
         self._chunks: dict[str, list[pa.Array]] = {}
 
     def add(self, rows: int, batch: Mapping[str, pa.Array]) -> None:
-        """`rows` more rows; `batch` has one text array of that length for each property they may have."""
+        """Append `rows` rows; `batch` has one text array of that length for each of their possible properties."""
         for name in batch.keys() - self._chunks.keys():
             self._chunks[name] = [pa.nulls(self._rows, pa.large_string())] if self._rows else []
         for name, chunks in self._chunks.items():

@@ -70,7 +70,7 @@ class Reduction:
     outside_component: int = 0
 
     def counts(self) -> dict[str, object]:
-        """The same as plain data, for reports and file headers; `simple_edges` is the undirected count."""
+        """The counts as plain data, for reports and file headers; `simple_edges` is the undirected count."""
         counted: dict[str, object] = {
             "nodes_before": self.nodes_before,
             "edges_before": self.edges_before,

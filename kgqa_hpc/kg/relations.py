@@ -129,7 +129,7 @@ def first_of_runs(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
 
 @lru_cache(maxsize=65_536)
 def _relation(low: int, high: int, reverse: int, kind: str) -> Relation:
-    """The same few relations occur over and over: positions 0..4 and the graph's edge types."""
+    """Cached, as few relations occur again and again: positions 0..4 and the graph's edge types."""
     return Relation(high, low, kind) if reverse else Relation(low, high, kind)
 
 

@@ -190,7 +190,7 @@ def _constant(template: Template, file: Path) -> str:
 def _expand(
     source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...], texts: dict[Path, str]
 ) -> str:
-    """Replace each include by the text of its file, depth first; each file is checked on its own, once."""
+    """Replace each include by the text of its file, depth first; each file is checked separately, once."""
     if file in within or len(within) > _DEEPEST:
         chain = " -> ".join(path.name for path in (*within, file))
         raise PromptError(f"{file}: includes itself: {chain}", "break the circle")

@@ -174,7 +174,7 @@ def bands(counts: Mapping[str, Any]) -> list[Band]:
 
 
 def _summed(all_bands: Sequence[Band]) -> Iterator[Band]:
-    """Each of the REASONS largest reasons by itself, the others of a stage as one band for each outcome."""
+    """Bands of the flow: the REASONS largest reasons, and the sum of the other reasons of each stage and outcome."""
     reasons = sorted((band for band in all_bands if band.reason), key=lambda band: (-band.count, band.reason))
     yield from (band for band in all_bands if not band.reason)
     yield from reasons[:REASONS]
@@ -190,7 +190,7 @@ def _summed(all_bands: Sequence[Band]) -> Iterator[Band]:
 
 
 def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
-    """The figure: all items or records (`unit`), labelled `start`, and their outcomes; "" if there are none.
+    """The figure: all items or records (`unit`), labelled `start`, and their outcomes; "" without any.
 
     The total is the sum of all outcomes: merge writes no accounting if the two differ.
     """

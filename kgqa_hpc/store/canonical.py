@@ -49,7 +49,7 @@ def bytes_digest(data: bytes) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """The digest of a whole file, in hexadecimal. Raises OSError, also for what is no regular file."""
+    """The digest of a whole file, in hexadecimal. Raises OSError, also if the path is not a regular file."""
     with open(open_regular(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -188,7 +188,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """One sha256 for the whole fingerprint."""
+        """The sha256 of the whole fingerprint."""
         return digest(self.sections)
 
     def to_dict(self) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
 
 @contextmanager
 def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
-    """The same, one anchor at a time in memory; every byte is verified before the first."""
+    """Read a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
     with ExitStack() as stack:
         yield _opened(run, _piece(run, manifest.shard_size, manifest.entry(name).name), stack)
 

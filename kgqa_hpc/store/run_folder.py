@@ -257,7 +257,7 @@ class RunFolder:
         write_manifest(self.manifest_file, new_manifest(sections, trusted))
 
     def accept_entries(self, sections: Sections) -> None:
-        """Go on with other code of the run's entries; the manifest keeps what it was before."""
+        """Accept changed code of the run's entries; the manifest keeps the earlier digests."""
         manifest = self.manifest()
         before = manifest.sections.get("entries", {}).get("values", {})
         entries = {name: dict(section) for name, section in sections.items() if name == "entries"}
@@ -285,7 +285,7 @@ class RunFolder:
         write_manifest(self.manifest_file, new_manifest(sections, trusted))
 
     def _require_own(self, sections: Sections) -> None:
-        """Raises CorruptFile for the first file that something else has made; damaged ones tell nothing."""
+        """Raise CorruptFile for the first file that another run has made; damaged files are not judged."""
         from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
 
         def header_of(path: Path, kind: str) -> dict[str, Any]:

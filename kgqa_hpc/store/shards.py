@@ -148,6 +148,6 @@ def read_shard(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
 
 @contextmanager
 def open_shard(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
-    """The same, one anchor at a time in memory; every byte is verified before the first."""
+    """Open a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
     with open_table(path, SHARD, GROUP) as table:
         yield map(canonical.loads, table.raw("anchor"))

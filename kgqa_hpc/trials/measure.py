@@ -132,7 +132,7 @@ class _Supply:
         self._handed = 0
 
     def take(self, number: int, **changes: Any) -> tuple[list[Request], int]:
-        """`number` requests with new ids, and the number of those whose prompts are repetitions."""
+        """Take `number` requests with new ids; also return how many of their prompts are repetitions."""
         again = max(self._handed + number - max(self._number, self._handed), 0)
         start = self._handed
         self._handed += number

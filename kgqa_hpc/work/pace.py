@@ -75,7 +75,7 @@ _LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 class TransientErrors:
-    """Errors of one thread that may pass: call `failed` with each error, and `ok` after a success."""
+    """Transient errors of one thread: call `failed` with each error, and `ok` after a success."""
 
     def __init__(self, patience: float = LONGEST) -> None:
         self._patience = patience

@@ -83,7 +83,7 @@ def _dialect(path: Path, delimiter: str | None) -> Dialect:
 def add_triples(
     assembly: Assembly, path: Path, *, may_have_header: bool = True, dialect: Dialect = TSV
 ) -> None:
-    """Take in the edges of a file of triples, its header left out if it may have and has one."""
+    """Add the edges of a file of triples; skip its header line if the settings allow one and it is there."""
     file = DelimitedFile.open(path, dialect)
     header = may_have_header and _is_header(file.first_record.fields)
     for rows in rows_of(file, COLUMNS, COLUMNS, header=header):

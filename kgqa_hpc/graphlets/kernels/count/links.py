@@ -149,7 +149,7 @@ def _is_dense(d, begin):
 
 @helper
 def _sums_of_dense_link(d, begin, link, mark, on_slots, low):
-    """The same sums as `_sums_of_link` from bit rows."""
+    """Add the sums of `_sums_of_link`, computed from bit rows."""
     words = (d + 63) // 64
     rows = np.zeros((d, words), np.uint64)
     on_slots[:d] = 0

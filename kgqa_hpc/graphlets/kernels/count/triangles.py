@@ -39,7 +39,7 @@ def carry_over(low, high):
 
 @kernel
 def two_core(indptr, indices):
-    """Mask (n,) of the 2-core: what is left after vertices of degree below 2 are removed repeatedly."""
+    """Mask (n,) of the 2-core: the vertices that remain when those of degree below 2 are removed repeatedly."""
     n = indptr.shape[0] - 1
     degree = np.empty(n, np.int64)
     inside = np.ones(n, np.bool_)

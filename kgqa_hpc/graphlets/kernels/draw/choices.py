@@ -62,7 +62,7 @@ def first_above(cumulative, low, high, goal):
 
 @helper
 def other_neighbour(state, indptr, indices, vertex, a, b, c):
-    """Uniform neighbour of `vertex` that is none of a, b, c; the caller knows that there is one."""
+    """Uniform neighbour of `vertex` other than a, b and c; the caller ensures that it exists."""
     start = indptr[vertex]
     degree = indptr[vertex + 1] - start
     while True:

@@ -99,7 +99,7 @@ def running_weights(kind, start, last, indptr, indices, starts, cumulative):
 
 @kernel
 def running_weights_before(kind, start, last, indptr, indices, cumulative):
-    """The same for BEFORE and BELOW; a cursor per vertex passes over the neighbours that come first."""
+    """Running weights for BEFORE and BELOW; a cursor per vertex skips the neighbours that come first."""
     n = indptr.shape[0] - 1
     passed = np.empty(n, np.int32)
     for u in range(n):

@@ -242,7 +242,7 @@ def cleaned(
     underscores: bool = False,
     suffixes: Iterable[str] = (),
 ) -> str:
-    """The name in a text, or "" when it is none; what was changed or refused is counted in `counts`.
+    """The name in a text, "" if it holds no name; changes and refusals are counted in `counts`.
 
     `identifiers`: the ids the text was looked up by.
     """

@@ -74,7 +74,7 @@ class Answers:
 
 
 class Web:
-    """One web service, with what it has answered."""
+    """A web service and its answers so far."""
 
     def __init__(self, resolver: Resolver, answers: Answers) -> None:
         self._resolver, self._answers = resolver, answers
@@ -144,7 +144,7 @@ def _follow(answer: Any, keys: list[str | int]) -> Any:
 
 @dataclass
 class Found:
-    """The names of a table for the wanted ids; of several names of one id the first counts."""
+    """The names of a table for the requested ids; if an id has several names, the first counts."""
 
     file: str
     names: dict[str, str] = field(default_factory=dict)

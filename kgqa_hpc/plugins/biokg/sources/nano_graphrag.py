@@ -22,7 +22,7 @@ _QUOTES = '"` \t\r\n'  # an apostrophe belongs to the name: 5'-3'
 
 
 class NanoGraphRagSettings(SourceSettings):
-    """One document, and what an edge without a type is called."""
+    """Settings: one document, and the type of edges without a type."""
 
     path: str = Field(description="graph_chunk_entity_relation.graphml.")
     edge_type: str = Field("", description="Type of edges without a type.")
@@ -59,6 +59,6 @@ class NanoGraphRag:
 
 
 def _merged(kinds: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Types that became the same are one: the distinct ones, and for each old code its new one."""
+    """Merge types that became equal: the distinct types, and the new code of each old code."""
     code_of = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
     return tuple(code_of), np.array([code_of[kind] for kind in kinds], np.int32)

@@ -26,7 +26,7 @@ LONGEST_COLUMN = 10_000  # characters of a column's name
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a file by what they are for.
+    """The columns of a file by their purpose.
 
     `columns`: all names in their order, distinct; `roles`: which column is ID, LABEL, START_ID, END_ID, TYPE
     or JSON (its properties); `spaces`: the id space of each, "" for none; `label`: what the header's options
@@ -109,7 +109,7 @@ def guess_dialect(path: Path, header: str, separator: str | None, quote: str | N
 
 
 def _quote(path: Path, separator: str) -> str:
-    """A single quote when fields of the first rows stand in them and none in double ones."""
+    """The quote character: the single quote if fields of the first rows stand in it and none in double quotes."""
     single = 0
     for number, line in text_lines(path):
         fields = line.split(separator)
@@ -143,7 +143,7 @@ def header_for(path: Path, headers: Sequence[Path]) -> Path | None:
 
 
 def require_layout(path: Path, header: str, layout: Layout | None) -> Layout:
-    """The layout; raises GraphFormatError where there is none."""
+    """The layout. Raises GraphFormatError if the file has none."""
     if layout is not None and (layout.has_nodes or layout.has_edges):
         return layout
     raise GraphFormatError(

@@ -27,7 +27,7 @@ _END = ("index", "id", "type", "name", "source")
 
 
 class PrimeKgSettings(SourceSettings):
-    """One file, and what an edge is called."""
+    """Settings: one file, and the column that names an edge's type."""
 
     path: str = Field(description="kg.csv.")
     edge_type: Literal["relation", "display_relation"] = Field(

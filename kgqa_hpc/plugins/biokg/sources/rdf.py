@@ -47,7 +47,7 @@ _SHORT = re.compile(rb'''<!ENTITY\s+[^\s"'%&]+\s+"[^"&%]*"''')
 
 
 class RdfSettings(SourceSettings):
-    """One file, how to read it and how to write its IRIs."""
+    """Settings: one file, its format, and the form of its IRIs."""
 
     path: str = Field(description="The file: .nt, .ttl, .nq, .trig, .rdf, .owl, .xml, also packed.")
     reading: Literal["entities", "plain"] = Field(
