@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import psutil
 from chaos_preload import KGQA, LOOK, WRITE, Control, environment
+
+from kgqa_hpc.store.cleanup import LITTER_AGE
 
 LEASE = 6.0  # s
 WORKERS = 3
@@ -94,7 +97,11 @@ class Storm:
             raise Broken(f"an undisturbed {verb} ended with {done.returncode}: {done.stderr[-500:]}")
 
     def _merge_shared(self) -> None:
-        """Three shared merges, one killed and one stopped for a while; then one that nobody disturbs."""
+        """Three shared merges, one killed and one stopped for a while; then an undisturbed merge.
+
+        A merge that begins after the others ended makes their folder again. If it is the killed one, the folder stays
+        until a merge an hour later removes it, so the folder is made an hour older.
+        """
         merges = [self._undisturbed("merge", "--shared", self._run) for _ in range(3)]
         time.sleep(self._choose.uniform(0.5, 3.0))
         merges[0].kill()
@@ -102,6 +109,10 @@ class Storm:
         time.sleep(self._choose.uniform(0.5, 3.0))
         merges[1].send_signal(signal.SIGCONT)
         self._await("shared merge", merges[1:], {0})
+        long_ago = time.time() - 2 * LITTER_AGE
+        for folder in self._run.glob(".dataset.shared-*"):
+            for path in (*folder.rglob("*"), folder):
+                os.utime(path, (long_ago, long_ago))
         self._await("merge", [self._undisturbed("merge", self._run)], {0})
 
     def _undisturbed(self, *words: object) -> subprocess.Popen[bytes]:
