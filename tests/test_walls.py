@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,11 @@ CORE = ("tests/golden", "tests/anchors")
 CORE_FILES = ("config", "stages", "examples", "structure")
 
 
-def copy_without(plugin: str, folder: Path) -> None:
-    """The project without one plugin and its tests."""
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project. All tests share it, because compiled kernels are good for their folder alone."""
+    folder = tmp_path_factory.mktemp("walls") / "project"
+    folder.mkdir()
     ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache", "*.nbc", "*.nbi")
     for name in COPIED:
         source = ROOT / name
@@ -28,22 +32,36 @@ def copy_without(plugin: str, folder: Path) -> None:
             shutil.copytree(source, folder / name, ignore=ignore)
         else:
             shutil.copy(source, folder / name)
-    shutil.rmtree(folder / "kgqa_hpc" / "plugins" / plugin)
-    shutil.rmtree(folder / "tests" / "plugins" / plugin)
+    return folder
+
+
+@pytest.fixture
+def without(project: Path, tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    """Moves a plugin and its tests out of the project until the test ends."""
+    moved: dict[Path, Path] = {}
+
+    def move(plugin: str) -> None:
+        for number, room in enumerate(("kgqa_hpc", "tests")):
+            folder = project / room / "plugins" / plugin
+            moved[folder] = folder.rename(tmp_path / str(number))
+
+    yield move
+    for folder, aside in moved.items():
+        aside.rename(folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", sorted(shipped_plugins()))
-def test_the_core_and_its_whole_runs_need_no_plugin(plugin: str, tmp_path: Path) -> None:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    copy_without(plugin, folder)
+def test_the_core_and_its_whole_runs_need_no_plugin(
+    plugin: str, project: Path, without: Callable[[str], None]
+) -> None:
+    without(plugin)
     files = [f"tests/test_{name}.py" for name in CORE_FILES]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow"]
     done = subprocess.run(
         [*command, *CORE, *files],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project)},
         capture_output=True,
         text=True,
         timeout=1000,
