@@ -18,8 +18,6 @@ from typing import Any
 import h5py
 import numpy as np
 import numpy.typing as npt
-from isal.igzip_lib import IsalError
-from isal.isal_zlib import MAX_WBITS, decompressobj
 
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store import canonical
@@ -69,7 +67,7 @@ class Table:
     def __init__(self, group: h5py.Group) -> None:
         self._group = group
         self.rows = int(group.attrs["rows"])
-        self._opened: dict[str, tuple[h5py.Dataset, h5py.Dataset, bool]] = {}
+        self._opened: dict[str, tuple[h5py.Dataset, h5py.Dataset]] = {}
         self._last: dict[str, tuple[int, bytes]] = {}  # per column the chunk read last, and where it begins
 
     def __len__(self) -> int:
@@ -117,14 +115,14 @@ class Table:
             at = blob.find(needle, at + 1)
         return None
 
-    def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset, bool]:
-        """Offsets and bytes of a column, and whether the bytes are stored as `_Dataset` writes them.
+    def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset]:
+        """Offsets and bytes of a column.
 
         The data sets stay open, because HDF5 then keeps the last chunks of offsets unpacked for the next slice.
         """
         if column not in self._opened:
             member = self._group[column]
-            self._opened[column] = member["offsets"], member["bytes"], _is_ours(member["bytes"])
+            self._opened[column] = member["offsets"], member["bytes"]
         return self._opened[column]
 
     def _ends(self, column: str, start: int, stop: int | None) -> list[int]:
@@ -137,12 +135,12 @@ class Table:
         """The bytes [start, end) of a column, a chunk at a time."""
         if start >= end:
             return
-        _, data, ours = self._members(column)
+        _, data = self._members(column)
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
         for begin in range(start - start % chunk, end, chunk):
             last_number, block = self._last.get(column, (-1, b""))
             if last_number != begin:
-                block = _chunk(data, begin, chunk, ours)
+                block = data[begin : begin + chunk].tobytes()
                 self._last[column] = begin, block
             yield block[max(start - begin, 0) : end - begin]
 
@@ -164,41 +162,6 @@ def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Sequence[Ma
     for row in rows:
         writer.append(row)
     writer.close()
-
-
-def _is_ours(data: h5py.Dataset) -> bool:
-    pipeline = data.id.get_create_plist()
-    filters = [pipeline.get_filter(i)[0] for i in range(pipeline.get_nfilters())]
-    return filters == [h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32]
-
-
-def _chunk(data: h5py.Dataset, begin: int, size: int, ours: bool) -> bytes:
-    """A chunk's bytes; inflated here where it is stored as `_Dataset` writes it.
-
-    The file was verified as a whole: HDF5's own checksum and copies cost half as much again, and so zlib's
-    checksum is left out too.
-    """
-    if ours:
-        mask, packed = data.id.read_direct_chunk((begin,))
-        block = b"" if mask else _inflated(packed, size)
-        if len(block) == size:
-            return block
-    values: bytes = data[
-        begin : begin + size
-    ].tobytes()  # stored otherwise: HDF5 knows how, or says what is wrong
-    return values
-
-
-def _inflated(packed: bytes, size: int) -> bytes:
-    """The inflated data of an HDF5 chunk, at most `size` bytes; empty if the chunk has another form.
-
-    A chunk is zlib's header (2 bytes), deflated data, zlib's checksum and HDF5's checksum (4 bytes each).
-    """
-    try:
-        block: bytes = decompressobj(-MAX_WBITS).decompress(packed[2:-8], size)
-    except IsalError:  # type: ignore[misc]  # a class, whatever its stub says
-        return b""
-    return block
 
 
 class _TextColumn:
