@@ -26,10 +26,8 @@ from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, R
 from kgqa_hpc.engines.last_words import exit_words, last_line
 from kgqa_hpc.engines.protocol import (
     Frames,
-    GarbledStream,
     frame,
     read_info,
-    read_load,
     read_refusal,
     read_responses,
     write_requests,
@@ -251,7 +249,7 @@ class EngineProcess:
         """The result of `read(content)`; if it cannot be read, kill the engine and raise EngineDied."""
         try:
             return read(content)
-        except GarbledStream as problem:
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
             self._die(f"it sent gibberish ({problem})")
 
     def _describe(self, content: Any) -> EngineInfo:
@@ -301,7 +299,7 @@ class EngineProcess:
                     return heard
         except BlockingIOError:
             return heard
-        except GarbledStream as problem:
+        except (TypeError, ValueError) as problem:
             self._die(f"it sent gibberish ({problem})")
         except OSError:
             pass  # a reset by the child's death is the end of the stream
@@ -321,7 +319,7 @@ class EngineProcess:
             self._progress = beats[-1]
         for verb, content in heard:
             if verb == "load":
-                self._load = self._believed(read_load, content)
+                self._load = {name: float(content.get(name, 0)) for name in LOAD}
             elif verb == "described":
                 self._describe(content)
         answered = any(verb not in ("beat", "load", "described") for verb, _ in heard)
