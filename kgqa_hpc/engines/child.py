@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.clean import Redactor
-from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import EngineInfo, Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
-from kgqa_hpc.engines.registry import ENGINES, Engine
+from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugin_files import load_plugin_file
 

@@ -18,9 +18,8 @@ from kgqa_hpc.engines.lmdeploy.answer_format import compile_all, compiler_for, r
 from kgqa_hpc.engines.lmdeploy.loading import card_uuid, load
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
-from kgqa_hpc.engines.memory import read_size
+from kgqa_hpc.engines.memory import read_parameters, read_size
 from kgqa_hpc.engines.model_files import folder_digest, public_name
-from kgqa_hpc.engines.parameters import read_parameters
 from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of
 

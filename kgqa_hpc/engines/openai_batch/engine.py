@@ -26,8 +26,7 @@ from kgqa_hpc.engines.openai.dialect import error_code, error_words
 from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Mode
 from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAISettings
 from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger
-from kgqa_hpc.engines.openai_batch.program import BatchProgram
-from kgqa_hpc.engines.openai_batch.server import Batches, BatchServer, Look
+from kgqa_hpc.engines.openai_batch.server import Batches, BatchProgram, BatchServer, Look
 from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json

@@ -24,9 +24,8 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines import schema as schemas
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.answers import free_text, value_for
+from kgqa_hpc.engines.scripted.answers import Draw, free_text, value_for
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
-from kgqa_hpc.engines.scripted.random import Draw
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Settings
 
