@@ -130,14 +130,9 @@ def value_for(schema: Schema, prompt: str, draw: Draw, accept: float) -> Any:
     return _value(schema, "answer", _Source(schema, prompt, draw, accept))
 
 
-def prose(prompt: str, draw: Draw) -> str:
-    """Plain text, for a request without a schema."""
-    return _text(names_in(prompt), draw, *_LENGTHS["answer"])
-
-
 def free_text(prompt: str, draw: Draw, accept: float) -> str:
-    """Prose, followed by a JSON object if the prompt shows the form of an object."""
-    text, form = prose(prompt, draw), reply_form(prompt)
+    """Prose, for a request without a schema; then a JSON object if the prompt shows the form of an object."""
+    text, form = _text(names_in(prompt), draw, *_LENGTHS["answer"]), reply_form(prompt)
     if form is None:
         return text
     schema = {"type": "object", "properties": {name: {"type": kind} for name, kind in form.items()}}
@@ -275,8 +270,7 @@ def names_in(prompt: str) -> list[str]:
     listed = [
         name for line in lines if line.startswith(_LISTS) for name in line[line.index(": ") + 2 :].split("; ")
     ]
-    for line in lines:
-        listed += _two_names(line)
+    listed += [name for line in lines for name in _two_names(line)]
     return listed + [name for line in lines if (name := _name_in(line))]
 
 
