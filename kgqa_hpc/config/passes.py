@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, SerializeAsAny
 
 from kgqa_hpc.config.variants import PASSES
-from kgqa_hpc.engines.config import EngineConfig
+from kgqa_hpc.engines.registry import EngineConfig
 from kgqa_hpc.settings import Key, Name, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
 

@@ -17,7 +17,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
 from kgqa_hpc.config.passes import PassConfig, PromptConfig, asks, read_passes
 from kgqa_hpc.config.variants import applied, changes, with_alternatives, with_paths
-from kgqa_hpc.engines.config import EngineConfig
+from kgqa_hpc.engines.registry import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphSection
 from kgqa_hpc.kg.sources import SOURCES

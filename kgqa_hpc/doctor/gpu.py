@@ -14,9 +14,9 @@ import tempfile
 from pathlib import Path
 
 from kgqa_hpc.doctor.probes import PROBES, Check
-from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import KgqaError
 
 LOOK_LIMIT_S = 10.0

@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.clean import Redactor
-from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import EngineInfo, Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
-from kgqa_hpc.engines.registry import ENGINES, Engine
+from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugin_files import load_plugin_file
 
@@ -66,20 +65,19 @@ class _Child:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._sending = threading.Lock()
-        self._frames = Frames()
-        self._early: list[tuple[str, Any]] = []  # frames that came together with hello
+        self._received = self._receive()
         self._mailbox = Mailbox()
         self._mailbox.before_sleep = self._flush
         self._ready: list[Response] = []
         self._redact = Redactor(())
         self._engine: Engine | None = None
-        self._info_told: EngineInfo | None = None
+        self._sent_info: EngineInfo | None = None
         self._kind = ""
-        self._load_told: ServerLoad = {}
+        self._sent_load: ServerLoad = {}
 
     def serve(self) -> None:
         threading.Thread(target=self._beat, daemon=True).start()
-        hello = self._receive_hello()
+        _, hello = next(self._received)
         engine = self._start(hello)
         threading.Thread(target=self._read, args=(engine,), daemon=True).start()
         while not self._mailbox.ended:
@@ -88,7 +86,7 @@ class _Child:
                 if len(self._ready) >= FLUSH_AT:
                     self._flush()
             self._flush()
-        self._tell_load()
+        self._send_load()
         engine.close()
 
     def _start(self, hello: dict[str, Any]) -> Engine:
@@ -102,7 +100,7 @@ class _Child:
                 more = {"folder": Path(hello["batches"])} if getattr(kind, "keeps_batches", False) else {}
                 engine: Engine = kind(settings, Path(hello["memory"]), **more)
                 info = write_info(engine.info)
-            self._engine, self._info_told = engine, engine.info
+            self._engine, self._sent_info = engine, engine.info
             self._kind = settings.kind
         except InputError as problem:
             self._send("refused", self._refusal(problem))
@@ -110,20 +108,17 @@ class _Child:
         self._send("ready", info)
         return engine
 
-    def _receive_hello(self) -> dict[str, Any]:
-        while True:
-            for verb, content in self._frames.feed(self._receive()):
-                self._early.append((verb, content))
-            if self._early:
-                return dict(self._early.pop(0)[1])
+    def _receive(self) -> Iterator[tuple[str, Any]]:
+        """The worker's frames, one by one; ends the process when the worker has ended."""
+        frames = Frames()
+        while data := self._socket.recv(1 << 20):
+            yield from frames.feed(data)
+        os._exit(0)
 
     def _read(self, engine: Engine) -> None:
         try:
-            for verb, content in self._early:
+            for verb, content in self._received:
                 self._obey(engine, verb, content)
-            while True:
-                for verb, content in self._frames.feed(self._receive()):
-                    self._obey(engine, verb, content)
         except Exception:  # noqa: BLE001 - a reader that dies unnoticed would leave the worker waiting
             traceback.print_exc()
             sys.stderr.flush()
@@ -140,24 +135,18 @@ class _Child:
             try:
                 with _naming_mistakes(self._kind):
                     engine.preflight(content)
-                self._info_told = engine.info
+                self._sent_info = engine.info
                 self._send("checked", write_info(engine.info))
             except InputError as problem:
                 self._send("refused", self._refusal(problem))
         else:
             raise ValueError(f"unknown frame {verb!r}")
 
-    def _receive(self) -> bytes:
-        data = self._socket.recv(1 << 20)
-        if not data:  # the worker has ended: the rest is not needed
-            os._exit(0)
-        return data
-
     def _flush(self) -> None:
         if self._ready:
-            if self._engine and self._engine.info != self._info_told:
-                self._info_told = self._engine.info
-                self._send("described", write_info(self._info_told))
+            if self._engine and self._engine.info != self._sent_info:
+                self._sent_info = self._engine.info
+                self._send("described", write_info(self._sent_info))
             self._send("responses", write_responses(map(self._redact.response, self._ready)))
             self._ready = []
 
@@ -173,13 +162,13 @@ class _Child:
         pause = threading.Event()
         while not pause.wait(BEAT_EVERY_S):
             self._send("beat", int(getattr(self._engine, "progress", 0)))
-            self._tell_load()
+            self._send_load()
 
-    def _tell_load(self) -> None:
+    def _send_load(self) -> None:
         """Send the engine's counts of server failures, if it keeps them and they have changed."""
         load = dict(getattr(self._engine, "server_load", {}))
-        if any(load.values()) and load != self._load_told:
-            self._load_told = load
+        if any(load.values()) and load != self._sent_load:
+            self._sent_load = load
             self._send("load", load)
 
     def _refusal(self, problem: InputError) -> dict[str, str]:

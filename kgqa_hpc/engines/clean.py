@@ -51,9 +51,7 @@ class Redactor:
 
     def response(self, response: Response) -> Response:
         """The response without secrets in text and error; the error becomes one printable line."""
-        error = response.error
-        if error is not None:
-            error = one_line(self.text(error))
+        error = None if response.error is None else one_line(self.text(response.error))
         return response._replace(text=self.text(response.text), error=error)
 
     def copy(self, source: IO[bytes], log: Path) -> threading.Thread:

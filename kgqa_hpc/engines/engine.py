@@ -42,17 +42,20 @@ MOST_TOKENS = 1 << 31
 # Fields observed of a server, which may change during a run.
 OBSERVED = ("server", "structured", "omitted")
 
-
 # Counts of server failures: repeated requests, refusals for too many requests (HTTP 429), seconds waited for both.
 # An engine with a server may keep them by name in an attribute `server_load`.
 ServerLoad = dict[str, float]
 LOAD = ("retries", "throttled", "waited_s")
 
 
-def number_of(value: Any) -> float:
-    """A count or number of seconds from outside; 0 for any other value."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53
-    return float(value) if good else 0.0
+def count_of(value: Any) -> int:
+    """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for any other value."""
+    # The usual case, checked first because this is called for each answer
+    if value.__class__ is int and 0 <= value <= MOST_TOKENS:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        return 0
+    return int(min(value, MOST_TOKENS))
 
 
 class Request(NamedTuple):  # as Response: made three times as quickly as a frozen dataclass
@@ -250,13 +253,3 @@ class Generation(Settings):
     def values(self) -> dict[str, Any]:
         """The parameters that are set, with extras, without the temperature."""
         return {**self.model_dump(exclude={"extra", "temperature"}, exclude_none=True), **(self.extra or {})}
-
-
-def count_of(value: Any) -> int:
-    """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for any other value."""
-    # The usual case, checked first because this is called for each answer
-    if value.__class__ is int and 0 <= value <= MOST_TOKENS:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        return 0
-    return int(min(value, MOST_TOKENS))

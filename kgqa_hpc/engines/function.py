@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response
-from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
 from kgqa_hpc.errors import EngineConfigError
 
 Function = Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
@@ -73,10 +73,7 @@ class FunctionEngine:
         """A function may serve any schema."""
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
-        def begin(request: Request) -> None:
-            self._pool.submit(lambda: mailbox.answer(self._answer(request)))
-
-        return serve(mailbox, self.info.max_batch, begin, lambda: None)
+        return serve_in_pool(mailbox, self._pool, self.info.max_batch, self._answer)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -86,11 +83,8 @@ class FunctionEngine:
         return Readiness(True, "calls a Python function")
 
     def _answer(self, request: Request) -> Response:
-        try:
-            value = self._function(request.messages, request.schema, request.seed)
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        except Exception as problem:  # noqa: BLE001  an exception of the user's function fails this request
-            return Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}")
+        value = self._function(request.messages, request.schema, request.seed)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return Response(request.id, text, "stop")
 
 

@@ -73,7 +73,8 @@ class _Rules:
     def of(self, schema: Schema) -> str:
         """The right-hand side of the rule for `schema`; rules it needs are added to `lines`."""
         if "enum" in schema:
-            return " | ".join(_literal(value) for value in schema["enum"])
+            texts = (json.dumps(value, separators=(",", ":"), ensure_ascii=False) for value in schema["enum"])
+            return " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
         return str(getattr(self, f"_{schema['type']}")(schema))
 
     def _named(self, schema: Schema) -> str:
@@ -150,10 +151,6 @@ def array_bounds(schema: Schema) -> tuple[int, int]:
     """Smallest and largest number of elements of an array."""
     low = schema.get("minItems", 0)
     return low, schema.get("maxItems", max(ARRAY_LIMIT, low))
-
-
-def _literal(value: Any) -> str:
-    return json.dumps(json.dumps(value, separators=(",", ":"), ensure_ascii=False), ensure_ascii=False)
 
 
 def _without(letters: str, ascii_only: bool) -> str:

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
-from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.services import answer_within
 
@@ -103,29 +103,24 @@ class HttpEngine:
         """Check the schemas of the prompts; by default every schema is accepted."""
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
-        def begin(request: Request) -> None:
-            self._pool.submit(lambda: mailbox.answer(self._answer(request)))
-
         self._stopped.clear()
-        return serve(mailbox, self.info.max_batch, begin, self._stopped.set)
+        return serve_in_pool(mailbox, self._pool, self.info.max_batch, self._answer, self._stopped.set)
 
     def close(self) -> None:
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, request: Request) -> Response:
-        try:
-            path, data = self.request(request)
-            body = self._posted(path, json.dumps(data).encode())
-            read = body if body is None else self.response(json.loads(body))
-        except Exception as problem:  # noqa: BLE001  an exception fails this request
-            return Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}"[:500])
-        if read is None:
+        path, data = self.request(request)
+        body = self._posted(path, json.dumps(data).encode())
+        if body is None:
             return Response(request.id, "", "abort")
-        if isinstance(read, str):
-            return Response(request.id, read, "stop")
-        tokens = (read.prompt_tokens, read.completion_tokens, read.cached_tokens)
-        return Response(request.id, read.text, read.finish, *tokens, read.error)
+        read = self.response(json.loads(body))
+        if isinstance(read, Response):
+            return read._replace(id=request.id)
+        if not isinstance(read, str):
+            raise TypeError(f"engine {self.name} reads an answer as {type(read).__name__}, which is no text")
+        return Response(request.id, read, "stop")
 
     def _posted(self, path: str, data: bytes) -> bytes | None:
         """The body of the reply; None if the work was cancelled. Raises the exception of the last attempt."""
@@ -140,10 +135,8 @@ class HttpEngine:
                 if len(body) > LARGEST:
                     raise ValueError(f"a reply of more than {LARGEST:,} bytes")
                 return body
-            except urllib.error.HTTPError as problem:
-                if problem.code not in _AGAIN or number + 1 == self.settings.tries:
-                    raise
-            except (OSError, HTTPException):
-                if number + 1 == self.settings.tries:
+            except (OSError, HTTPException) as problem:
+                again = not isinstance(problem, urllib.error.HTTPError) or problem.code in _AGAIN
+                if not again or number + 1 == self.settings.tries:
                     raise
         return None

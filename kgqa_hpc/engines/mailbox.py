@@ -1,7 +1,7 @@
 """The mailbox of an engine, in which it waits for requests, finished answers, cancellation and the end.
 
 Requests come from another thread (the child's reader); answers come from the engine's own worker threads.
-A simple engine iterates over the requests; an engine with many simultaneous requests uses `serve`.
+A simple engine iterates over the requests; an engine with many simultaneous requests uses `serve`, or `serve_in_pool`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
 
 from kgqa_hpc.engines.engine import Request, Response
 
@@ -147,3 +148,22 @@ def serve(
                 running -= len(answers)
                 yield from answers
             return
+
+
+def serve_in_pool(
+    mailbox: Mailbox,
+    pool: Executor,
+    room: int,
+    answer: Callable[[Request], Response],
+    abort: Callable[[], object] = lambda: None,
+) -> Iterator[Response]:
+    """As `serve`, with `answer(request)` called in the pool; its exception becomes a response with finish `error`."""
+
+    def work(request: Request) -> None:
+        try:
+            response = answer(request)
+        except Exception as problem:  # noqa: BLE001 - an exception fails this request alone
+            response = Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}"[:500])
+        mailbox.answer(response)
+
+    return serve(mailbox, room, lambda request: pool.submit(work, request), abort)

@@ -1,16 +1,18 @@
-"""Estimate of the batch that fits into a card: memory minus weights and activations, divided by bytes per token.
+"""Size of a model from its config.json: the batch that fits into a card, and the number of parameters.
+
+The batch is the memory minus weights and activations, divided by bytes per token.
 
 LMDeploy's default on a large card is a batch of 1,024, even if fewer sequences fit; the others are swapped
 out and processed again. Here the batch follows the KV cache. All estimates are rather too small than too large.
+`kgqa bench` compares with limits that follow from the parameters.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgqa_hpc.engines.engine import count_of
 from kgqa_hpc.errors import EngineConfigError
@@ -28,6 +30,8 @@ SEQUENCE_TOKENS = 1700
 UNSHARED_TOKENS = 600
 # Tokens that all sequences share with prefix caching: the instructions of a run's prompts (p5: 1,331).
 SHARED_TOKENS = 4096
+# Number of experts: Mixtral and gpt-oss, Qwen, DeepSeek.
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,36 +73,22 @@ def read_size(folder: Path) -> ModelSize | None:
     Raises EngineConfigError when config.json is no JSON.
     """
     try:
-        config = json.loads(read_bytes(folder / "config.json"))
+        config = _text_config(folder)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as problem:
         raise EngineConfigError(f"{folder}/config.json cannot be read: {problem}") from None
-    text = config.get("text_config") or config.get("llm_config") or config
-    return None if _has_states(text) else _size(text, _weights(folder))
-
-
-def _weights(folder: Path) -> int:
-    """Bytes of the loaded weights; some repositories hold the same weights in several formats."""
-    for pattern in ("model*.safetensors", "*.safetensors", "*.bin"):
-        if size := sum(path.stat().st_size for path in folder.glob(pattern)):
-            return size
-    return 0
-
-
-def _has_states(config: Mapping[str, Any]) -> bool:
-    """Whether some layers (linear attention, state space) need memory per sequence instead of per token."""
-    kinds = config.get("layer_types") or ()
-    return "full_attention_interval" in config or any(
-        "attention" not in str(k) or "linear" in str(k) for k in kinds
-    )
-
-
-def _size(config: Mapping[str, Any], weights: int) -> ModelSize | None:
     keys = ("num_hidden_layers", "num_attention_heads", "hidden_size")
     layers, heads, hidden = (count_of(config.get(key)) for key in keys)
-    if not (layers and heads and hidden):
+    # Layers of linear attention or of a state space need memory per sequence instead of per token.
+    kinds = [str(kind) for kind in config.get("layer_types") or ()]
+    states = any("attention" not in kind or "linear" in kind for kind in kinds)
+    if states or "full_attention_interval" in config or not (layers and heads and hidden):
         return None
+    # Some repositories hold the same weights in several formats.
+    patterns = ("model*.safetensors", "*.safetensors", "*.bin")
+    sizes = (sum(path.stat().st_size for path in folder.glob(pattern)) for pattern in patterns)
+    weights = next(filter(None, sizes), 0)
     intermediate = config.get("intermediate_size") or 4 * hidden
     if latent := count_of(config.get("kv_lora_rank")):
         together = latent + count_of(config.get("qk_rope_head_dim"))
@@ -111,6 +101,13 @@ def _size(config: Mapping[str, Any], weights: int) -> ModelSize | None:
         intermediate=intermediate,
         weights=weights,
     )
+
+
+def _text_config(folder: Path) -> dict[str, Any]:
+    """The model's config.json, or its part about the decoder of text."""
+    config: dict[str, Any] = json.loads(read_bytes(folder / "config.json"))
+    decoder = config.get("text_config") or config.get("llm_config") or config
+    return {"tie_word_embeddings": config.get("tie_word_embeddings"), **decoder}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +149,57 @@ def budget(
         )
     needed = size.activation_bytes(prefill_tokens or PREFILL_TOKENS, tp)
     return Budget(tokens, batch, needed <= free - cache)
+
+
+class Parameters(NamedTuple):
+    """Parameters of a decoder. `active`: number used for a token; `expert_share`: share of the experts in all
+    parameters; `expert_use`: share of the experts that a token uses. Biases and norms are ignored; they are below a
+    thousandth.
+    """
+
+    total: float
+    active: float
+    expert_share: float = 0.0
+    expert_use: float = 1.0
+
+
+def read_parameters(folder: Path) -> Parameters | None:
+    """Parameters from a model folder's config.json, which must be readable; None if it is no plain decoder."""
+    config = _text_config(folder)
+
+    def count(key: str) -> int:
+        return count_of(config.get(key))
+
+    def gated(width: int) -> int:
+        return 3 * hidden * width
+
+    hidden, layers, vocabulary = map(count, ("hidden_size", "num_hidden_layers", "vocab_size"))
+    heads = count("num_attention_heads")
+    if not (hidden and layers and vocabulary and heads):
+        return None
+    if latent := count("kv_lora_rank"):  # multi-head latent attention (DeepSeek)
+        rope, plain, value = map(count, ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"))
+        query, wide = count("q_lora_rank"), heads * (plain + rope)
+        per_layer = hidden * query + query * wide if query else hidden * wide
+        per_layer += hidden * (latent + rope) + latent * heads * (plain + value) + heads * value * hidden
+    else:
+        size, kv_heads = count("head_dim") or hidden // heads, count("num_key_value_heads") or heads
+        per_layer = 2 * hidden * size * (heads + kv_heads)
+    attention = layers * per_layer
+    embedding = vocabulary * hidden
+    tables = embedding if config["tie_word_embeddings"] else 2 * embedding
+    dense = count("intermediate_size")
+    experts = next(filter(None, map(count, _EXPERTS)), 0)
+    if not experts:
+        body = attention + layers * gated(dense or 4 * hidden)
+        return Parameters(body + tables, body + embedding)
+    plain_layers = count("first_k_dense_replace")
+    width = count("moe_intermediate_size") or dense
+    shared = count("shared_expert_intermediate_size") or width * count("n_shared_experts")
+    sparse = layers - plain_layers
+    always = attention + plain_layers * gated(dense) + sparse * (gated(shared) + hidden * experts)
+    routed = sparse * experts * gated(width)
+    chosen = count("num_experts_per_tok") or count("experts_per_token") or experts
+    use = min(chosen / experts, 1.0)
+    total = always + routed + tables
+    return Parameters(total, always + routed * use + embedding, routed / total, use)

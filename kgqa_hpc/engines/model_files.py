@@ -41,8 +41,10 @@ def find_model(model: str, revision: str | None = None) -> Path:
         raise
     except Exception as problem:
         at = f" at revision {revision}" if revision else ""
+        home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+        cache = os.environ.get("HF_HUB_CACHE") or f"{home}/hub"
         raise EngineConfigError(
-            f"engine.model: {model}{at} is not in the model cache of this machine ({_cache()})",
+            f"engine.model: {model}{at} is not in the model cache of this machine ({cache})",
             f"on a machine with a network: hf download {model}; then set HF_HOME to that cache (image: "
             "APPTAINERENV_HF_HOME and a bind), or download with --local-dir FOLDER and name the folder",
         ) from problem
@@ -115,8 +117,3 @@ def _named_weights(folder: Path) -> set[str]:
         return set()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise EngineConfigError(f"engine.model: {index} cannot be read: {problem}") from None
-
-
-def _cache() -> str:
-    home = os.environ.get("HF_HOME")
-    return os.environ.get("HF_HUB_CACHE") or (f"{home}/hub" if home else "~/.cache/huggingface/hub")

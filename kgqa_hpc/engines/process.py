@@ -26,10 +26,8 @@ from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, R
 from kgqa_hpc.engines.last_words import exit_words, last_line
 from kgqa_hpc.engines.protocol import (
     Frames,
-    GarbledStream,
     frame,
     read_info,
-    read_load,
     read_refusal,
     read_responses,
     write_requests,
@@ -130,7 +128,7 @@ class EngineProcess:
                 if verb == "ready":
                     return self._describe(content)
                 if verb == "refused":
-                    refusal = self._believed(read_refusal, content)
+                    refusal = self._parsed(read_refusal, content)
                     self.kill()
                     if self._info is None:
                         raise refusal
@@ -157,7 +155,7 @@ class EngineProcess:
                     replies.append((verb, content))
             for verb, content in replies:  # after all frames, because an answer may follow the reply
                 if verb == "refused":
-                    raise self._believed(read_refusal, content)
+                    raise self._parsed(read_refusal, content)
                 return self._describe(content)
             if stop():
                 self._die("it was stopped while checking the schemas")
@@ -240,22 +238,22 @@ class EngineProcess:
         self._looked = time.monotonic()
 
     def _accept(self, content: list[Any]) -> list[Response]:
-        answers: list[Response] = self._believed(read_responses, content)
+        answers: list[Response] = self._parsed(read_responses, content)
         for answer in answers:
             if answer.id not in self._in_flight:
                 self._die(f"it answered {answer.id!r}, a request that was not sent or was answered before")
             self._in_flight.discard(answer.id)
         return answers
 
-    def _believed(self, read: Callable[[Any], T], content: Any) -> T:
+    def _parsed(self, read: Callable[[Any], T], content: Any) -> T:
         """The result of `read(content)`; if it cannot be read, kill the engine and raise EngineDied."""
         try:
             return read(content)
-        except GarbledStream as problem:
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
             self._die(f"it sent gibberish ({problem})")
 
     def _describe(self, content: Any) -> EngineInfo:
-        self._info = self._believed(read_info, content)
+        self._info = self._parsed(read_info, content)
         self.described(self._info)
         return self._info
 
@@ -270,10 +268,8 @@ class EngineProcess:
         while self._outgoing:
             try:
                 sent = self._socket.send(self._outgoing[0])
-            except BlockingIOError:
+            except OSError:  # full, or the child is gone: reading reports the reason, after its last output
                 return
-            except OSError:
-                return  # the child is gone; reading reports the reason, after its last output
             if sent == len(self._outgoing[0]):
                 self._outgoing.popleft()
             else:
@@ -301,7 +297,7 @@ class EngineProcess:
                     return heard
         except BlockingIOError:
             return heard
-        except GarbledStream as problem:
+        except (TypeError, ValueError) as problem:
             self._die(f"it sent gibberish ({problem})")
         except OSError:
             pass  # a reset by the child's death is the end of the stream
@@ -315,18 +311,19 @@ class EngineProcess:
         # Time in which this process was suspended does not count as silence of the engine.
         elapsed = min(now - self._looked, self._stall_after / 4)
         self._looked = now
-        beats = [content for verb, content in heard if verb == "beat" and isinstance(content, int)]
-        moved = bool(beats) and beats[-1] != self._progress
-        if beats:
-            self._progress = beats[-1]
+        before = self._progress
         for verb, content in heard:
-            if verb == "load":
-                self._load = self._believed(read_load, content)
+            if verb == "beat":
+                self._progress = content
+            elif verb == "load":
+                self._load = {name: float(content.get(name, 0)) for name in LOAD}
             elif verb == "described":
                 self._describe(content)
-        answered = any(verb not in ("beat", "load", "described") for verb, _ in heard)
+        moved = self._progress != before or any(
+            verb not in ("beat", "load", "described") for verb, _ in heard
+        )
         self._silent = 0.0 if heard else self._silent + elapsed
-        self._idle = 0.0 if answered or moved or not working else self._idle + elapsed
+        self._idle = 0.0 if moved or not working else self._idle + elapsed
         if self._silent > self._silent_after:
             self._die(f"it showed no sign of life for {self._silent:.0f} s")
         # A child that compiles a schema reports no progress; its own, shorter limit applies only to answers.

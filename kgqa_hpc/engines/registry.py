@@ -1,13 +1,26 @@
-"""The engines: those shipped here, and those of other packages by entry point `kgqa_hpc.engines`."""
+"""The engines, shipped or of other packages (entry point `kgqa_hpc.engines`), and their settings from a configuration.
+
+`EngineConfig` is the type of a field that holds the mapping under `engine:` in a pydantic model: it validates through
+the registry, and its errors keep their place (`engine.kind`, `engine.faults.crash`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from pydantic import BeforeValidator, ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.registry import Registry
+from kgqa_hpc.settings import problems_of, sentence
+
+# Keys of a prompt's front matter that users tend to write under `engine`.
+OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
+_OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/guide/prompts.md)"
 
 
 class Engine(Protocol):
@@ -49,3 +62,72 @@ ENGINES = Registry(
         "scripted": "kgqa_hpc.engines.scripted.engine:ScriptedEngine",
     },
 )
+
+
+def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
+    """Checked settings of the engine that `data["kind"]` names; settings pass as they are.
+
+    Relative paths start in the folder `base`.
+
+    Raises pydantic's ValidationError with the place of every problem, and ConfigError for an engine of
+    another package that cannot be imported.
+    """
+    if isinstance(data, EngineSettings):
+        return data
+    if not isinstance(data, Mapping):
+        raise _invalid("must be a mapping such as {kind: cpu}", (), data)
+    kind = data.get("kind")
+    if kind is None:
+        raise _invalid(f"is missing; known: {', '.join(ENGINES.names())}", ("kind",), data)
+    if not isinstance(kind, str) or kind not in ENGINES:
+        raise _invalid(ENGINES.unknown(str(kind)[:80]), ("kind",), kind)
+    settings = ENGINES.get(kind).Settings
+    current = {key: value for key, value in data.items() if key not in settings.retired}
+    try:
+        checked: EngineSettings = settings.model_validate(current, context={"base": base})
+    except ValidationError as problem:
+        details = []
+        for mistake in problems_of(problem):
+            # An unknown key gets the nearest known key, or the place where it belongs.
+            elsewhere = mistake.type == "extra_forbidden" and mistake.key[-1] in OF_PROMPTS
+            words = mistake.text + _OF_PROMPTS if elsewhere else sentence(settings, mistake)
+            details.append(_detail(words, mistake.key, mistake.value))
+        raise ValidationError.from_exception_data("engine", details) from None
+    return checked
+
+
+def _in_context(data: Any, info: ValidationInfo) -> EngineSettings:
+    return parse_engine(data, (info.context or {}).get("base"))
+
+
+EngineConfig = Annotated[Any, BeforeValidator(_in_context)]
+
+
+class _Operational(Mapping[str, frozenset[str]]):
+    """Mapping that imports an engine only when its key is read."""
+
+    def __getitem__(self, kind: str) -> frozenset[str]:
+        if kind not in ENGINES:
+            raise KeyError(kind)
+        settings: type[EngineSettings] = ENGINES.get(kind).Settings
+        return settings.operational
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(ENGINES.names())
+
+    def __len__(self) -> int:
+        return len(ENGINES.names())
+
+
+# Settings of each kind of engine that never change an answer. The fingerprint omits them:
+# a run can continue with other machines, servers or batch sizes.
+OPERATIONAL: Mapping[str, frozenset[str]] = _Operational()
+
+
+def _invalid(words: str, key: tuple[str, ...], value: Any) -> ValidationError:
+    return ValidationError.from_exception_data("engine", [_detail(words, key, value)])
+
+
+def _detail(words: str, key: tuple[Any, ...], value: Any) -> InitErrorDetails:
+    problem = PydanticCustomError("engine", "{words}", {"words": words})
+    return InitErrorDetails(type=problem, loc=key, input=value)

@@ -46,7 +46,12 @@ def as_sent(schema: Schema) -> dict[str, Any]:
     Servers read a pattern in different ways (xgrammar 0.2.6 and later lets no quote and no newline into such a
     string), and lengths cost some of them minutes. The parser checks lengths, the step `check` the rest.
     """
-    return _each(schema, lambda field: {key: value for key, value in field.items() if key not in _NOT_SENT})
+    sent = {key: value for key, value in schema.items() if key not in _NOT_SENT}
+    if isinstance(properties := sent.get("properties"), Mapping):
+        sent["properties"] = {name: as_sent(inner) for name, inner in properties.items()}
+    if isinstance(items := sent.get("items"), Mapping):
+        sent["items"] = as_sent(items)
+    return sent
 
 
 class Remembered(Generic[T]):
@@ -64,16 +69,6 @@ class Remembered(Generic[T]):
                 self._made.clear()
             cached = self._made[id(schema)] = schema, self._make(schema)
         return cached[1]
-
-
-def _each(schema: Schema, change: Callable[[Schema], dict[str, Any]]) -> dict[str, Any]:
-    """A copy of `schema` in which `change` was applied to every field."""
-    changed = change(schema)
-    if isinstance(changed.get("properties"), Mapping):
-        changed["properties"] = {name: _each(inner, change) for name, inner in changed["properties"].items()}
-    if isinstance(changed.get("items"), Mapping):
-        changed["items"] = _each(changed["items"], change)
-    return changed
 
 
 def _problems(schema: Any, path: str, depth: int) -> Iterator[str]:
@@ -98,21 +93,11 @@ def _problems(schema: Any, path: str, depth: int) -> Iterator[str]:
         if low in schema and high in schema and schema[low] > schema[high]:
             yield f"{path} has {low} above {high}"
     if "pattern" in schema:
-        yield from _form_problems(schema, path)
-    yield from _problems_inside(schema, kind, path, depth)
-
-
-def _form_problems(schema: Schema, path: str) -> Iterator[str]:
-    try:
-        room = read_form(str(schema["pattern"])).room
-    except ValueError as problem:
-        yield f"{path}: {problem}"
-        return
-    if room > schema.get("maxLength", STRING_LIMIT):
-        yield f"{path} has a pattern that is longer than its maxLength"
-
-
-def _problems_inside(schema: Schema, kind: str, path: str, depth: int) -> Iterator[str]:
+        try:
+            if read_form(str(schema["pattern"])).room > schema.get("maxLength", STRING_LIMIT):
+                yield f"{path} has a pattern that is longer than its maxLength"
+        except ValueError as problem:
+            yield f"{path}: {problem}"
     if kind == "array":
         yield from _problems(schema.get("items", {}), f"{path}[]", depth + 1)
     if kind != "object":

@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ def stage(folder: Path, target: str) -> Path:
     Raises EngineConfigError when it is no place for the model.
     """
     copy, parts = staged_path(folder, target), model_parts(folder)
-    with _lock(copy.with_name(f".{copy.name}.lock")):
+    with node_lock(copy.with_name(f".{copy.name}.lock")):
         for dead in copy.parent.glob(f".{copy.name}.*.partial"):  # its maker was killed, for we hold the lock
             shutil.rmtree(dead, ignore_errors=True)
         if copy.is_dir() and not is_whole(copy, parts):  # files were deleted, as cleaners of /tmp do
@@ -67,7 +68,10 @@ def require_room(base: Path, size: int) -> None:
             "leave stage_to out, or name a larger disk",
         )
     limit = memory_limit()
-    if size > MEMORY_SHARE * limit and _file_system(base) in _IN_MEMORY:
+    real = base.resolve()
+    mounts = [p for p in psutil.disk_partitions(all=True) if real.is_relative_to(p.mountpoint)]
+    kind = max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else ""
+    if size > MEMORY_SHARE * limit and kind in _IN_MEMORY:
         raise EngineConfigError(
             f"engine.stage_to: {base} is in memory (tmpfs); the model takes {size / 1e9:,.1f} GB "
             f"of the {limit / 1e9:,.1f} GB of this job, which would be killed",
@@ -81,15 +85,15 @@ def read_once(folder: Path) -> None:
     A model that is larger than the memory is left to each process: it would push itself out.
     """
     parts = model_parts(folder)
-    home = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    if home.is_symlink() or home.stat().st_uid != os.getuid():  # of another user: not worth the risk
+    try:
+        home = node_folder()
+    except EngineConfigError:  # of another user: not worth the risk
         return
     if sum(parts.values()) > MEMORY_SHARE * memory_limit():
         return
     # A later process reads the files from the page cache.
-    with _lock(home / f"read-{folder_digest(folder)[:16]}.lock"):
-        _in_streams(parts, lambda name, start, end: _read(folder / name, start, end))
+    with node_lock(home / f"read-{folder_digest(folder)[:16]}.lock"):
+        _in_streams(parts, lambda name, start, end: deque(_blocks(folder / name, start, end), maxlen=0))
 
 
 def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
@@ -110,13 +114,6 @@ def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys
     return limit
 
 
-def _file_system(path: Path) -> str:
-    """The kind of file system that holds `path`; empty where the system does not say."""
-    real = path.resolve()
-    holders = [p for p in psutil.disk_partitions(all=True) if real.is_relative_to(p.mountpoint)]
-    return max(holders, key=lambda p: len(p.mountpoint)).fstype if holders else ""
-
-
 def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
     partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -133,11 +130,11 @@ def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
         ) from None
 
 
-def _in_streams(parts: dict[str, int], work: Callable[[str, int, int], None]) -> None:
+def _in_streams(parts: dict[str, int], work: Callable[[str, int, int], object]) -> None:
     pieces = [(n, at, min(at + _PIECE, size)) for n, size in parts.items() for at in range(0, size, _PIECE)]
     with ThreadPoolExecutor(STREAMS) as pool:
-        for done in [pool.submit(work, *piece) for piece in pieces]:
-            done.result()
+        for future in [pool.submit(work, *piece) for piece in pieces]:
+            future.result()
 
 
 def _blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -150,11 +147,6 @@ def _blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
             start += len(block)
 
 
-def _read(path: Path, start: int, end: int) -> None:
-    for _ in _blocks(path, start, end):
-        pass
-
-
 def _copy_piece(source: Path, target: Path, start: int, end: int) -> None:
     with target.open("r+b") as file:
         for position, block in _blocks(source, start, end):
@@ -162,12 +154,26 @@ def _copy_piece(source: Path, target: Path, start: int, end: int) -> None:
             file.write(block)
 
 
+def node_folder(inner: str = "") -> Path:
+    """A private folder of this user on the node's own disk, or a folder in it. Raises EngineConfigError."""
+    folder = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
+    cure = "set TMPDIR to a folder of yours"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise EngineConfigError(f"{folder} belongs to another user", cure)
+        (folder / inner).mkdir(mode=0o700, exist_ok=True)
+    except OSError as problem:
+        raise EngineConfigError(f"{folder}: {problem.strerror}", cure) from None
+    return folder / inner
+
+
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock of this node. The lock ends with the process, however that ends."""
+def node_lock(path: Path) -> Iterator[int]:
+    """Hold a lock of this node; yields its file. The lock ends with the process, however that ends."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file
     finally:
         os.close(file)

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from kgqa_hpc.engines.engine import Generation
 
-THINKING_TOKENS = (
-    8192  # of a thought, where the configuration does not say; thoughts of Qwen3 take 1,000 to 10,000
-)
+# Default largest number of tokens of a thought; thoughts of Qwen3 take 1,000 to 10,000.
+THINKING_TOKENS = 8192
 
 
 class Thought(NamedTuple):
@@ -26,9 +25,9 @@ class Thought(NamedTuple):
     def split(self, text: str) -> tuple[str, str]:
         """Split a text into thought and answer; a thought without an end counts as answer."""
         thought, mark, answer = text.partition(self.end)
-        return (
-            (thought.removeprefix(self.begin).strip(), answer.removeprefix(self.then)) if mark else ("", text)
-        )
+        if not mark:
+            return "", text
+        return thought.removeprefix(self.begin).strip(), answer.removeprefix(self.then)
 
     def after(self, prompt: str) -> Thought:
         """The marks of an answer to `prompt`: templates of newer models end with the opening mark."""
@@ -71,14 +70,13 @@ def sampling_of(
     A configuration that does not say whether the model thinks (`thinks` None) is left as it is.
     """
     family = next((advised for pattern, advised in _FAMILIES if pattern.search(model)), {})
-    advised = family.get(thinks) if thinks is not None else None
-    temperature = generation.temperature if generation and generation.temperature is not None else None
-    if temperature is None:
-        temperature = advised.temperature if advised else 0.0
-    return temperature, {
-        **(advised.values() if advised else {}),
-        **(generation.values() if generation else {}),
-    }
+    temperature, values = 0.0, dict[str, Any]()
+    if thinks is not None and (advised := family.get(thinks)):
+        temperature, values = advised.temperature, {**advised.values()}
+    if generation is not None:
+        values |= generation.values()
+        temperature = temperature if generation.temperature is None else generation.temperature
+    return temperature, values
 
 
 def recorded_sampling(model: str, thinks: bool | None, generation: Generation | None) -> dict[str, Any]:

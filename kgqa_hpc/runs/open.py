@@ -14,7 +14,7 @@ from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config
-from kgqa_hpc.engines.config import OPERATIONAL
+from kgqa_hpc.engines.registry import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
 from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.folders import Folders

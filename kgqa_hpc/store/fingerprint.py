@@ -40,7 +40,7 @@ def fingerprint(
     """Sections {name: {"sha256", "values"}} of a resolved configuration (`RunConfig.plain()`).
 
     `prompts` gives the sha256 of each prompt by name; `operational`, per kind of engine, the settings to
-    leave out (engines/config.py); `contents` the digests of the files that anchors are read from, by name;
+    leave out (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
     `pass_contents`, per pass, those of the files that its engine and steps read.
     """
     shared = {key: value for key, value in config["prompts"].items() if key not in ("folder", *_SHORT_FORMS)}

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.engines.clean import MASK, Redactor, one_line
-from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError
 
 KEY = "sk-known-value-0123456789"

@@ -15,6 +15,7 @@ import pytest
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.http import HttpEngine, HttpSettings
+from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError
 
 
@@ -77,7 +78,8 @@ def address() -> Iterator[str]:
 
 
 def ask(engine: Echo, text: str) -> Response:
-    return engine._answer(Request("1", ({"role": "user", "content": text},)))
+    (answer,) = engine.generate(Mailbox.holding([Request("1", ({"role": "user", "content": text},))]))
+    return answer
 
 
 def test_answers_are_read_and_a_server_in_trouble_is_asked_again(address: str) -> None:
@@ -159,7 +161,8 @@ def test_a_server_that_is_not_there_fails_the_request_after_all_tries(address: s
 def test_a_cancelled_request_is_aborted_and_not_asked(address: str) -> None:
     engine = Echo(EchoSettings(base_url=address))
     engine._stopped.set()
-    assert ask(engine, "hello") == Response("1", "", "abort")
+    request = Request("1", ({"role": "user", "content": "hello"},))
+    assert engine._answer(request) == Response("1", "", "abort")
     assert not Server.seen
     engine.close()
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, EngineInfo, Request, Response
 from kgqa_hpc.engines.protocol import (
     Frames,
-    GarbledStream,
     frame,
     read_info,
-    read_refusal,
     read_requests,
     read_responses,
     write_info,
@@ -58,18 +54,8 @@ def test_requests_share_what_they_have_in_common_and_nothing_else() -> None:
     assert read_requests(content) == requests
 
 
-@given(st.binary(min_size=4, max_size=200))
-def test_bytes_that_are_no_frames_are_refused_or_waited_for_never_misread(data: bytes) -> None:
-    frames = Frames()
-    try:
-        for verb, _ in frames.feed(data):
-            assert isinstance(verb, str | list | dict | int | float | bool | None)
-    except (GarbledStream, ValueError, TypeError):
-        pass
-
-
 def test_an_impossible_length_is_found_at_once() -> None:
-    with pytest.raises(GarbledStream):
+    with pytest.raises(ValueError):
         list(Frames().feed(b"\xff\xff\xff\xff"))
 
 
@@ -83,46 +69,6 @@ def test_engine_info_survives_the_pipe() -> None:
     info = EngineInfo("cpu", "1", "m.gguf", "ab", "Q4", max_batch=3, extra={"context": 5})
     ((_, content),) = Frames().feed(frame("ready", write_info(info)))
     assert read_info(content) == info
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@settings(max_examples=500, deadline=None)
-@given(JSON)
-def test_content_of_any_shape_is_understood_or_gibberish_never_another_error(content: Any) -> None:
-    for read in (read_responses, read_info, read_refusal):
-        with suppress(GarbledStream):
-            read(content)
-    ((verb, _),) = Frames().feed(frame("x", content))
-    assert verb == "x"
-
-
-@pytest.mark.parametrize("body", [b"5", b"null", b'"ab"', b"[1, 2]", b'["x"]', b'["x", 1, 2]', b"{}"])
-def test_a_frame_that_is_no_verb_with_content_is_gibberish(body: bytes) -> None:
-    with pytest.raises(GarbledStream):
-        list(Frames().feed(len(body).to_bytes(4, "little") + body))
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        ["r", "t", "stop", 1, 2, 3],
-        ["r", "t", "stop", 1, 2, 3, None, None],
-        ["r", None, "stop", 1, 2, 3, None],
-        [5, "t", "stop", 1, 2, 3, None],
-        ["r", "t", "done", 1, 2, 3, None],
-        ["r", "t", "stop", 1, 2, 3, 7],
-        "rtstop1",
-    ],
-)
-def test_a_malformed_response_is_gibberish(row: Any) -> None:
-    with pytest.raises(GarbledStream):
-        read_responses([row])
 
 
 def test_token_counts_from_the_engine_are_bounded_too() -> None:

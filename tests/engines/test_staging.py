@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -155,8 +156,9 @@ def test_workers_take_turns_for_the_first_reading_only(
     monkeypatch.setattr(staging.tempfile, "gettempdir", lambda: str(tmp_path))
     read, inside = [], threading.Lock()
 
-    def note(path: Path, start: int, end: int) -> None:
+    def blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         read.append((path.name, start, end))
+        yield start, b""
 
     def streams(parts: dict[str, int], work: object) -> None:
         assert inside.acquire(blocking=False), "two read at the same time"
@@ -164,7 +166,7 @@ def test_workers_take_turns_for_the_first_reading_only(
         inside.release()
 
     real = staging._in_streams
-    monkeypatch.setattr(staging, "_read", note)
+    monkeypatch.setattr(staging, "_blocks", blocks)
     monkeypatch.setattr(staging, "_in_streams", streams)
     loading = threading.Barrier(4)
 

@@ -1,4 +1,4 @@
-"""What strangers send, at random and under a watchdog: answers, frames, replies, headers of files.
+"""What strangers send, at random and under a watchdog: answers, replies, headers of files.
 
 KGQA_EXAMPLES says how many of each (watchdog.py). Every example is understood or refused in the one way that
 its reader promises; no other exception, and no wait.
@@ -21,15 +21,6 @@ from hypothesis import strategies as st
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request, Response
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.protocol import (
-    Frames,
-    GarbledStream,
-    frame,
-    read_info,
-    read_refusal,
-    read_responses,
-    write_responses,
-)
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
@@ -95,9 +86,6 @@ def test_a_models_text_is_an_answer_or_has_a_reason(parts: list[str]) -> None:
 
 
 DAMAGES = st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=3)), max_size=4)
-ROWS = st.lists(
-    st.builds(Response, WORDS, st.text(max_size=20), st.sampled_from(["stop", "length", "error"]), NUMBERS)
-)
 
 
 def damaged(data: bytes, damages: list[tuple[int, bytes]]) -> bytes:
@@ -105,28 +93,6 @@ def damaged(data: bytes, damages: list[tuple[int, bytes]]) -> bytes:
     for at, what in damages:
         changed[at : at + len(what)] = what
     return bytes(changed)
-
-
-@EACH
-@given(JSON | ROWS.map(write_responses), DAMAGES, st.binary(max_size=20), st.integers(1, 64))
-def test_an_engines_frames_are_read_or_gibberish(
-    content: Any, damages: list[tuple[int, bytes]], more: bytes, cut: int
-) -> None:
-    try:
-        stream = frame("responses", content)
-    except TypeError:  # integers that orjson does not write; an engine in another language may
-        body = json.dumps(["responses", content]).encode()
-        stream = len(body).to_bytes(4, "little") + body
-    stream, frames = damaged(stream, damages) + more, Frames()
-    with watched(stream), suppress(GarbledStream):
-        for start in range(0, len(stream), cut):
-            for verb, found in frames.feed(stream[start : start + cut]):
-                assert type(verb) is str
-                for read in (read_responses, read_info, read_refusal):
-                    with suppress(GarbledStream):
-                        understood = read(found)
-                        if read is read_responses:
-                            assert all(0 <= one.prompt_tokens <= MOST_TOKENS for one in understood)
 
 
 ASKED = Request("r", ({"role": "user", "content": "hello"},))

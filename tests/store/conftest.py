@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.config import OPERATIONAL
+from kgqa_hpc.engines.registry import OPERATIONAL
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.document import read_document

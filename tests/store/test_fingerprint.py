@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.config import OPERATIONAL
+from kgqa_hpc.engines.registry import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.store import fingerprint as module
 from kgqa_hpc.store.fingerprint import digest, require_same

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kgqa_hpc.engines.config import parse_engine
-from kgqa_hpc.engines.parameters import read_parameters
+from kgqa_hpc.engines.memory import read_parameters
+from kgqa_hpc.engines.registry import parse_engine
 
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tools" / "gpu_trial.sh"

@@ -23,7 +23,7 @@ from kgqa_hpc.engines import grammar
 from kgqa_hpc.engines.cpu.gguf import read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
-from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
 from kgqa_hpc.engines.schema import Remembered, Schema
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
@@ -99,12 +99,7 @@ class CpuEngine:
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         self._stopped.clear()
         with ThreadPoolExecutor(self._config.slots) as pool:
-            yield from serve(
-                mailbox,
-                self._config.slots,
-                begin=lambda request: pool.submit(self._serve, request, mailbox),
-                abort=self._stopped.set,
-            )
+            yield from serve_in_pool(mailbox, pool, self._config.slots, self._answer, self._stopped.set)
 
     def close(self) -> None:
         self._stopped.set()
@@ -123,13 +118,6 @@ class CpuEngine:
             return Readiness(False, f"{ready.detail}, but no weights", fix)
         size = weights.stat().st_size / 1e6
         return ready._replace(detail=f"{ready.detail}, {weights.name} ({size:.0f} MB)")
-
-    def _serve(self, request: Request, mailbox: Mailbox) -> None:
-        try:
-            response = self._answer(request)
-        except Exception as problem:  # noqa: BLE001 - an error of one request becomes its response
-            response = Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}")
-        mailbox.answer(response)
 
     def _answer(self, request: Request) -> Response:
         tokens = self._llama.prompt_tokens(request.messages)
@@ -176,8 +164,8 @@ class CpuEngine:
         return prefix
 
     def _warm(self, prefix: _Prefix) -> None:
-        self._evaluate(prefix, cached=False)
-        self._evaluate(prefix, cached=True)
+        for cached in (False, True):
+            self._evaluate(prefix, cached=cached)
 
     def _evaluate(self, prefix: _Prefix, *, cached: bool) -> int:
         """Evaluate exactly this prefix in the slot; returns the number of tokens that were evaluated already."""

@@ -17,7 +17,12 @@ def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -
     The format holds the project's own grammar (engines/grammar.py); a schema that the grammar cannot express is
     passed on unchanged, for LMDeploy to compile or refuse.
     """
-    before = () if thought is None else _thought_elements(thought)
+    before: tuple[dict[str, Any], ...] = ()
+    if thought is not None:
+        before = (
+            {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
+            {"type": "const_string", "value": thought.then},
+        )
     try:
         return structural_tag(schema, before)
     except EngineConfigError:
@@ -26,13 +31,6 @@ def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -
         return {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
     elements = [*before, {"type": "json_schema", "json_schema": plain}]
     return {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
-
-
-def _thought_elements(thought: Thought) -> tuple[dict[str, Any], ...]:
-    return (
-        {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
-        {"type": "const_string", "value": thought.then},
-    )
 
 
 def compile_all(formats: list[dict[str, Any]], compiler: Any) -> None:

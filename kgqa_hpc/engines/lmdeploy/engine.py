@@ -18,9 +18,8 @@ from kgqa_hpc.engines.lmdeploy.answer_format import compile_all, compiler_for, r
 from kgqa_hpc.engines.lmdeploy.loading import card_uuid, load
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
-from kgqa_hpc.engines.memory import read_size
+from kgqa_hpc.engines.memory import read_parameters, read_size
 from kgqa_hpc.engines.model_files import folder_digest, public_name
-from kgqa_hpc.engines.parameters import read_parameters
 from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of
 
@@ -106,7 +105,9 @@ class LmdeployEngine:
         except asyncio.CancelledError:
             response = Response(request.id, "", "abort")
         except Exception as problem:  # noqa: BLE001 - trouble with one request is its answer
-            response = self._failed(request, problem)
+            code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)
+            self._failures += code not in _REQUESTS_FAULT
+            response = Response(request.id, "", "error", error=f"{code}: {problem}")
         if response.finish in ("stop", "length"):
             self._failures = 0
         if self._failures >= HOPELESS:
@@ -128,7 +129,14 @@ class LmdeployEngine:
             # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
             room = config.session_len + config.thought_room - prepared.input_token_len
             prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
-            await self._enter()
+            # Wait for a place in the batch; only here may a request be cancelled without asking LMDeploy.
+            task = asyncio.current_task()
+            assert task is not None
+            self._waiting.add(task)
+            try:
+                await self._places.acquire()
+            finally:
+                self._waiting.discard(task)
         except BaseException:
             self._engine.session_mgr.remove(session)
             raise
@@ -136,16 +144,6 @@ class LmdeployEngine:
             return await self._collect(request, prepared)
         finally:
             self._places.release()
-
-    async def _enter(self) -> None:
-        """Wait for a place in the batch; only here may a request be cancelled without asking LMDeploy."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._waiting.add(task)
-        try:
-            await self._places.acquire()
-        finally:
-            self._waiting.discard(task)
 
     async def _collect(self, request: Request, prepared: Any) -> Response:
         pieces: list[str] = []
@@ -206,12 +204,6 @@ class LmdeployEngine:
         )
         return marks.after(prompt)
 
-    def _failed(self, request: Request, problem: Exception) -> Response:
-        code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)
-        if code not in _REQUESTS_FAULT:
-            self._failures += 1
-        return Response(request.id, "", "error", error=f"{code}: {problem}")
-
     async def _stop_all(self) -> None:
         for task in list(self._waiting):
             task.cancel()
@@ -245,22 +237,19 @@ def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
     size = read_size(folder)
     if size is None:
         return {}
-    token = size.kv_bytes(config.quant_policy, config.tp)
-    counted = read_parameters(folder)
-    numbers: dict[str, float] = {}
-    if counted is not None:
-        numbers = {
-            "parameters": counted.total,
-            "active_parameters": counted.active,
-            "expert_share": counted.expert_share,
-            "expert_use": counted.expert_use,
-        }
-    return {
+    numbers = {
         "weights_bytes": size.weights / config.tp,
-        "kv_bytes_per_token": token,
+        "kv_bytes_per_token": size.kv_bytes(config.quant_policy, config.tp),
         "cards": config.tp,
-        **numbers,
     }
+    if (parameters := read_parameters(folder)) is not None:
+        numbers |= {
+            "parameters": parameters.total,
+            "active_parameters": parameters.active,
+            "expert_share": parameters.expert_share,
+            "expert_use": parameters.expert_use,
+        }
+    return numbers
 
 
 def _loaded_format(pipe: Any) -> str:

@@ -37,7 +37,13 @@ class Loaded:
 def load(settings: LmdeploySettings) -> Loaded:
     """Find the model, check the memory, load. Raises EngineConfigError."""
     folder = find_model(settings.model, settings.revision)
-    lmdeploy = _package()
+    try:
+        import lmdeploy
+    except ImportError as problem:
+        raise EngineConfigError(
+            f"the lmdeploy engine cannot be imported: {problem}",
+            "pip install 'kgqa_hpc[lmdeploy]' on a machine with a GPU, or use containers/llm.def",
+        ) from None
     if settings.backend == "turbomind":
         _refuse_fallback(folder)
     room = fitting(settings, folder, card_bytes())
@@ -160,17 +166,6 @@ def plain_tokenizer() -> Iterator[None]:
         yield
     finally:
         tokenizer.GptOssTokenizer = special
-
-
-def _package() -> Any:
-    try:
-        import lmdeploy
-    except ImportError as problem:
-        raise EngineConfigError(
-            f"the lmdeploy engine cannot be imported: {problem}",
-            "pip install 'kgqa_hpc[lmdeploy]' on a machine with a GPU, or use containers/llm.def",
-        ) from None
-    return lmdeploy
 
 
 def _refuse_fallback(folder: Path) -> None:

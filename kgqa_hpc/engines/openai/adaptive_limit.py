@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 
 DECREASE = 0.7
 LONGEST_PAUSE_S = 60.0
@@ -74,22 +74,13 @@ class Lanes:
                 if rooms[best] > 0:
                     self.lanes[best].in_flight += 1
                     return best
-                await self._wait(_next_time(self.lanes, now))
+                # Until a request ends, or the first pause of a server.
+                rests = [lane.not_before - now for lane in self.lanes if lane.not_before > now]
+                self._changed.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), min(rests, default=None))
 
     def leave(self, server: int) -> None:
         """Release a place, because its request has ended."""
         self.lanes[server].in_flight -= 1
         self._changed.set()
-
-    async def _wait(self, seconds: float | None) -> None:
-        self._changed.clear()
-        try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return
-
-
-def _next_time(lanes: Sequence[Lane], now: float) -> float | None:
-    """Seconds until the first pause of a server ends; None when no server pauses."""
-    rests = [lane.not_before - now for lane in lanes if lane.not_before > now]
-    return min(rests) if rests else None

@@ -53,7 +53,7 @@ class Agreement:
         broken = 0
         while True:
             try:
-                if await self._shown(api, schema):
+                if await self._honours(api, schema):
                     return
                 self._weaken(api, f"{api.url} ignores {self.mode}", refused=False)
             except Trouble as trouble:
@@ -72,7 +72,7 @@ class Agreement:
                 else:
                     await asyncio.sleep(PAUSE_S)
 
-    async def _shown(self, api: ChatApi, schema: Schema) -> bool:
+    async def _honours(self, api: ChatApi, schema: Schema) -> bool:
         request = PROBE._replace(schema=dict(schema))
         for tokens in (PROBE.max_tokens, THOUGHT_TOKENS):
             response = await api.ask(request._replace(max_tokens=tokens), self.mode)

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -22,6 +23,7 @@ from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.dialect import Dialect, error_code, error_words
 from kgqa_hpc.engines.openai.modes import Forms, Mode, with_the_word_json
+from kgqa_hpc.engines.openai.reply import BrokenReply, error_status, read_answer, read_body, read_json
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
@@ -70,13 +72,11 @@ class ChatApi:
     def __init__(self, url: str, settings: OpenAISettings) -> None:
         try:
             import aiohttp
-
-            from kgqa_hpc.engines.openai import reply
         except ImportError as problem:
             raise EngineConfigError(
                 f"the openai engine needs the package aiohttp: {problem}", "pip install 'kgqa_hpc[openai]'"
             ) from None
-        self._aiohttp, self._reply = aiohttp, reply
+        self._aiohttp = aiohttp
         self._settings = settings
         self._key = os.environ.get(settings.api_key_env, "").strip()
         self._headers = settings.header_values()
@@ -88,7 +88,7 @@ class ChatApi:
         self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
         self._forms = Forms()
         self.dialect = Dialect(tuple(settings.omit))
-        self.clamped = 0  # number of impossible token counts of this server
+        self._clamped = 0  # number of impossible token counts of this server
         self.fingerprint = ""  # `system_fingerprint` of its last reply
         self.rest_s = 0.0  # pause that the server requested with its last answer
         self.url = url
@@ -100,16 +100,27 @@ class ChatApi:
         while True:
             sent = self.body(request, mode)
             try:
-                async with asyncio.timeout(limit):  # the limit also ends a body that arrives byte by byte
-                    status, headers, data = await self._post(_encoded(sent))
-                body = self._reply.read_json(data) if status == 200 else None
-                status = self._reply.error_status(body) if status == 200 else status
+                encoded = orjson.dumps(sent)
+            except TypeError:  # lone surrogates
+                text = str(sent["messages"]).encode("utf-8", "replace").decode()
+                raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
+            try:
+                async with (
+                    asyncio.timeout(limit),  # the limit also ends a body that arrives byte by byte
+                    self._open().post(
+                        endpoint(self.url, "chat/completions"), data=encoded, allow_redirects=False
+                    ) as reply,
+                ):
+                    status, headers, data = reply.status, reply.headers, await read_body(reply)
                 if status == 200:
-                    return self.answer(request, body, headers)
+                    body = read_json(data)
+                    status = error_status(body)
+                    if status == 200:
+                        return self.answer(request, body, headers)
             except (TimeoutError, aiohttp.ServerTimeoutError):
                 words = f"{self.url}: no answer within {limit:g} s"
                 raise Trouble(words, again=True, overloaded=True) from None
-            except self._reply.BrokenReply as problem:
+            except BrokenReply as problem:
                 raise Trouble(self.clean(f"{self.url}: broken answer: {problem}"), again=True) from None
             except (aiohttp.ClientError, OSError, ValueError) as problem:
                 name = type(problem).__name__
@@ -137,10 +148,16 @@ class ChatApi:
 
     def answer(self, request: Request, body: Any, headers: Any) -> Response:
         """The response in a reply of status 200. Raises BrokenReply."""
-        response, clamped = self._reply.read_answer(request, body)
+        response, clamped = read_answer(request, body)
         if response.thought and not self._settings.keep_thoughts:
             response = response._replace(thought="")
-        self.clamped += clamped
+        before, self._clamped = self._clamped, self._clamped + clamped
+        if (
+            self._clamped.bit_length() > before.bit_length()
+        ):  # the first, and whenever their number has doubled
+            print(
+                f"openai: {self._clamped} token counts of {self.url} were impossible and clamped", flush=True
+            )
         if isinstance(mark := body.get("system_fingerprint"), str):
             self.fingerprint = one_line(mark, 80)
         self.rest_s = exhausted(headers) or 0.0
@@ -161,7 +178,7 @@ class ChatApi:
                     async with self._open().get(
                         f"{root.scheme}://{root.netloc}{path}", allow_redirects=False
                     ) as reply:
-                        body = self._reply.read_json(await self._reply.read_body(reply))
+                        body = read_json(await read_body(reply))
             except (TimeoutError, self._aiohttp.ClientError, OSError, ValueError):
                 continue
             if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:
@@ -173,29 +190,21 @@ class ChatApi:
         if self._session is not None:
             await self._session.close()
 
-    async def _post(self, body: bytes) -> tuple[int, Any, bytes]:
-        async with self._open().post(
-            endpoint(self.url, "chat/completions"), data=body, allow_redirects=False
-        ) as reply:
-            return reply.status, reply.headers, await self._reply.read_body(reply)
-
     def _open(self) -> Any:
+        """The session, opened at its first use, within the event loop."""
         if self._session is None:
-            self._session = self._new_session()
+            aiohttp = self._aiohttp
+            headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **self.credentials}
+            loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._settings.concurrency, keepalive_timeout=30.0),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._settings.timeout_s, 30.0)),
+                headers=headers,
+                auto_decompress=False,
+                # Requests to this machine must not go through a proxy of the environment.
+                trust_env=not loopback,
+            )
         return self._session
-
-    def _new_session(self) -> Any:
-        aiohttp = self._aiohttp
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **self.credentials}
-        loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._settings.concurrency, keepalive_timeout=30.0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._settings.timeout_s, 30.0)),
-            headers=headers,
-            auto_decompress=False,
-            # Requests to this machine must not go through a proxy of the environment.
-            trust_env=not loopback,
-        )
 
     def body(self, request: Request, mode: Mode) -> dict[str, Any]:
         """The JSON body of a request."""
@@ -241,14 +250,6 @@ def endpoint(url: str, path: str) -> str:
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
 
 
-def _encoded(body: dict[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except TypeError:  # lone surrogates
-        text = str(body["messages"]).encode("utf-8", "replace").decode()
-        raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
-
-
 def error_in(data: bytes) -> Any:
     """The body of an error reply, parsed as JSON if possible, else its text."""
     try:
@@ -266,7 +267,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     value = headers.get("retry-after")
     seconds = _number(value)
     if seconds is None and value:
-        seconds = _until(value)
+        with suppress(TypeError, ValueError, OverflowError):
+            seconds = max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
     if seconds is None:
         seconds = exhausted(headers)
     return None if seconds is None else min(seconds, LONGEST_S)
@@ -274,13 +276,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def exhausted(headers: Mapping[str, str]) -> float | None:
     """Seconds until the rate limit with nothing remaining is reset; None while something remains."""
-    rests = []
+    pauses = []
     for kind in ("requests", "tokens"):
         remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
-        if remaining is not None and remaining < 1:
-            rests.append(_duration(headers.get(f"x-ratelimit-reset-{kind}")))
-    pauses = [pause for pause in rests if pause is not None]
-    return max(pauses) if pauses else None
+        pause = _duration(headers.get(f"x-ratelimit-reset-{kind}"))
+        if remaining is not None and remaining < 1 and pause is not None:
+            pauses.append(pause)
+    return max(pauses, default=None)
 
 
 def _number(value: str | None) -> float | None:
@@ -291,22 +293,12 @@ def _number(value: str | None) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-def _until(value: str) -> float | None:
-    """Seconds from now until an HTTP date."""
-    try:
-        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
 def _duration(value: str | None) -> float | None:
-    """Seconds from "6m0s", "120ms", or a number."""
+    """Seconds from "6m0s", "120ms", a number, or a time stamp."""
     seconds = _number(value)
-    if seconds is not None or not value:
-        return (
-            seconds if seconds is None or seconds < 1e8 else max(seconds - time.time(), 0.0)
-        )  # a time stamp
-    parts = _PART.findall(value)
-    if not parts or "".join(number + unit for number, unit in parts) != value.strip():
+    if seconds is not None:
+        return seconds if seconds < 1e8 else max(seconds - time.time(), 0.0)
+    parts = _PART.findall(value or "")
+    if not value or "".join(number + unit for number, unit in parts) != value.strip():
         return None
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)

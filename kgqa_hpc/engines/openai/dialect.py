@@ -51,8 +51,7 @@ class Dialect:
             named.update(_NAME.findall(words))
         refused = sorted(name for name in sent if name in named and name not in _NEEDED)
         if refused:
-            for name in refused:
-                self._omit(name)
+            self._omit(*refused)
             return True
         return self._learns_limit(sent, named, words)
 
@@ -87,10 +86,9 @@ class Dialect:
         self._limit_keys.add(other_limit)
         return True
 
-    def _omit(self, name: str) -> None:
-        if name not in self.omitted:
-            self.omitted.add(name)
-            self._learned.append(name)
+    def _omit(self, *names: str) -> None:
+        self._learned += [name for name in names if name not in self.omitted]
+        self.omitted.update(names)
 
 
 def _explicit(error: Any) -> Iterator[str]:

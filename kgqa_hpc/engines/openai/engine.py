@@ -47,7 +47,6 @@ class OpenAIEngine:
     def __init__(self, config: OpenAISettings, memory: Path | None = None) -> None:
         self._config = config
         self._apis: list[ChatApi] = []
-        self._told_clamped = 0
         self.server_load: ServerLoad = dict.fromkeys(LOAD, 0.0)
         self._last_success = time.monotonic()
         self._last_probe = 0.0
@@ -63,8 +62,14 @@ class OpenAIEngine:
             raise
 
     def _start(self) -> None:
-        if self._config.command:
-            self._start_server()
+        if self._config.command:  # the settings get the name of its model and its batch
+            server = own_server(self._config)
+            values = {"model": server.name, **({"concurrency": server.batch} if server.batch else {})}
+            self._config = self._config.model_copy(update=values)
+            self._digest = server.digest
+            with server.turn_to_start():
+                self._server = LocalServer(server.command, server.environment)
+                self._server.wait_until_healthy(self._config.health_path, self._config.start_timeout_s)
         config = self._config
         urls = [config.base_url] if isinstance(config.base_url, str) else config.base_url
         if self._server is not None:
@@ -78,27 +83,16 @@ class OpenAIEngine:
         self._versions = [self._run(api.version()) for api in self._apis]
         self.info = self._described()
 
-    def _start_server(self) -> None:
-        """Start the server of `command` when it is its turn; the settings get the name of its model and its batch."""
-        server = own_server(self._config)
-        values = {"model": server.name, **({"concurrency": server.batch} if server.batch else {})}
-        self._config = config = self._config.model_copy(update=values)
-        self._digest = server.digest
-        with server.turn_to_start():
-            self._server = LocalServer(server.command, server.environment)
-            self._server.wait_until_healthy(config.health_path, config.start_timeout_s)
-
     def _described(self) -> EngineInfo:
         config, servers = self._config, len(self._apis)
+        marks = [api.fingerprint for api in self._apis]
         versions = [
-            (version, api.fingerprint) for version, api in zip(self._versions, self._apis, strict=True)
+            ", ".join(dict.fromkeys(filter(None, pair))) for pair in zip(self._versions, marks, strict=True)
         ]
         return EngineInfo(
             name="openai",
             version=__version__,  # of this client
-            server="; ".join(
-                dict.fromkeys(", ".join(dict.fromkeys(filter(None, pair))) for pair in versions)
-            ),
+            server="; ".join(dict.fromkeys(versions)),
             structured=self._agreement.words,
             omitted=self._omitted,
             model=config.model,
@@ -160,13 +154,6 @@ class OpenAIEngine:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _tell_clamped(self) -> None:
-        """Log the first impossible token count, and again whenever their number has doubled."""
-        clamped = sum(api.clamped for api in self._apis)
-        if clamped and clamped >= 2 * self._told_clamped:
-            self._told_clamped = clamped
-            print(f"openai: {clamped} token counts of the server were impossible and clamped", flush=True)
-
     def _cancel_all(self) -> None:
         for task in self._tasks:
             task.cancel()
@@ -195,7 +182,6 @@ class OpenAIEngine:
                 self._last_success = time.monotonic()
                 lane.succeeded(self._last_success - began)
                 lane.rest(self._last_success, self._apis[server].rest_s)
-                self._tell_clamped()
                 learned = self._omitted != self.info.omitted  # in the middle of the work
                 if learned or (self._apis[server].fingerprint and not self.info.server):
                     self.info = self._described()

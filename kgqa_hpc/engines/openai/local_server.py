@@ -121,24 +121,15 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process ends last
     while server.poll() is None:
         if select.select([0], [], [], LOOK_EVERY_S)[0]:
-            if os.read(0, 1):
-                _stop(server)
+            if os.read(0, 1):  # asked for an orderly stop
+                with suppress(ProcessLookupError):
+                    os.killpg(server.pid, signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):
+                    server.wait(GRACE_S)
             break
-    _kill(server.pid)
-    sys.exit(server.wait() & 0xFF)
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(server.pid, signal.SIGTERM)
-    deadline = time.monotonic() + GRACE_S
-    while server.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def _kill(group: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(server.pid, signal.SIGKILL)
+    sys.exit(server.wait() & 0xFF)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from kgqa_hpc.engines.engine import Request, Response
@@ -39,38 +41,27 @@ PROBE_SCHEMA = {
 }
 
 
-def _json_schema(schema: Schema) -> dict[str, Any]:
+def _parameters(mode: Mode, schema: Schema) -> dict[str, Any]:
+    if mode == "json_object":
+        return {"response_format": {"type": "json_object"}}
+    if mode in ("grammar", "gbnf"):
+        # If our grammar cannot express the schema, the server compiles the schema.
+        with suppress(EngineConfigError):
+            return (
+                {"grammar": ebnf(schema)} if mode == "gbnf" else {"response_format": structural_tag(schema)}
+            )
     form = {"name": "answer", "schema": as_sent(schema), "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": form}}
-
-
-def _grammar(schema: Schema) -> dict[str, Any]:
-    try:
-        return {"response_format": structural_tag(schema)}
-    except EngineConfigError:  # our grammar cannot express the schema, so the server compiles it
-        return _json_schema(schema)
-
-
-def _gbnf(schema: Schema) -> dict[str, Any]:
-    try:
-        return {"grammar": ebnf(schema)}
-    except EngineConfigError:
-        return _json_schema(schema)
 
 
 class Forms:
     """The parameters that each mode adds to the body of a request, computed once per schema."""
 
     def __init__(self) -> None:
-        self._made = {
-            "grammar": Remembered(_grammar),
-            "gbnf": Remembered(_gbnf),
-            "json_schema": Remembered(_json_schema),
-            "json_object": Remembered(lambda schema: {"response_format": {"type": "json_object"}}),
-        }
+        self._by_mode = {mode: Remembered(partial(_parameters, mode)) for mode in TRIED["auto"]}
 
     def __call__(self, mode: Mode, schema: Schema | None) -> Mapping[str, Any]:
-        return {} if schema is None or mode == "none" else self._made[mode](schema)
+        return {} if schema is None or mode == "none" else self._by_mode[mode](schema)
 
 
 def with_the_word_json(messages: tuple[dict[str, str], ...]) -> list[dict[str, str]]:

@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pathlib import Path
 from kgqa_hpc.engines.memory import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, folder_digest, public_name
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.staging import stage
+from kgqa_hpc.engines.staging import node_folder, node_lock, stage
 from kgqa_hpc.errors import EngineConfigError
 
 # Share of the remaining memory for the cache, assumed: vLLM takes 0.9 of a card, activations and CUDA graphs included.
@@ -54,17 +53,11 @@ class OwnServer:
         """
         key = hashlib.sha256("\0".join(self.command).encode()).hexdigest()[:16]
         mark = self.cache / f"started-{key}"
-        lock = os.open(
-            self.cache / "start.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with node_lock(self.cache / "start.lock") as file:
             if mark.exists():
-                fcntl.flock(lock, fcntl.LOCK_UN)
+                fcntl.flock(file, fcntl.LOCK_UN)
             yield
             mark.touch()
-        finally:
-            os.close(lock)
 
 
 def own_server(settings: OpenAISettings) -> OwnServer:
@@ -81,7 +74,7 @@ def own_server(settings: OpenAISettings) -> OwnServer:
         values["model"] = str(stage(folder, settings.stage_to) if settings.stage_to else folder)
     for key, value in values.items():
         command = [word.replace(f"{{{key}}}", value) for word in command]
-    cache = _node_cache()
+    cache = node_folder("servers")
     folders = {variable: str(cache / folder) for variable, folder in CACHES.items()}
     return OwnServer(command, folders | dict(os.environ), values["name"], digest, batch, cache)
 
@@ -107,18 +100,3 @@ def card_bytes() -> int | None:
         return int(done.stdout.split()[0]) << 20
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
-
-
-def _node_cache() -> Path:
-    """A private folder of this user on the node's own disk."""
-    folder = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}" / "servers"
-    try:
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
-        if folder.parent.is_symlink() or folder.parent.stat().st_uid != os.getuid():
-            raise EngineConfigError(
-                f"{folder.parent} belongs to another user", "set TMPDIR to a folder of yours"
-            )
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as problem:
-        raise EngineConfigError(f"{folder}: {problem.strerror}", "set TMPDIR to a folder of yours") from None
-    return folder

@@ -7,15 +7,17 @@ bounded depth; its token counts are clamped, and the number of clamped counts is
 from __future__ import annotations
 
 import zlib
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import aiohttp
 import orjson
 
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
 from kgqa_hpc.engines.thinking import THINK
 from kgqa_hpc.text import bounded_json
+
+if TYPE_CHECKING:
+    import aiohttp
 
 # Largest reply in bytes; a completion of 100,000 tokens with all additions of a server is below 2 MB.
 LARGEST_REPLY = 16 << 20

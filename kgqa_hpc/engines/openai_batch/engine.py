@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
@@ -26,8 +26,7 @@ from kgqa_hpc.engines.openai.dialect import error_code, error_words
 from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Mode
 from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAISettings
 from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger
-from kgqa_hpc.engines.openai_batch.program import BatchProgram
-from kgqa_hpc.engines.openai_batch.server import Batches, BatchServer, Look
+from kgqa_hpc.engines.openai_batch.server import Batches, BatchProgram, BatchServer, Look
 from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
@@ -51,8 +50,7 @@ class OpenAIBatchEngine:
     ) -> None:
         folder = folder or (memory.parent / "batches" if memory else Path("batches"))
         self._config = config
-        shared = config.model_dump(include=set(ChatSettings.model_fields) - {"kind"})
-        self._live = OpenAISettings(base_url=config.base_url, **shared)
+        self._live = _live(config)
         self._api = ChatApi(config.base_url, self._live)
         self._mode: Mode = TRIED[config.structured][0]
         self._seen = ""
@@ -76,9 +74,7 @@ class OpenAIBatchEngine:
     def ask_once(cls, settings: OpenAIBatchSettings) -> None:
         """Ask the server for one token, before other work begins. Raises EngineConfigError."""
         if settings.command is None and settings.structured == "auto":
-            shared = settings.model_dump(include=set(ChatSettings.model_fields) - {"kind"})
-            live = OpenAISettings(base_url=settings.base_url, **shared)
-            asyncio.run(first_answers(live, PATIENCE_S))
+            asyncio.run(first_answers(_live(settings), PATIENCE_S))
 
     @classmethod
     def probe(cls) -> Readiness:
@@ -95,7 +91,10 @@ class OpenAIBatchEngine:
             requests, _ = mailbox.wait(0 if mailbox.ended and self._waiting else timeout)
             waiting = mailbox.take_cancel()
             if waiting is not None:
-                yield from self._abort([*requests, *waiting])
+                for request in [*requests, *waiting, *self._waiting.values(), *self._asked.values()]:
+                    yield Response(request.id, "", "abort")
+                self._waiting.clear()
+                self._asked.clear()
                 return
             now = time.monotonic()
             if requests:
@@ -148,12 +147,6 @@ class OpenAIBatchEngine:
             window=most,
         )
 
-    def _abort(self, untaken: list[Request]) -> Iterator[Response]:
-        for request in [*untaken, *self._waiting.values(), *self._asked.values()]:
-            yield Response(request.id, "", "abort")
-        self._waiting.clear()
-        self._asked.clear()
-
     def _place(self, requests: Sequence[Request]) -> bool:
         """Assign requests to the batch that holds them, or to the next batch; returns whether a batch holds any."""
         self._ledger.read()
@@ -169,7 +162,9 @@ class OpenAIBatchEngine:
         keys: list[str] = []
         size = 0
         for key, request in self._waiting.items():
-            line = self._line(key, request)
+            body = self._api.body(request, self._mode)
+            entry = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
+            line = orjson.dumps(entry) + b"\n"
             size += len(line)
             if lines and (len(lines) >= self._config.requests_per_batch or size > _LARGEST):
                 break
@@ -194,11 +189,6 @@ class OpenAIBatchEngine:
         self._ledger.sent(batch, server_id)
         self._answered_at = time.monotonic()
         print(f"openai_batch: batch {server_id} with {len(keys):,} requests", flush=True)
-
-    def _line(self, key: str, request: Request) -> bytes:
-        body = self._api.body(request, self._mode)
-        line = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
-        return orjson.dumps(line) + b"\n"
 
     def _look_at_all(self) -> Iterator[Response]:
         names = dict.fromkeys(b.name for key in self._asked if (b := self._ledger.batch_of(key)))
@@ -275,15 +265,17 @@ class OpenAIBatchEngine:
     def _tolerate(self, trouble: Trouble) -> None:
         """Log a failure; raise it if it is permanent or lasts too long."""
         if trouble.fatal or not trouble.again:
-            _refuse(trouble)
+            raise EngineConfigError(str(trouble), trouble.cure)
         print(f"openai_batch: {trouble}", flush=True)
         if time.monotonic() - self._answered_at > self._config.away_s:
             raise ConnectionError(f"no answer for {self._config.away_s:.0f} s: {trouble}")
         self.progress += 1
 
 
-def _refuse(trouble: Trouble) -> NoReturn:
-    raise EngineConfigError(str(trouble), trouble.cure)
+def _live(settings: OpenAIBatchSettings) -> OpenAISettings:
+    """The settings of the live server, for test requests outside of any batch."""
+    shared = settings.model_dump(include=set(ChatSettings.model_fields) - {"kind"})
+    return OpenAISettings(base_url=settings.base_url, **shared)
 
 
 def _read(line: bytes) -> tuple[str, Mapping[str, Any], Any]:

@@ -140,6 +140,5 @@ _ORDER: dict[State, int] = {"sending": 0, "lost": 1, "sent": 2, "ended": 3}
 
 
 def _batch(record: dict[str, Any]) -> Batch:
-    data = {**record, "name": record["id"]}
-    del data["id"]
-    return Batch(**{**data, "keys": tuple(data["keys"]), "unanswered": tuple(data["unanswered"])})
+    keys, unanswered = tuple(record.pop("keys")), tuple(record.pop("unanswered"))
+    return Batch(name=record.pop("id"), keys=keys, unanswered=unanswered, **record)

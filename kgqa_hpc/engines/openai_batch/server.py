@@ -1,20 +1,29 @@
-"""Client of OpenAI's Batch API: upload of a file, creation of a batch, download of the answers."""
+"""Services that answer batches: OpenAI's Batch API, and a program on this machine (`vllm run-batch`).
+
+The API takes the upload of a file, the creation of a batch and the download of the answers. The program answers one
+batch at a time, under the supervisor of the openai engine's servers: it ends with this process. A batch whose program
+was killed is run again from its input.
+"""
 
 from __future__ import annotations
 
 import json
 import secrets
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble, endpoint, error_in
 from kgqa_hpc.engines.openai.dialect import error_code, error_words
+from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.services import answer_within
 
 TIMEOUT_S = 300.0  # of one read
@@ -24,6 +33,7 @@ LARGEST_LINE = 16 << 20
 MARK = "kgqa"  # key of a batch's metadata that holds the ledger's name
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _LISTED = 100
+CLOSE_S = 30.0  # for a program to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +175,70 @@ class BatchServer:
             raise trouble from None
         except (OSError, HTTPException) as problem:
             raise Trouble(self._api.clean(f"{self._api.url}: {problem}"), again=True) from None
+
+
+class BatchProgram:
+    """Implements `Batches` with a command. The id of a batch is its name."""
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        self._command, self._folder = command, folder
+        self._running: tuple[str, subprocess.Popen[bytes]] | None = None
+
+    def upload(self, data: bytes) -> str:
+        path = self._folder / f"{secrets.token_hex(8)}.upload"
+        path.write_bytes(data)
+        return path.name
+
+    def create(self, file: str, name: str) -> str:
+        (self._folder / file).rename(self._path(name, "input"))
+        return name
+
+    def find(self, name: str, began: float) -> str | None:
+        return name if self._path(name, "input").exists() else None
+
+    def look(self, server_id: str) -> Look:
+        if self._path(server_id, "output").exists():
+            return Look(True, [server_id])
+        if not self._path(server_id, "input").exists():
+            return Look(True)
+        if self._running is None:
+            paths = {"{input}": self._path(server_id, "input"), "{output}": self._path(server_id, "partial")}
+            words = list(self._command)
+            for mark, path in paths.items():
+                words = [word.replace(mark, str(path)) for word in words]
+            supervisor = subprocess.Popen(
+                [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *words],
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._running = (server_id, supervisor)
+        elif self._running[1].poll() is not None:
+            self._finish(*self._running)
+        return Look(False)
+
+    def lines(self, file: str) -> Iterator[bytes]:
+        with open(self._path(file, "output"), "rb") as answers:
+            yield from answers
+
+    def close(self) -> None:
+        if self._running is not None:
+            _, supervisor = self._running
+            self._running = None
+            assert supervisor.stdin is not None
+            with suppress(BrokenPipeError):
+                supervisor.stdin.close()
+            supervisor.wait(CLOSE_S)
+
+    def _finish(self, name: str, supervisor: subprocess.Popen[bytes]) -> None:
+        self.close()
+        partial = self._path(name, "partial")
+        if supervisor.returncode or not partial.exists():
+            raise EngineConfigError(
+                f"engine.command: {self._command[0]} ended with exit code {supervisor.returncode} and "
+                f"{'an' if partial.exists() else 'no'} output",
+                "its last words are in the engine's log",
+            )
+        partial.rename(self._path(name, "output"))
+
+    def _path(self, name: str, kind: str) -> Path:
+        return self._folder / f"{name}.{kind}.jsonl"

@@ -8,14 +8,16 @@ published ones do (BioGraphletQA, section 3.2.2 and its code: questions of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from itertools import accumulate, count, product
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
-from kgqa_hpc.engines.scripted.random import Draw
 from kgqa_hpc.text.text_form import TextForm, read_form, reply_form
+
+T = TypeVar("T")
 
 _LONGEST_NAME = 120
 _BLANK = " \t"
@@ -66,6 +68,42 @@ _PHRASES = tuple(
         ),
     )
 )
+
+
+class Draw:
+    """An endless stream of small numbers that follows from `key` (at most 64 bytes) alone, on every machine."""
+
+    __slots__ = ("_key", "_round", "_state")
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._round = 0
+        self._state = 0
+
+    def below(self, limit: int) -> int:
+        """A number in [0, limit), limit <= 2**32; the bias is below 2**-96."""
+        if self._state < 1 << 128:
+            fresh = blake2b(self._round.to_bytes(4, "little"), key=self._key, digest_size=64).digest()
+            self._state = int.from_bytes(fresh, "little") | 1 << 512
+            self._round += 1
+        self._state, number = divmod(self._state, limit)
+        return number
+
+    def unit(self) -> float:
+        """A number in [0, 1)."""
+        return self.below(1 << 32) / (1 << 32)
+
+    def bell(self, low: int, high: int) -> int:
+        """A whole number in [low, high], the middle likelier than the ends (sum of three)."""
+        number = self.below(1 << 30)
+        thirds = (number & 1023) + (number >> 10 & 1023) + (number >> 20)  # 0 … 3069
+        return low + (high - low + 1) * thirds // 3070
+
+    def choose(self, options: Sequence[T]) -> T:
+        """One of `options`."""
+        return options[self.below(len(options))]
+
+
 # A long text of the phrases in a fixed random order; a draw is a position in it, which is fast.
 _ORDER = Draw(b"passage")
 _PIECES = [f", {_ORDER.choose(_PHRASES)}" for _ in range(4096)]
@@ -92,14 +130,9 @@ def value_for(schema: Schema, prompt: str, draw: Draw, accept: float) -> Any:
     return _value(schema, "answer", _Source(schema, prompt, draw, accept))
 
 
-def prose(prompt: str, draw: Draw) -> str:
-    """Plain text, for a request without a schema."""
-    return _text(names_in(prompt), draw, *_LENGTHS["answer"])
-
-
 def free_text(prompt: str, draw: Draw, accept: float) -> str:
-    """Prose, followed by a JSON object if the prompt shows the form of an object."""
-    text, form = prose(prompt, draw), reply_form(prompt)
+    """Prose, for a request without a schema; then a JSON object if the prompt shows the form of an object."""
+    text, form = _text(names_in(prompt), draw, *_LENGTHS["answer"]), reply_form(prompt)
     if form is None:
         return text
     schema = {"type": "object", "properties": {name: {"type": kind} for name, kind in form.items()}}
@@ -237,8 +270,7 @@ def names_in(prompt: str) -> list[str]:
     listed = [
         name for line in lines if line.startswith(_LISTS) for name in line[line.index(": ") + 2 :].split("; ")
     ]
-    for line in lines:
-        listed += _two_names(line)
+    listed += [name for line in lines for name in _two_names(line)]
     return listed + [name for line in lines if (name := _name_in(line))]
 
 

@@ -24,9 +24,8 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines import schema as schemas
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.answers import free_text, value_for
+from kgqa_hpc.engines.scripted.answers import Draw, free_text, value_for
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
-from kgqa_hpc.engines.scripted.random import Draw
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Settings
 
@@ -161,18 +160,14 @@ class ScriptedEngine:
         )
 
     def _text(self, request: Request, key: bytes) -> str:
-        prompt = request.messages[-1]["content"] if request.messages else ""
+        texts = [message["content"] for message in request.messages]
+        prompt, accept = texts[-1] if texts else "", self._config.accept
+        if planted := self._config.planted:
+            text = "\n".join(texts)
+            accept = next((p.accept for p in planted if all(part in text for part in p.holds)), accept)
         if request.schema is None:
-            return free_text(prompt, Draw(key), self._accept(request))
-        value = value_for(request.schema, prompt, Draw(key), self._accept(request))
-        return orjson.dumps(value).decode()
-
-    def _accept(self, request: Request) -> float:
-        if not self._config.planted:
-            return self._config.accept
-        text = "\n".join(message["content"] for message in request.messages)
-        rates = (fault.accept for fault in self._config.planted if all(part in text for part in fault.holds))
-        return next(rates, self._config.accept)
+            return free_text(prompt, Draw(key), accept)
+        return orjson.dumps(value_for(request.schema, prompt, Draw(key), accept)).decode()
 
     def _cost(self, request: Request, key: bytes) -> Cost:
         model = self._config.latency

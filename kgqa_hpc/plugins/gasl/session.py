@@ -14,10 +14,9 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.registry import ENGINES, Engine
+from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import ConfigError, InputError, ScriptError
 from kgqa_hpc.plugins.gasl import state as states
 from kgqa_hpc.plugins.gasl.execute import Result, execute, refused

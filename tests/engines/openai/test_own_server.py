@@ -49,7 +49,7 @@ def _node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tools / "nvidia-smi").write_text('#!/bin/sh\n[ "$3" = "--id=5" ] && echo 81559\n')
     (tools / "nvidia-smi").chmod(0o755)
     monkeypatch.setattr(own_server, "NVIDIA_SMI", [str(tools / "nvidia-smi"), "--query", "--format"])
-    monkeypatch.setattr(own_server.tempfile, "gettempdir", lambda: str(disk))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(disk))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
     monkeypatch.delenv("VLLM_CACHE_ROOT", raising=False)
     monkeypatch.setenv("STUB_OUT", str(tmp_path / "started.json"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError, InputError
 from kgqa_hpc.plugins.literature.engine import IndexEngine
 from kgqa_hpc.prompts.prompt import load_prompt

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from kgqa_hpc.engines.config import OPERATIONAL, EngineConfig, parse_engine
 from kgqa_hpc.engines.engine import EngineSettings, Request
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.engines.registry import ENGINES, OPERATIONAL, EngineConfig, parse_engine
 from kgqa_hpc.registry import Registry
 
 SMALLEST = {
@@ -150,7 +149,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH", "")])])
     monkeypatch.setenv("PYTHONPATH", path)  # for the engine's own process
     fresh = Registry(ENGINES.group, ENGINES.what, ENGINES._shipped)
-    monkeypatch.setattr("kgqa_hpc.engines.config.ENGINES", fresh)
+    monkeypatch.setattr("kgqa_hpc.engines.registry.ENGINES", fresh)
 
 
 @pytest.mark.usefixtures("foreign")
