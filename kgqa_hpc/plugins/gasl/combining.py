@@ -13,9 +13,10 @@ from typing import Any
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import words as w
 from kgqa_hpc.plugins.gasl.commands import AddField, Compare, Join, Merge, Rank, Select
-from kgqa_hpc.plugins.gasl.literals import LARGEST, MAX_ITEM_BYTES
 from kgqa_hpc.plugins.gasl.values import (
     ALIASES,
+    LARGEST,
+    MAX_ITEM_BYTES,
     Item,
     check_field,
     given,
@@ -217,7 +218,7 @@ def _evaluate(expression: w.Expression, items: Sequence[Item], world: World) -> 
         for field in leaf.fields if isinstance(leaf, w.Template) else ():
             check_field(items, field)
         if isinstance(leaf, w.Name):
-            check_field(items, leaf.field, also=world.variables if leaf.alone else ())
+            check_field(items, leaf.field, also=world.variables if leaf is expression and leaf.alone else ())
     worth = _worth(expression, len(items), world)
     values: list[Any] = []
     nothing = 0

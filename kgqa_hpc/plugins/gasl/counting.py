@@ -11,8 +11,16 @@ from kgqa_hpc.plugins.gasl.asking import ask
 from kgqa_hpc.plugins.gasl.commands import Aggregate, Ask, Count, Found, Group, Iterate
 from kgqa_hpc.plugins.gasl.filters import Predicate, check_fields, predicate, select
 from kgqa_hpc.plugins.gasl.finding import check_found_field, find
-from kgqa_hpc.plugins.gasl.literals import LARGEST
-from kgqa_hpc.plugins.gasl.values import Item, check_field, given, identity, is_number, sameness, text_of
+from kgqa_hpc.plugins.gasl.values import (
+    LARGEST,
+    Item,
+    check_field,
+    given,
+    identity,
+    is_number,
+    sameness,
+    text_of,
+)
 from kgqa_hpc.plugins.gasl.words import Field, comparisons
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 

@@ -6,8 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kgqa_hpc.plugins.gasl.literals import number
-from kgqa_hpc.plugins.gasl.values import Item, check_field, given, is_number, text_of
+from kgqa_hpc.plugins.gasl.values import Item, check_field, given, is_number, number, text_of
 from kgqa_hpc.plugins.gasl.words import All, Any_, Comparison, Condition, Literal_, Not, comparisons
 from kgqa_hpc.plugins.gasl.world import World
 
@@ -34,7 +33,7 @@ def _literal_of(value: Any) -> Literal_:
 def check_fields(items: Sequence[Item], condition: Condition | None) -> None:
     """Raises ScriptError `name` for a field that no item has, unless the condition only tests for null."""
     for comparison in comparisons(condition):
-        if comparison.op not in ("is_null", "not_null"):
+        if comparison.op not in ("is_null", "is_not_null"):
             check_field(items, comparison.field)
 
 
@@ -73,7 +72,7 @@ def _test(comparison: Comparison, world: World) -> Test:
     op = comparison.op
     if op == "is_null":
         return lambda value: value is None
-    if op == "not_null":
+    if op == "is_not_null":
         return lambda value: value is not None
     if op == "matches":
         import re2

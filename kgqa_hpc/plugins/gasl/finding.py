@@ -25,7 +25,7 @@ def find(command: Found, world: World) -> Iterator[Item]:
     for comparison in comparisons(command.where):
         if command.what == "edges" and not world.graph.num_edges:
             break  # an empty graph is no error
-        if comparison.op in ("is_null", "not_null"):
+        if comparison.op in ("is_null", "is_not_null"):
             continue
         ends = comparison.end != "item"
         check_found_field("nodes" if ends else command.what, comparison.field, world.graph)

@@ -13,8 +13,7 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import asking, combining, counting, creating, finding, updating, walking
 from kgqa_hpc.plugins.gasl import commands as c
 from kgqa_hpc.plugins.gasl.filters import compare, literal
-from kgqa_hpc.plugins.gasl.literals import MAX_ITEM_BYTES
-from kgqa_hpc.plugins.gasl.values import Item, given, item_bytes, items_of, kind_of
+from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, Item, given, item_bytes, items_of, kind_of
 from kgqa_hpc.plugins.gasl.words import Word
 from kgqa_hpc.plugins.gasl.world import MAX_ITEMS, Outcome, World
 

@@ -9,8 +9,7 @@ from typing import Any
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.commands import Declare, Set, Update
 from kgqa_hpc.plugins.gasl.filters import select
-from kgqa_hpc.plugins.gasl.literals import LARGEST
-from kgqa_hpc.plugins.gasl.values import Item, as_item, items_of, kind_of, sameness
+from kgqa_hpc.plugins.gasl.values import LARGEST, Item, as_item, items_of, kind_of, sameness
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 _EMPTY: dict[str, Any] = {"LIST": [], "DICT": {}, "COUNTER": 0}

@@ -7,6 +7,7 @@ VALUE. Nothing here is ever changed in place. docs/guide/gasl.md, "Data".
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from kgqa_hpc.plugins.gasl.words import Field, nearest
 
 Item = Mapping[str, Any]
 
+LARGEST = 1e308
+MAX_ITEM_BYTES = 64 * 1024
 # Number of levels that every JSON encoder can write.
 MAX_LEVELS = 200
 
@@ -31,8 +34,8 @@ ALIASES = {
     "count": "value",
 }
 
-
 MISSING: Final = object()
+_JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def kind_of(value: Any) -> str:
@@ -46,6 +49,16 @@ def kind_of(value: Any) -> str:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number(text: str) -> int | float | None:
+    """The value of a JSON number; None for other text, or a number beyond 1e308."""
+    if _JSON_NUMBER.fullmatch(text) is None:
+        return None
+    if text.lstrip("-").isdigit():
+        return int(text) if len(text) <= 310 and abs(int(text)) <= int(LARGEST) else None
+    value = float(text)
+    return value if abs(value) <= LARGEST else None
 
 
 def as_item(value: Any) -> Item:

@@ -8,9 +8,9 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph
-from kgqa_hpc.plugins.gasl.literals import MAX_ITEM_BYTES
 from kgqa_hpc.plugins.gasl.model import Ask
 from kgqa_hpc.plugins.gasl.values import (
+    MAX_ITEM_BYTES,
     MISSING,
     Item,
     as_item,
