@@ -7,10 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.asking import ask
 from kgqa_hpc.plugins.gasl.commands import Aggregate, Ask, Count, Found, Group, Iterate
-from kgqa_hpc.plugins.gasl.filters import Predicate, check_fields, predicate, select
-from kgqa_hpc.plugins.gasl.finding import check_found_field, find
+from kgqa_hpc.plugins.gasl.finding import Predicate, check_fields, check_found_field, find, predicate, select
+from kgqa_hpc.plugins.gasl.model import ask
 from kgqa_hpc.plugins.gasl.values import (
     LARGEST,
     Item,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import asking, combining, counting, creating, finding, updating, walking
+from kgqa_hpc.plugins.gasl import changing, combining, counting, finding, model, walking
 from kgqa_hpc.plugins.gasl import commands as c
-from kgqa_hpc.plugins.gasl.filters import compare, literal
+from kgqa_hpc.plugins.gasl.finding import compare, literal
 from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, Item, given, item_bytes, items_of, kind_of
 from kgqa_hpc.plugins.gasl.words import Word
 from kgqa_hpc.plugins.gasl.world import MAX_ITEMS, Outcome, World
@@ -83,11 +83,11 @@ def _fields(item: Item) -> dict[str, bool]:
 
 
 _DO: dict[type, Callable[[Any, World], Outcome]] = {
-    c.Declare: updating.declare,
-    c.Set: updating.assign,
+    c.Declare: changing.declare,
+    c.Set: changing.assign,
     c.Found: lambda command, world: Outcome(finding.find(command, world)),
-    c.Ask: asking.ask,
-    c.Generate: asking.generate,
+    c.Ask: model.ask,
+    c.Generate: model.generate,
     c.Iterate: counting.iterate,
     c.Count: counting.count,
     c.Aggregate: counting.aggregate,
@@ -99,8 +99,8 @@ _DO: dict[type, Callable[[Any, World], Outcome]] = {
     c.Select: combining.select,
     c.Rank: combining.rank,
     c.AddField: combining.add_field,
-    c.Create: creating.create,
-    c.Update: updating.update,
+    c.Create: changing.create,
+    c.Update: changing.update,
     c.Walk: walking.walk,
     c.Connect: walking.connect,
     c.Subgraph: walking.subgraph,
