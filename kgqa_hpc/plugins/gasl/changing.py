@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.commands import Create, Declare, Set, Update
+from kgqa_hpc.plugins.gasl.commands import Create, Declare, Update
 from kgqa_hpc.plugins.gasl.finding import select
 from kgqa_hpc.plugins.gasl.graph import Graph
 from kgqa_hpc.plugins.gasl.values import (
@@ -36,10 +36,6 @@ def declare(command: Declare, world: World) -> Outcome:
         raise ScriptError("type", f"{name} is a {kind}; it cannot be declared a {command.kind}")
     world.declared[name] = {"kind": command.kind, "description": command.description}
     return Outcome(_EMPTY[command.kind])
-
-
-def assign(command: Set, _: World) -> Outcome:
-    return Outcome(command.value)
 
 
 def update(command: Update, world: World) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
@@ -133,31 +134,19 @@ def _batch(items: Sequence[Item], body: Count | Aggregate, holds: Predicate | No
 
 def _sum(values: Sequence[Any]) -> int | float:
     _want_numbers(values)
-    if all(isinstance(value, int) for value in values):
-        return _within(sum(values))
     try:
-        return _within(math.fsum(values))
+        total = sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
     except OverflowError:
-        return _within(math.inf)
-
-
-def _within(value: int | float) -> int | float:
-    if not abs(value) <= LARGEST:
+        total = math.inf
+    if not abs(total) <= LARGEST:
         raise ScriptError("limit", "a number beyond 1e308")
-    return value
+    return total
 
 
-def _average(values: Sequence[Any]) -> float | None:
-    return _sum(values) / len(values) if values else None
-
-
-def _extreme(choose: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    def operation(values: Sequence[Any]) -> Any:
-        if not all(isinstance(value, str) for value in values):
-            _want_numbers(values)
-        return choose(values) if values else None
-
-    return operation
+def _extreme(choose: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    if not all(isinstance(value, str) for value in values):
+        _want_numbers(values)
+    return choose(values) if values else None
 
 
 def _want_numbers(values: Sequence[Any]) -> None:
@@ -169,7 +158,7 @@ def _want_numbers(values: Sequence[Any]) -> None:
 _OPERATIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "count": len,
     "sum": _sum,
-    "avg": _average,
-    "min": _extreme(min),
-    "max": _extreme(max),
+    "avg": lambda values: _sum(values) / len(values) if values else None,
+    "min": partial(_extreme, min),
+    "max": partial(_extreme, max),
 }

@@ -213,19 +213,16 @@ class _Run:
 
     def _attempt(self, attempt: Attempt, guarded: bool) -> None:
         try:
-            self._rescued(attempt, guarded)
+            try:
+                self._block(attempt.body, guarded=True)
+            except _Unhandled:
+                if attempt.rescue is None:
+                    raise
+                self._block(attempt.rescue, guarded)
         except (_Unhandled, _Stopped):
             self._block(attempt.final or (), guarded)
             raise
         self._block(attempt.final or (), guarded)
-
-    def _rescued(self, attempt: Attempt, guarded: bool) -> None:
-        try:
-            self._block(attempt.body, guarded=True)
-        except _Unhandled:
-            if attempt.rescue is None:
-                raise
-            self._block(attempt.rescue, guarded)
 
     def _settle(self, step: Step, guarded: bool) -> None:
         if step["status"] == "error":

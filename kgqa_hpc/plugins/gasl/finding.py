@@ -99,21 +99,22 @@ def _test(comparison: Comparison, world: World) -> Test:
         return lambda value: isinstance(value, str) and search(value) is not None
     if op == "in_variable":
         assert comparison.ref is not None
-        column = world.column(comparison.ref)
-        return one_of(_literal_of(value_) for value_ in _scalars(column, comparison, world))
+        values = world.column(comparison.ref)
+        if values is None:
+            values = [world.single(comparison.ref)]
+        scalars = (value for value in values if value is not None and not isinstance(value, list | dict))
+        return one_of(map(_literal_of, scalars))
     literals = [literal(value_, world) for value_ in comparison.values]
     if op == "in":
         return one_of(literals)
     if op == "contains":
-        return _contains(literals[0])
+        text, is_member = literals[0].text.casefold(), one_of(literals)
+        return lambda value: (
+            text in value.casefold()
+            if isinstance(value, str)
+            else isinstance(value, list) and any(map(is_member, value))
+        )
     return compare(op, literals[0])
-
-
-def _scalars(column: list[Any] | None, comparison: Comparison, world: World) -> list[Any]:
-    if column is None:
-        assert comparison.ref is not None
-        return [world.single(comparison.ref)]
-    return [value for value in column if value is not None and not isinstance(value, list | dict)]
 
 
 def literal(written: Literal_, world: World) -> Literal_:
@@ -126,10 +127,11 @@ def literal(written: Literal_, world: World) -> Literal_:
 
 def compare(op: str, expected: Literal_) -> Test:
     """A CMP against a literal; a missing value (None) fits nothing."""
+    equals = one_of([expected])
     if op == "=":
-        return lambda value: _equals(value, expected)
+        return equals
     if op == "!=":
-        return lambda value: value is not None and not _equals(value, expected)
+        return lambda value: value is not None and not equals(value)
     order = _ORDERS[op]
 
     def ordered(value: Any) -> bool:
@@ -138,14 +140,6 @@ def compare(op: str, expected: Literal_) -> Test:
         return is_number(value) and expected.number is not None and order(value, expected.number)
 
     return ordered
-
-
-def _equals(value: Any, expected: Literal_) -> bool:
-    if isinstance(value, str):
-        return value == expected.text
-    if isinstance(value, bool):
-        return value is expected.truth
-    return is_number(value) and expected.number is not None and value == expected.number
 
 
 def one_of(literals: Iterable[Literal_]) -> Test:
@@ -161,17 +155,6 @@ def one_of(literals: Iterable[Literal_]) -> Test:
         if isinstance(value, bool):
             return value in truths
         return is_number(value) and value in numbers
-
-    return test
-
-
-def _contains(expected: Literal_) -> Test:
-    folded = expected.text.casefold()
-
-    def test(value: Any) -> bool:
-        if isinstance(value, str):
-            return folded in value.casefold()
-        return isinstance(value, list) and any(_equals(member, expected) for member in value)
 
     return test
 

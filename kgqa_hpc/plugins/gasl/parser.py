@@ -32,6 +32,7 @@ _NAMED = {"STATUS": ("SUCCESS", "ERROR", "EMPTY", "PARTIAL"), "DIR": ("OUT", "IN
 # A keyword must not be followed by further letters of a word.
 _BESIDE_WORD = {"PLAN", "TRUE", "FALSE", "NULL"}
 _BESIDE_PATH = {"NOT", "SOURCE_FILTER", "TARGET_FILTER", "FIND"}
+_PATH_GOES_ON = r"[A-Za-z0-9_]|\.[A-Za-z0-9_]"
 
 
 def parse(data: bytes) -> c.Script:
@@ -66,18 +67,11 @@ def _grammar() -> Lark:
     text = resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
     keywords = sorted(set(_KEYWORD.findall(text)))
     text = _KEYWORD.sub(r"_KW_\1", text)
-    text += "".join(f"\n_KW_{word}.9: /{word}{_end_of_word(word)}/i" for word in keywords)
+    end = {**dict.fromkeys(_BESIDE_WORD, "[A-Za-z0-9_:.-]"), **dict.fromkeys(_BESIDE_PATH, _PATH_GOES_ON)}
+    text += "".join(f"\n_KW_{w}.9: /{w}(?!{end.get(w, '[A-Za-z0-9_]')})/i" for w in keywords)
     return Lark(
         text + "\n", parser="lalr", lexer="contextual", maybe_placeholders=True, propagate_positions=True
     )
-
-
-def _end_of_word(keyword: str) -> str:
-    if keyword in _BESIDE_WORD:
-        return r"(?![A-Za-z0-9_:.-])"
-    if keyword in _BESIDE_PATH:
-        return r"(?![A-Za-z0-9_]|\.[A-Za-z0-9_])"
-    return r"(?![A-Za-z0-9_])"
 
 
 def _keywords(parser: InteractiveParser) -> list[str]:

@@ -48,10 +48,6 @@ def _is_met(command: c.Check, world: World) -> bool:
     return (not value and value is not False) == (command.test == "empty")
 
 
-def _show(command: c.Show, world: World) -> Outcome:
-    return Outcome(stores=False, notes={"output": _shown(world.value(command.ref), command.limit)})
-
-
 def _shown(value: Any, limit: int) -> dict[str, Any]:
     """The first items of a value, or the value of one that has none."""
     items = items_of(value)
@@ -84,7 +80,7 @@ def _fields(item: Item) -> dict[str, bool]:
 
 _DO: dict[type, Callable[[Any, World], Outcome]] = {
     c.Declare: changing.declare,
-    c.Set: changing.assign,
+    c.Set: lambda command, world: Outcome(command.value),
     c.Found: lambda command, world: Outcome(finding.find(command, world)),
     c.Ask: model.ask,
     c.Generate: model.generate,
@@ -106,7 +102,9 @@ _DO: dict[type, Callable[[Any, World], Outcome]] = {
     c.Subgraph: walking.subgraph,
     c.Pattern: walking.pattern,
     c.Check: _check,
-    c.Show: _show,
+    c.Show: lambda command, world: Outcome(
+        stores=False, notes={"output": _shown(world.value(command.ref), command.limit)}
+    ),
     c.DebugFound: lambda command, world: Outcome(finding.find(command.found, world)),
     c.Inspect: _inspect,
 }

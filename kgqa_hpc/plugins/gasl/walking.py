@@ -255,24 +255,18 @@ def cluster(command: Cluster, world: World) -> Outcome:
     graph = world.graph
     nodes, skipped = nodes_of(command.ref, world)
     step = stepper(graph, Meter(world), "both", _known(command.via, "edges", graph))
-    index_of = {node: k for k, node in enumerate(nodes)}
+    order = {node: k for k, node in enumerate(nodes)}
+
+    def inside(node: int) -> list[Step]:
+        return [near for near in step(node) if near[0] in order]
+
     parts: list[list[int]] = []
     seen: set[int] = set()
     for node in nodes:
-        if node in seen:
-            continue
-        part, waiting = [], [node]
-        seen.add(node)
-        while waiting:
-            part.append(waiting.pop())
-            near = [
-                neighbour
-                for neighbour, _ in step(part[-1])
-                if neighbour in index_of and neighbour not in seen
-            ]
-            seen.update(near)
-            waiting += near
-        parts.append(sorted(part, key=index_of.__getitem__))
+        if node not in seen:
+            part = distances([node], inside, len(nodes))
+            seen.update(part)
+            parts.append(sorted(part, key=order.__getitem__))
     parts.sort(key=lambda part: -len(part))
     clusters = (
         {"key": f"cluster_{k}", "count": len(part), "items": [nodes[node] for node in part]}
