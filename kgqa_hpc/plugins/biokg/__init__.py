@@ -3,15 +3,15 @@
 SECTION = "Biomedical graphs"
 ENTRIES = {
     "sources": {
-        "oregano": "sources.oregano:Oregano",
-        "primekg": "sources.primekg:PrimeKg",
+        "oregano": "sources.published:Oregano",
+        "primekg": "sources.published:PrimeKg",
         "hetionet": "sources.hetionet:Hetionet",
-        "kgx": "sources.kgx:Kgx",
-        "kgw": "sources.kgw:Kgw",
+        "kgx": "sources.exchange:Kgx",
+        "kgw": "sources.exchange:Kgw",
         "rdf": "sources.rdf:Rdf",
         "neo4j": "sources.neo4j:Neo4j",
-        "nano-graphrag": "sources.nano_graphrag:NanoGraphRag",
-        "drkg": "sources.drkg:Drkg",
+        "nano-graphrag": "sources.exchange:NanoGraphRag",
+        "drkg": "sources.published:Drkg",
     },
     "hydrators": {"recipe": "hydrate.hydrate:hydrated"},
     "commands": {"hydrate": "cli:hydrate"},

@@ -12,7 +12,6 @@ from kgqa_hpc.cli.app import AsJson, Run, TrustConfig, print_result
 from kgqa_hpc.errors import InputError, StoppedEarly
 
 if TYPE_CHECKING:
-    from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.store.run_folder import RunFolder
 
 _REPORT = "hydration.json"
@@ -67,7 +66,8 @@ def _hydrate_run(run: RunFolder, recipe_file: Path, tables: Path | None, *, web:
     named, report = hydration.hydrate(
         graph, load_recipe(recipe_file), folder=tables, cache=run.path / "hydration", web=web
     )
-    if not _same(graph, named):
+    before, after = ((g.names.tolist(), dict(g.node_properties), dict(g.attributes)) for g in (graph, named))
+    if before != after:
         if run.anchors.exists():
             raise InputError(
                 f"{run.anchors}: anchors with the old names were drawn already",
@@ -82,14 +82,6 @@ def _hydrate_run(run: RunFolder, recipe_file: Path, tables: Path | None, *, web:
             f"{report.unreachable:,} ids got no answer; all others are kept", "run the same command again"
         )
     return document
-
-
-def _same(graph_a: KnowledgeGraph, graph_b: KnowledgeGraph) -> bool:
-    return (
-        graph_a.names.tolist() == graph_b.names.tolist()
-        and dict(graph_a.node_properties) == dict(graph_b.node_properties)
-        and dict(graph_a.attributes) == dict(graph_b.attributes)
-    )
 
 
 def _render(document: dict[str, Any]) -> str:

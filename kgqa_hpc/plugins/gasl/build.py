@@ -1,266 +1,303 @@
-"""Conversion of a parse tree to statements and commands, with all checks that need no graph.
+"""Conversion of a parse tree to a command, with all checks that need no graph.
 
-One method for each command of the grammar; TRY, CATCH, FINALLY and ON are put together from them. The parts that
-commands share are in build_parts.py.
+A tree is converted from its leaves up: `_BUILD` or a method of `CommandBuilder` makes the value of each rule of
+grammar.lark from the values of its parts.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import commands as c
-from kgqa_hpc.plugins.gasl.build_parts import PartBuilder
-from kgqa_hpc.plugins.gasl.literals import MAX_ITEM_BYTES, Tree, json_value, unquote
+from kgqa_hpc.plugins.gasl import words as w
 from kgqa_hpc.plugins.gasl.source import Source
-from kgqa_hpc.plugins.gasl.values import item_bytes
-from kgqa_hpc.plugins.gasl.words import Word
+from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, item_bytes, number
+from kgqa_hpc.plugins.gasl.words import Field, Literal_, Ref, Word, nearest
 
+# Lark's trees and tokens; the children of a tree are of no one type.
+Tree = Any
+Token = Any
+
+MAX_PATTERN = 200
+
+_MAX_DEPTH = 10
 _WALK_DEPTH, _PATH_DEPTH, _CONNECT_DEPTH = 1, 3, 4
 _SHOWN = 10
-# Commands whose parts have the same order in the text as in their fields.
-_AS_WRITTEN = {"join": c.Join, "compare": c.Compare, "group": c.Group, "inspect": c.Inspect}
+_ESCAPE = re.compile(r"""\\(?:(["'\\nt])|u([0-9A-Fa-f]{4}))""")
+_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
+_PLAIN = {"n": "\n", "t": "\t"}
+_PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}|[{}]")
 
 
-class _CommandBuilder(PartBuilder):
-    """Turns the children of a `simple` tree into a command. Raises ScriptError."""
-
-    def command(self, children: list[Any]) -> tuple[c.Command, Word | None]:
-        """The command and the variable after AS."""
-        tree, *clauses = children
-        if tree.data == "debug_found":
-            into = self.part(tree, "into")
-            return c.DebugFound(self._found(tree)), self.word(into.children[0]) if into else None
-        if kind := _AS_WRITTEN.get(tree.data):
-            read = {"ref": self.ref, "field": self.field}
-            command = kind(*(read[child.data](child) for child in tree.children))
-        else:
-            command = getattr(self, f"_{tree.data}")(tree)
-        return command, self.word(clauses[0].children[0]) if clauses else None
-
-    def _declare(self, tree: Tree) -> c.Declare:
-        name, kind, *description = tree.children
-        text = unquote(description[0], self.at(description[0])) if description else None
-        return c.Declare(self.word(name), kind.children[0].upper(), text)
-
-    def _set(self, tree: Tree) -> c.Set:
-        name, value = tree.children
-        value_ = json_value(value, self.at(name)) if hasattr(value, "data") else str(value)
-        if isinstance(value_, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in value_):
-            raise ScriptError("limit", "an item of more than 64 KiB")
-        return c.Set(self.word(name), value_)
-
-    def _found(self, tree: Tree) -> c.Found:
-        element = self.part(tree, "what")
-        kind = element.children[0].lower() if element else "paths"
-        condition = self.condition(self.part(tree, "filter"), ends=kind != "nodes")
-        depth = self.depth(tree, _PATH_DEPTH)
-        return c.Found(kind, condition, self.direction(tree), depth, self.limit(tree))
-
-    def _ask(self, tree: Tree) -> c.Ask:
-        verb, ref, task = tree.children
-        return c.Ask(verb.children[0].upper(), self.ref(ref), self.text(task.children[0]))
-
-    def _generate(self, tree: Tree) -> c.Generate:
-        kind, ref, *text = tree.children
-        return c.Generate(self.type(kind).text, self.ref(ref), self.text(text[0]) if text else None)
-
-    def _iterate(self, tree: Tree) -> c.Iterate:
-        ref, size, body = tree.children
-        return c.Iterate(self.ref(ref), self.at_least_one(size), self._body(self.ref(ref), body))
-
-    def _body(self, ref: c.Ref, tree: Tree) -> c.Ask | c.Count | c.Aggregate:
-        if tree.data == "asked":
-            verb, task = tree.children
-            return c.Ask(verb.children[0].upper(), ref, self.text(task.children[0]))
-        if tree.data == "counting":
-            return self._counted(tree, ref)
-        return self._aggregated(tree, ref)
-
-    def _count(self, tree: Tree) -> c.Count:
-        return self._counted(tree, self.ref(tree.children[0]))
-
-    def _count_found(self, tree: Tree) -> c.Count:
-        return self._counted(tree, self._found(tree))
-
-    def _counted(self, tree: Tree, source: c.Ref | c.Found) -> c.Count:
-        by = self.part(tree, "by")
-        return c.Count(
-            source,
-            self.field_of(tree),
-            self.condition(self.part(tree, "where")),
-            self.field(by.children[0]) if by else None,
-            self.part(tree, "unique") is not None,
-        )
-
-    def _aggregate(self, tree: Tree) -> c.Aggregate:
-        return self._aggregated(tree, self.ref(tree.children[0]))
-
-    def _aggregated(self, tree: Tree, ref: c.Ref) -> c.Aggregate:
-        by, op, of = (self.part(tree, name) for name in ("field", "op", "of"))
-        assert by is not None
-        assert op is not None
-        return c.Aggregate(
-            ref, self.field(by), op.children[0].lower(), self.field(of.children[0]) if of else None
-        )
-
-    def _merge(self, tree: Tree) -> c.Merge:
-        return c.Merge(tuple(self.ref(child) for child in tree.children))
-
-    def _cluster(self, tree: Tree) -> c.Cluster:
-        return c.Cluster(self.ref(tree.children[0]), self.types(tree, "via"))
-
-    def _select(self, tree: Tree) -> c.Select:
-        ref, *fields = tree.children
-        return c.Select(self.ref(ref), tuple(self.field(field) for field in fields))
-
-    def _rank(self, tree: Tree) -> c.Rank:
-        order, top = self.part(tree, "order"), self.part(tree, "top")
-        ascending = order is not None and order.children[0].children[0].upper() == "ASC"
-        count = self.at_least_one(top.children[0]) if top else None
-        return c.Rank(self.ref(tree.children[0]), self.field(tree.children[1]), not ascending, count)
-
-    def _add_field(self, tree: Tree) -> c.AddField:
-        ref, name, value = tree.children
-        return c.AddField(self.ref(ref), self.word(name).text, self.expression(value))
-
-    def _create(self, tree: Tree) -> c.Create:
-        creator, ref, *kind = tree.children
-        element = creator.children[0].lower().removeprefix("create_")
-        return c.Create(element, self.ref(ref), self.type(kind[0]).text if kind else None)
-
-    def _update(self, tree: Tree) -> c.Update:
-        name, ref = tree.children[:2]
-        operation = self.part(tree, "operation")
-        verb = operation.children[0].lower() if operation else "replace"
-        return c.Update(self.word(name), self.ref(ref), verb, self.condition(self.part(tree, "where")))
-
-    def _walk(self, tree: Tree) -> c.Walk:
-        ref = self.ref(tree.children[0])
-        return c.Walk(ref, self.types(tree, "follow"), self.direction(tree), self.depth(tree, _WALK_DEPTH))
-
-    def _connect(self, tree: Tree) -> c.Connect:
-        source, right = (self.ref(child) for child in tree.children[:2])
-        depth = self.depth(tree, _CONNECT_DEPTH)
-        return c.Connect(source, right, self.types(tree, "via"), self.direction(tree), depth)
-
-    def _subgraph(self, tree: Tree) -> c.Subgraph:
-        radius = self.bounded(tree.children[1])
-        return c.Subgraph(self.ref(tree.children[0]), radius, self.types(tree, "include"))
-
-    def _pattern(self, tree: Tree) -> c.Pattern:
-        nodes: list[c.PatternNode] = []
-        edges: list[c.PatternEdge] = []
-        within = self.part(tree, "within")
-        for child in tree.children:
-            if child.data.startswith("pnode"):
-                nodes.append(self.pattern_node(child))
-            elif child is not within:
-                edges.append(self.pattern_edge(child))
-        ref = self.ref(within.children[0]) if within else None
-        return c.Pattern(tuple(nodes), tuple(edges), ref)
-
-    def _check(self, tree: Tree) -> c.Check:
-        checker, ref, test = tree.children
-        verb, name = checker.children[0].upper(), str(test.data)
-        if name == "compares":
-            comparison, value = test.children
-            return c.Check(verb, self.ref(ref), name, str(comparison), self.literal(value))
-        if name == "has_field":
-            return c.Check(verb, self.ref(ref), name, field=self.field(test.children[0]))
-        negated = any(token.upper() == "NOT" for token in test.children)
-        return c.Check(verb, self.ref(ref), "not_empty" if negated else name)
-
-    def _cancel(self, tree: Tree) -> c.Cancel:
-        return c.Cancel(self.word(tree.children[0]).text if tree.children else None)
-
-    def _show_value(self, tree: Tree) -> c.Show:
-        return c.Show(self.ref(tree.children[1]), self.limit(tree) or _SHOWN)
+def _of_items(condition: w.Condition | None) -> w.Condition | None:
+    """The condition, which must not refer to the end nodes of an edge or a path."""
+    for comparison in w.comparisons(condition):
+        if comparison.end != "item":
+            message = f"{comparison.end.upper()}_FILTER belongs to FIND edges and FIND paths only"
+            raise ScriptError("syntax", message, comparison.place)
+    return condition
 
 
-class Builder:
-    """Builds the statements of one source; `problems` holds the first error of each faulty command."""
+def _set(name: Word, value: Any) -> c.Set:
+    if isinstance(value, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in value):
+        raise ScriptError("limit", "an item of more than 64 KiB")
+    return c.Set(name, str(value) if isinstance(value, str) else value)
+
+
+def _count(
+    source: Ref, field: Field | None, condition: w.Condition | None, by: Field | None, unique: str | None
+) -> c.Count:
+    return c.Count(source, field, _of_items(condition), by, unique is not None)
+
+
+def _aggregate(ref: Ref, by: Field, op: str, of: Field | None) -> c.Aggregate:
+    return c.Aggregate(ref, by, op.lower(), of)
+
+
+def _add_field(ref: Ref, name: Word | str, value: w.Expression) -> c.AddField:
+    return c.AddField(ref, name.text if isinstance(name, Word) else name, value)
+
+
+def _update(name: Word, ref: Ref, operation: str | None, condition: w.Condition | None) -> c.Update:
+    return c.Update(name, ref, (operation or "replace").lower(), _of_items(condition))
+
+
+def _at_least_one(digits: Token) -> int:
+    value = _int(digits)
+    if value < 1:
+        raise ScriptError("limit", "LIMIT, TOP and BATCH_SIZE are at least 1")
+    return value
+
+
+def _hops(digits: Token) -> int:
+    value = _int(digits)
+    if not 1 <= value <= _MAX_DEPTH:
+        raise ScriptError("limit", f"DEPTH and RADIUS go from 1 to {_MAX_DEPTH}")
+    return value
+
+
+def _int(digits: Token) -> int:
+    """Beyond eighteen digits all numbers are alike, and int() of a long text is slow."""
+    return int(digits) if len(digits) <= 18 else 10**18
+
+
+def _minus(signs: int, operand: w.Expression) -> w.Expression:
+    for _ in range(signs if signs < 2 else 2 - signs % 2):  # pairs beyond the first cancel
+        operand = w.Minus(operand)
+    return operand
+
+
+def _chain(first_operand: w.Expression, *operations: Any) -> w.Chain:
+    pairs = zip(operations[::2], operations[1::2], strict=True)
+    return w.Chain(first_operand, tuple((str(sign), operand) for sign, operand in pairs))
+
+
+def _json_number(digits: Token) -> int | float:
+    if (value := number(digits)) is None:
+        raise ScriptError("limit", "a number beyond 1e308")
+    return value
+
+
+# The value of a rule from the values of its parts; None for an absent clause.
+_BUILD: dict[str, Callable[..., Any]] = {
+    "declare": c.Declare,
+    "set": _set,
+    "found": lambda kind, condition, limit: c.Found(
+        kind.lower(), condition if kind == "EDGES" else _of_items(condition), limit=limit
+    ),
+    "paths": lambda condition, direction, depth, limit: c.Found(
+        "paths", condition, direction or "both", depth or _PATH_DEPTH, limit
+    ),
+    "ask": c.Ask,
+    "generate": lambda kind, ref, text: c.Generate(kind.text, ref, text),
+    "iterate": lambda ref, size, body: c.Iterate(ref, size, body(ref)),
+    "asked": lambda verb, text: partial(c.Ask, verb, instruction=text),
+    "counted": lambda *parts: lambda ref: _count(ref, *parts),
+    "aggregated": lambda *parts: lambda ref: _aggregate(ref, *parts),
+    "count": _count,
+    "count_found": lambda source, field, by, unique: _count(source, field, None, by, unique),
+    "aggregate": _aggregate,
+    "join": c.Join,
+    "merge": lambda *refs: c.Merge(refs),
+    "compare": c.Compare,
+    "group": c.Group,
+    "cluster": lambda ref, via: c.Cluster(ref, via or ()),
+    "select": lambda ref, *fields: c.Select(ref, fields),
+    "rank": lambda ref, by, order, top: c.Rank(ref, by, order != "ASC", top),
+    "add_field": _add_field,
+    "create": lambda verb, ref, kind: c.Create(
+        verb.removeprefix("CREATE_").lower(), ref, kind.text if kind else None
+    ),
+    "update": _update,
+    "walk": lambda ref, follow, direction, depth: c.Walk(
+        ref, follow or (), direction or "both", depth or _WALK_DEPTH
+    ),
+    "connect": lambda start, end, via, direction, depth: c.Connect(
+        start, end, via or (), direction or "both", depth or _CONNECT_DEPTH
+    ),
+    "subgraph": lambda ref, radius, include: c.Subgraph(ref, radius, include or ()),
+    "pattern": lambda *parts: c.Pattern(parts[:-1:2], parts[1:-1:2], parts[-1]),
+    "typed": lambda kind: c.PatternNode(None, kind),
+    "labelled": lambda label, kind: c.PatternNode(label.text, kind),
+    "forward": lambda kind=None: c.PatternEdge("out", kind),
+    "backward": lambda kind=None: c.PatternEdge("in", kind),
+    "either": lambda kind=None: c.PatternEdge("both", kind),
+    "check": lambda verb, ref, test: c.Check(verb, ref, *test),
+    "compares": lambda op, value: ("compares", str(op), value),
+    "has_field": lambda field: ("has_field", "", None, field),
+    "exists": lambda: ("exists",),
+    "empty": lambda *words: ("not_empty" if "NOT" in words else "empty",),
+    "cancel": lambda plan: c.Cancel(plan.text if plan else None),
+    "show": lambda ref, limit: c.Show(ref, limit or _SHOWN),
+    "debug": c.DebugFound,
+    "inspect": c.Inspect,
+    "cond": lambda *parts: w.Any_(parts),
+    "conj": lambda *parts: w.All(parts),
+    "negated": lambda signs, condition: w.Not(condition) if signs % 2 else condition,
+    "nots": lambda *signs: len(signs),
+    "rel": lambda op, *operand: (
+        ("_".join([op, *operand]).lower(), ()) if op == "IS" else (op.lower(), *operand)
+    ),
+    "values": lambda *values: values,
+    "expr": _chain,
+    "term": _chain,
+    "minus": _minus,
+    "minuses": lambda *signs: len(signs),
+    "number": lambda digits: w.Number(number(digits)),
+    "read": w.Variable,
+    "bracketed": lambda part: part._replace(alone=False) if isinstance(part, w.Name) else part,
+    "json_number": _json_number,
+    "json_array": lambda *members: list(members),
+    "json_object": lambda *pairs: dict(pairs),
+    "constant": {"TRUE": True, "FALSE": False, "NULL": None}.get,
+    "pair": lambda key, value: (key, value),
+    "types": lambda *words: words,
+    "amount": _at_least_one,
+    "hops": _hops,
+}
+
+
+class CommandBuilder:
+    """Makes commands of the trees of one source. Raises ScriptError."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.problems: list[ScriptError] = []
-        self._commands = _CommandBuilder(source)
+        self._at = source.place(0)  # where the rule that is being built begins
 
-    def statements(self, tree: Tree) -> tuple[c.Statement, ...]:
-        """The statements of a `start`, `part` or `statements` tree."""
-        if tree.data == "simple":
-            return self._simple(tree)
-        if tree.data != "statements":
-            return self.statements(tree.children[0]) if tree.children else ()
-        built: list[c.Statement] = []
-        trees = tree.children
-        position = 0
-        while position < len(trees):
-            kind = trees[position].data
-            if kind == "attempt":
-                parts = self._parts(trees, position)
-                built.append(self._attempt(parts))
-                position += len(parts)
-                continue
-            if kind in ("rescue", "final"):
-                self._stray(trees[position])
-            elif kind == "on":
-                follows = position > 0 and trees[position - 1].data in ("plain", "on")
-                built.extend(self._on(trees[position], follows))
-            else:
-                built.extend(self._simple(trees[position].children[0]))
-            position += 1
-        return tuple(built)
+    def command(self, tree: Tree) -> tuple[c.Command, Word | None]:
+        """The command of a `simple` tree and the variable after AS."""
+        command, *into = map(self._build, tree.children)
+        return command, into[0] if into else None
 
-    def _parts(self, trees: list[Tree], position: int) -> list[Tree]:
-        """The TRY at a position with the CATCH and the FINALLY right behind it."""
-        parts = [trees[position]]
-        for kind in ("rescue", "final"):
-            following = trees[position + len(parts) : position + len(parts) + 1]
-            if following and following[0].data == kind:
-                parts.append(following[0])
-        return parts
+    def _build(self, tree: Tree | Token | None) -> Any:
+        """The value of a rule; keywords in upper case, directions in lower case, other tokens as they are."""
+        if tree is None:
+            return None
+        if not hasattr(tree, "children"):
+            if tree.type == "DIR":
+                return tree.lower()
+            return tree.upper() if tree.type.startswith("_KW_") else tree
+        parts = [self._build(child) for child in tree.children]
+        self._at = self.source.place(tree.meta.start_pos)
+        return (_BUILD.get(tree.data) or getattr(self, f"_{tree.data}"))(*parts)
 
-    def _attempt(self, parts: list[Tree]) -> c.Attempt:
-        if len(parts) == 1 and not self._is_broken(parts[0].children[1].children[0]):
-            self._refuse(parts[0], "TRY without CATCH or FINALLY")
-        built = {part.data: self.statements(part.children[1]) for part in parts}
-        return c.Attempt(built["attempt"], built.get("rescue"), built.get("final"))
+    def _string(self, token: Token) -> str:
+        """The characters of a name, a word or a STRING."""
+        if token.type != "STRING":
+            return str(token)
+        text = _ESCAPE.sub(lambda m: chr(int(m[2], 16)) if m[2] else _PLAIN.get(m[1], m[1]), token[1:-1])
+        text = _HALVES.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+        if _HALF.search(text):
+            raise ScriptError("syntax", "a \\u escape in this string is half of a character", self._at)
+        return text
 
-    def _stray(self, tree: Tree) -> None:
-        word = "CATCH" if tree.data == "rescue" else "FINALLY"
-        context = "TRY" if tree.data == "rescue" else "TRY or CATCH"
-        self._refuse(tree, f"{word} must stand right after {context}")
-        self.statements(tree.children[1])
+    _text = _string
 
-    def _on(self, tree: Tree, follows: bool) -> list[c.On]:
-        status, inner = tree.children
-        if not follows:
-            self._refuse(tree, "ON must follow a command")
-        position = self.source.place(tree.meta.start_pos)
-        return [c.On(status.lower(), simple, self._text(tree), position) for simple in self._simple(inner)]
+    def _type(self, token: Token) -> Word:
+        return Word(self._string(token), self._at)
 
-    def _simple(self, tree: Tree) -> tuple[c.Simple, ...]:
-        """The command of a tree; none if it is faulty."""
-        if self._is_broken(tree):
-            return ()
-        position = self.source.place(tree.meta.start_pos)
+    _name = _ptype = _type
+
+    def _ref(self, token: Token) -> Ref:
+        name, *entries = token.split(".")
+        return Ref(str(token), name, tuple(entries), self._at)
+
+    def _variable(self, token: Token) -> Ref:
+        return self._ref(token[1:])
+
+    def _field(self, token: Token) -> Field:
+        text = self._string(token)
+        return Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), self._at)
+
+    def _item_field(self, token: Token) -> w.Name:
+        return w.Name(self._field(token), alone="." not in token)
+
+    def _value(self, token: Token) -> Literal_:
+        if token.type == "VARREF":
+            return Literal_(str(token), ref=self._variable(token))
+        text = self._string(token)
+        if token.type == "STRING":
+            return Literal_(text)
+        if token.type == "NUMBER":
+            return Literal_(text, number=number(text))
+        return Literal_(text, truth={"true": True, "false": False}.get(text.lower()))
+
+    def _comparison(self, end: str | None, field: Field, relation: tuple[str, Any]) -> w.Comparison:
+        op, operand = relation
+        side: w.End = "item" if end is None else "source" if end == "SOURCE_FILTER" else "target"
+        if isinstance(operand, Ref):
+            return w.Comparison(field, "in_variable", ref=operand, end=side, place=self._at)
+        values = (operand,) if isinstance(operand, Literal_) else operand
+        return w.Comparison(field, op, values, end=side, place=self._at)
+
+    def _regex(self, token: Token) -> Literal_:
+        """A pattern. Raises ScriptError `syntax` where Python or RE2 rejects it, or beyond 200 characters."""
+        import re2
+
+        pattern = self._string(token)
+        if len(pattern) > MAX_PATTERN:
+            raise ScriptError("syntax", f"the pattern is longer than {MAX_PATTERN} characters", self._at)
         try:
-            command, into = self._commands.command(tree.children)
-        except ScriptError as problem:
-            problem.place = problem.place or position
-            self.problems.append(problem)
-            return ()
-        return (c.Simple(command, into, self._text(tree), position),)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                re.compile(pattern)
+            options = re2.Options()
+            options.log_errors = False
+            re2.compile(pattern, options)
+        except (re.error, re2.error, OverflowError, RecursionError) as problem:
+            reason = problem.args[0] if problem.args else "not a pattern"
+            reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+            message = f"not a pattern that Python and RE2 share: {reason!r}"
+            raise ScriptError("syntax", message, self._at) from None
+        return Literal_(pattern)
 
-    def _text(self, tree: Tree) -> str:
-        return self.source.text[tree.meta.start_pos : tree.meta.end_pos]
+    def _call(self, function: Token, argument: w.Expression) -> w.Call:
+        if function.lower() not in w.FUNCTIONS:
+            guess = nearest(str(function), (name.upper() for name in w.FUNCTIONS))
+            message = f"no function {function[:40]!r}: lower, upper, length"
+            raise ScriptError("syntax", message, self._at, guess)
+        return w.Call(function.lower(), argument)
 
-    def _refuse(self, tree: Tree, message: str) -> None:
-        self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
-
-    def _is_broken(self, tree: Tree) -> bool:
-        """Whether the tree is a faulty command, which `problems` lists already."""
-        while tree.data in ("plain", "on"):
-            tree = tree.children[-1]
-        return bool(tree.data == "simple" and getattr(tree.children[0], "type", "") == "BROKEN")
+    def _template(self, token: Token) -> w.Template:
+        """A STRING in an expression, as alternating texts and `{fields}`."""
+        texts, fields = [""], []
+        text, end = self._string(token), 0
+        for piece in _PIECE.finditer(text):
+            texts[-1] += text[end : piece.start()]
+            end = piece.end()
+            if piece[1]:
+                fields.append(Field(piece[1], tuple(piece[1].split(".")), self._at))
+                texts.append("")
+            elif piece[0] in ("{{", "}}"):
+                texts[-1] += piece[0][0]
+            else:
+                message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
+                raise ScriptError("syntax", message, self._at)
+        texts[-1] += text[end:]
+        return w.Template(tuple(texts), tuple(fields))

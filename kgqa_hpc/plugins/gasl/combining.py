@@ -6,16 +6,17 @@ The expression of an ADD_FIELD is evaluated for each item: docs/guide/gasl.md, "
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import words as w
 from kgqa_hpc.plugins.gasl.commands import AddField, Compare, Join, Merge, Rank, Select
-from kgqa_hpc.plugins.gasl.literals import LARGEST, MAX_ITEM_BYTES
 from kgqa_hpc.plugins.gasl.values import (
     ALIASES,
+    LARGEST,
+    MAX_ITEM_BYTES,
     Item,
     check_field,
     given,
@@ -29,8 +30,6 @@ from kgqa_hpc.plugins.gasl.values import (
 from kgqa_hpc.plugins.gasl.words import Field, Ref
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
-# A function of an item's place in its list and the item; raises _Nothing.
-_Worth = Callable[[int, Item], Any]
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -211,106 +210,73 @@ class _Nothing(Exception):
 
 def _evaluate(expression: w.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
     """The value for each item and how many of them are null. Raises ScriptError `name`, `type` or `limit`."""
-    expression = _variable_first(expression, world)
+    if isinstance(expression, w.Name) and expression.alone and expression.field.text in world.variables:
+        field = expression.field
+        expression = w.Variable(Ref(field.text, field.text, (), field.place))
     world.spend(len(items) * w.operations(expression))
-    for leaf in w.leaves(expression):
+    leaves = list(w.leaves(expression))
+    for leaf in leaves:
         for field in leaf.fields if isinstance(leaf, w.Template) else ():
             check_field(items, field)
         if isinstance(leaf, w.Name):
-            check_field(items, leaf.field, also=world.variables if leaf.alone else ())
-    worth = _worth(expression, len(items), world)
+            check_field(items, leaf.field, also=world.variables if leaf is expression and leaf.alone else ())
+    columns: dict[Ref, Sequence[Any]] = {}
+    for leaf in leaves:
+        if isinstance(leaf, w.Variable):
+            column = world.column(leaf.ref)
+            columns[leaf.ref] = [world.single(leaf.ref)] * len(items) if column is None else column
+            if len(columns[leaf.ref]) != len(items):
+                message = f"${leaf.ref.text[:100]} has {len(columns[leaf.ref]):,} items for {len(items):,}"
+                raise ScriptError("type", message)
     values: list[Any] = []
     nothing = 0
     for position, item in enumerate(items):
+        variables = {ref: column[position] for ref, column in columns.items()}
         try:
-            values.append(worth(position, item))
+            values.append(_worth(expression, item, variables))
         except _Nothing:
             values.append(None)
             nothing += 1
     return values, nothing
 
 
-def _variable_first(expression: w.Expression, world: World) -> w.Expression:
-    if isinstance(expression, w.Name) and expression.alone and expression.field.text in world.variables:
-        field = expression.field
-        return w.Variable(Ref(field.text, field.text, (), field.place))
-    return expression
-
-
-def _worth(expression: w.Expression, count: int, world: World) -> _Worth:
-    if isinstance(expression, w.Number):
-        return lambda position, item: _present(expression.value)
-    if isinstance(expression, w.Name):
-        return lambda position, item: _present(given(item, expression.field))
-    if isinstance(expression, w.Variable):
-        ref = expression.ref
-        column = world.column(ref)
-        if column is None:
-            value = world.single(ref)
-            return lambda position, item: value
-        if len(column) != count:
-            raise ScriptError("type", f"${ref.text[:100]} has {len(column):,} items for {count:,}")
-        return lambda position, item: _present(column[position])
-    if isinstance(expression, w.Template):
-        return _template(expression)
-    if isinstance(expression, w.Call):
-        return _call(expression, count, world)
-    if isinstance(expression, w.Minus):
-        part = _worth(expression.part, count, world)
-        return lambda position, item: -_number(part(position, item))
-    return _chain(expression, count, world)
-
-
-def _present(value: Any) -> Any:
+def _worth(expression: w.Expression, item: Item, variables: Mapping[Ref, Any]) -> Any:
+    """The value of an expression at an item. Raises _Nothing, or ScriptError `type` or `limit`."""
+    value: Any
+    match expression:
+        case w.Number(value):
+            pass
+        case w.Name(field):
+            value = given(item, field)
+        case w.Variable(ref):
+            value = variables[ref]
+        case w.Minus(part):
+            return -_number(_worth(part, item, variables))
+        case w.Call(function, argument):
+            value = _worth(argument, item, variables)
+            if function == "length" and isinstance(value, str | list | dict):
+                return len(value)
+            if function == "length" or not isinstance(value, str):
+                raise ScriptError("type", f"{function} of a {_shown(value)}")
+            return value.lower() if function == "lower" else value.upper()
+        case w.Template(texts, fields):
+            value, *following = texts
+            for field, text in zip(fields, following, strict=True):
+                value += text_of(_worth(w.Name(field), item, variables)) + text
+                if len(value) > MAX_ITEM_BYTES:
+                    raise ScriptError("limit", "an item of more than 64 KiB")
+        case w.Chain(operand, operations):
+            value = _number(_worth(operand, item, variables))
+            for sign, operand in operations:
+                try:
+                    value = _OPERATIONS[sign](value, _number(_worth(operand, item, variables)))
+                except (ZeroDivisionError, OverflowError):
+                    raise _Nothing from None
+                if not abs(value) <= LARGEST:
+                    raise _Nothing
     if value is None:
         raise _Nothing
     return value
-
-
-def _template(expression: w.Template) -> _Worth:
-    def worth(position: int, item: Item) -> str:
-        parts = [expression.texts[0]]
-        room = MAX_ITEM_BYTES - len(expression.texts[0])
-        for field, text in zip(expression.fields, expression.texts[1:], strict=True):
-            parts += (text_of(_present(given(item, field))), text)
-            room -= len(parts[-2]) + len(text)
-            if room < 0:
-                raise ScriptError("limit", "an item of more than 64 KiB")
-        return "".join(parts)
-
-    return worth
-
-
-def _call(expression: w.Call, count: int, world: World) -> _Worth:
-    argument, function = _worth(expression.argument, count, world), expression.function
-
-    def worth(position: int, item: Item) -> str | int:
-        value = argument(position, item)
-        if function == "length" and isinstance(value, str | list | dict):
-            return len(value)
-        if function != "length" and isinstance(value, str):
-            return value.lower() if function == "lower" else value.upper()
-        raise ScriptError("type", f"{function} of a {_shown(value)}")
-
-    return worth
-
-
-def _chain(expression: w.Chain, count: int, world: World) -> _Worth:
-    first_value = _worth(expression.first, count, world)
-    operands = [(_OPERATIONS[sign], _worth(operand, count, world)) for sign, operand in expression.rest]
-
-    def worth(position: int, item: Item) -> int | float:
-        value = _number(first_value(position, item))
-        for operation, operand in operands:
-            try:
-                value = operation(value, _number(operand(position, item)))
-            except (ZeroDivisionError, OverflowError):
-                raise _Nothing from None
-            if not abs(value) <= LARGEST:
-                raise _Nothing
-        return value
-
-    return worth
 
 
 def _number(value: Any) -> Any:

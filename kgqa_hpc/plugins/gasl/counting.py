@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.asking import ask
 from kgqa_hpc.plugins.gasl.commands import Aggregate, Ask, Count, Found, Group, Iterate
-from kgqa_hpc.plugins.gasl.filters import Predicate, check_fields, predicate, select
-from kgqa_hpc.plugins.gasl.finding import check_found_field, find
-from kgqa_hpc.plugins.gasl.literals import LARGEST
-from kgqa_hpc.plugins.gasl.values import Item, check_field, given, identity, is_number, sameness, text_of
+from kgqa_hpc.plugins.gasl.finding import Predicate, check_fields, check_found_field, find, predicate, select
+from kgqa_hpc.plugins.gasl.model import ask
+from kgqa_hpc.plugins.gasl.values import (
+    LARGEST,
+    Item,
+    check_field,
+    given,
+    identity,
+    is_number,
+    sameness,
+    text_of,
+)
 from kgqa_hpc.plugins.gasl.words import Field, comparisons
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
@@ -126,31 +134,19 @@ def _batch(items: Sequence[Item], body: Count | Aggregate, holds: Predicate | No
 
 def _sum(values: Sequence[Any]) -> int | float:
     _want_numbers(values)
-    if all(isinstance(value, int) for value in values):
-        return _within(sum(values))
     try:
-        return _within(math.fsum(values))
+        total = sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
     except OverflowError:
-        return _within(math.inf)
-
-
-def _within(value: int | float) -> int | float:
-    if not abs(value) <= LARGEST:
+        total = math.inf
+    if not abs(total) <= LARGEST:
         raise ScriptError("limit", "a number beyond 1e308")
-    return value
+    return total
 
 
-def _average(values: Sequence[Any]) -> float | None:
-    return _sum(values) / len(values) if values else None
-
-
-def _extreme(choose: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    def operation(values: Sequence[Any]) -> Any:
-        if not all(isinstance(value, str) for value in values):
-            _want_numbers(values)
-        return choose(values) if values else None
-
-    return operation
+def _extreme(choose: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    if not all(isinstance(value, str) for value in values):
+        _want_numbers(values)
+    return choose(values) if values else None
 
 
 def _want_numbers(values: Sequence[Any]) -> None:
@@ -162,7 +158,7 @@ def _want_numbers(values: Sequence[Any]) -> None:
 _OPERATIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "count": len,
     "sum": _sum,
-    "avg": _average,
-    "min": _extreme(min),
-    "max": _extreme(max),
+    "avg": lambda values: _sum(values) / len(values) if values else None,
+    "min": partial(_extreme, min),
+    "max": partial(_extreme, max),
 }

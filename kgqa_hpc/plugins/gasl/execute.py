@@ -1,25 +1,104 @@
 """Execution of a script: each command is a step; TRY, ON and plans decide which command follows.
 
-`execute` changes the given state, which is complete after each step, so that the same script can continue from it.
+`execute` changes the given state, which is plain JSON and complete after each step, so that the same script can
+continue from it after a kill. Steps are kept whole: to go on, the script is walked through again with the finished
+steps taken from the state, so the position in nested TRY blocks need not be stored.
 Exceptions of `ask` other than ScriptError reach the caller; the command that asked has then changed
 nothing, and the script may be executed again with more answers.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.errors import InputError, ScriptError
 from kgqa_hpc.plugins.gasl.commands import Attempt, Cancel, On, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
-from kgqa_hpc.plugins.gasl.model import Ask, nobody
 from kgqa_hpc.plugins.gasl.perform import perform, step_of
 from kgqa_hpc.plugins.gasl.source import Plan
-from kgqa_hpc.plugins.gasl.state import State
-from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, World
+from kgqa_hpc.plugins.gasl.values import to_json
+from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
+from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.text.opener import read_bytes
+
+FORMAT = 1
+
+
+@dataclass
+class State:
+    """Variables, declarations, created nodes and edges, and the finished steps of one script on one graph.
+
+    `script` and `graph` are their digests, `work` the work that the steps have used of the script's limits. The
+    next script on the same variables and the same graph starts from `after(script)`.
+    """
+
+    script: str
+    graph: str
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)
+    declared: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    edges: list[dict[str, Any]] = field(default_factory=list)
+    work: int = 0
+
+    def after(self, script: str) -> State:
+        """The initial state of a next script, with the variables and the graph of this one."""
+        return State(script, self.graph, [], self.variables, self.declared, self.nodes, self.edges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as JSON; its parts are those of the state, not copies."""
+        return {"format": FORMAT, **vars(self)}
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> State:
+        """Raises ValueError when the document is not a state of this format."""
+        if document.get("format") != FORMAT:
+            raise ValueError(f"format is {document.get('format')!r}, not {FORMAT}")
+        kinds = {"script": str, "graph": str, "steps": list, "variables": dict, "declared": dict}
+        kinds |= {"nodes": list, "edges": list}
+        for name, kind in kinds.items():
+            if not isinstance(document.get(name), kind):
+                raise ValueError(f"`{name}` is missing or not what it must be")
+        work = document.get("work", 0)  # missing in files of earlier versions
+        if type(work) is not int or work < 0:
+            raise ValueError("`work` is not what it must be")
+        return cls(**{name: document[name] for name in kinds}, work=work)
+
+
+def save_state(path: Path, state: State) -> None:
+    """Write the state, whole or not at all. Raises DiskFull or StoreError."""
+    write_file(path, to_json(state.to_dict()))
+
+
+def load_state(path: Path, script: str, graph: str) -> State:
+    """Read the state from a file; a new state if the file is missing.
+
+    Raises InputError when it is of another script or graph, or no state at all.
+    """
+    try:
+        document = json.loads(read_bytes(path))
+        state = State.from_dict(document)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: its folder does not exist", "create it first") from None
+        return State(script, graph)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+    except (ValueError, AttributeError, RecursionError) as problem:
+        raise InputError(f"{path}: is not the state of a script: {problem}", "give another file") from None
+    for noun, mine, theirs in (("script", script, state.script), ("graph", graph, state.graph)):
+        if mine != theirs:
+            raise InputError(
+                f"{path}: is the state of another {noun}",
+                f"give the {noun} it was made with, or another --state file",
+            )
+    return state
+
 
 Step = dict[str, Any]
 # Called with the state after each step that is not an error.
@@ -65,7 +144,7 @@ def execute(
     script: Script,
     graph: PropertyGraph,
     state: State,
-    ask: Ask = nobody,
+    ask: Model = nobody,
     on_step: OnStep | None = None,
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
@@ -134,19 +213,16 @@ class _Run:
 
     def _attempt(self, attempt: Attempt, guarded: bool) -> None:
         try:
-            self._rescued(attempt, guarded)
+            try:
+                self._block(attempt.body, guarded=True)
+            except _Unhandled:
+                if attempt.rescue is None:
+                    raise
+                self._block(attempt.rescue, guarded)
         except (_Unhandled, _Stopped):
             self._block(attempt.final or (), guarded)
             raise
         self._block(attempt.final or (), guarded)
-
-    def _rescued(self, attempt: Attempt, guarded: bool) -> None:
-        try:
-            self._block(attempt.body, guarded=True)
-        except _Unhandled:
-            if attempt.rescue is None:
-                raise
-            self._block(attempt.rescue, guarded)
 
     def _settle(self, step: Step, guarded: bool) -> None:
         if step["status"] == "error":

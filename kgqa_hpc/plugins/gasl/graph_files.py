@@ -19,7 +19,7 @@ from kgqa_hpc.kg.properties import INTEGER, typed
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.kg.tables import header_names, unique
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.literals import number
+from kgqa_hpc.plugins.gasl.values import number
 from kgqa_hpc.text.streams import TextStream
 
 

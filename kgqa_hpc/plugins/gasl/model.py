@@ -1,13 +1,13 @@
-"""The interface between a script and a model: a function from prompts to answers.
+"""The commands PROCESS, CLASSIFY and GENERATE, and the interface to a model: a function from prompts to answers.
 
-PROCESS and CLASSIFY make one prompt per item, GENERATE one prompt in all. The caller supplies the function: a
-file of answers (`Answers`), an engine (session.py), or a step of a run, which raises in order to be called again
-later; a command whose function raises changes nothing.
+PROCESS and CLASSIFY make one prompt per item and store the answers in the items, GENERATE makes one prompt in all. The
+caller supplies the function: a file of answers (`Answers`), an engine (session.py), or a step of a run, which raises
+in order to be called again later; a command whose function raises changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,35 +15,15 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.errors import InputError, ScriptError
+from kgqa_hpc.plugins.gasl.commands import Ask, Generate
+from kgqa_hpc.plugins.gasl.source import MAX_NESTING
+from kgqa_hpc.plugins.gasl.values import is_deeper, text_of
+from kgqa_hpc.plugins.gasl.world import Outcome, Prompt, World
 from kgqa_hpc.text.opener import read_bytes
 
 # Number of prompts in a call, unless the script gives it.
 BATCH = 1000
 _EVERY_OTHER = "*"
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One question. `verb` is PROCESS, CLASSIFY or GENERATE, `instruction` the script's text about it.
-
-    `key` is the item's id or its place in the list, `content` the item, for GENERATE the whole variable.
-    `kind` is the word after GENERATE.
-    """
-
-    verb: str
-    instruction: str
-    key: str
-    content: Any
-    kind: str = ""
-
-
-# Returns one answer per prompt, in order; None is no answer. Raises ScriptError `model`.
-Ask = Callable[[Sequence[Prompt]], Sequence[Any]]
-
-
-def nobody(prompts: Sequence[Prompt]) -> Sequence[Any]:
-    """The function without a model: raises ScriptError `model`."""
-    raise ScriptError("model", "no model and no answers were given: --engine FILE or --answers FILE")
 
 
 @dataclass(frozen=True)
@@ -76,3 +56,41 @@ class Answers:
                 return entry[key]
         description = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
         raise ScriptError("model", f"the file of answers has none for {description}")
+
+
+_ADDS = {"PROCESS": "result", "CLASSIFY": "category"}
+
+
+def ask(command: Ask, world: World, size: int = BATCH) -> Outcome:
+    """Each item with the model's answer, asked `size` at a time."""
+    items = world.items(command.ref)
+    keys = (item.get("id") for item in items)
+    prompts = [
+        Prompt(command.verb, command.instruction, str(number) if key is None else text_of(key), item)
+        for number, (key, item) in enumerate(zip(keys, items, strict=True), 1)
+    ]
+    batches = (prompts[start : start + size] for start in range(0, len(prompts), size))
+    answers = [answer for batch in batches for answer in _ask(world, batch)]
+    name = _ADDS[command.verb]
+    if name == "category":
+        answers = [None if answer is None else text_of(answer) for answer in answers]
+    missing = sum(answer is None for answer in answers)
+    answered = ({**item, name: answer} for item, answer in zip(items, answers, strict=True))
+    return Outcome(answered, partial=missing > 0, notes={"unanswered": missing} if missing else {})
+
+
+def generate(command: Generate, world: World) -> Outcome:
+    """One text from a whole variable."""
+    prompt = Prompt("GENERATE", command.text or "", "*", world.value(command.ref), command.kind)
+    answer = _ask(world, [prompt])[0]
+    if answer is None:
+        return Outcome(None, partial=True, notes={"unanswered": 1})
+    return Outcome(text_of(answer))
+
+
+def _ask(world: World, prompts: Sequence[Prompt]) -> list[Any]:
+    answers = list(world.ask(prompts))
+    if len(answers) != len(prompts):
+        raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
+    # An answer that is nested too deep for a script counts as no answer.
+    return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import asking, combining, counting, creating, finding, updating, walking
+from kgqa_hpc.plugins.gasl import changing, combining, counting, finding, model, walking
 from kgqa_hpc.plugins.gasl import commands as c
-from kgqa_hpc.plugins.gasl.filters import compare, literal
-from kgqa_hpc.plugins.gasl.literals import MAX_ITEM_BYTES
-from kgqa_hpc.plugins.gasl.values import Item, given, item_bytes, items_of, kind_of
+from kgqa_hpc.plugins.gasl.finding import compare, literal
+from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, Item, given, item_bytes, items_of, kind_of
 from kgqa_hpc.plugins.gasl.words import Word
 from kgqa_hpc.plugins.gasl.world import MAX_ITEMS, Outcome, World
 
@@ -49,10 +48,6 @@ def _is_met(command: c.Check, world: World) -> bool:
     return (not value and value is not False) == (command.test == "empty")
 
 
-def _show(command: c.Show, world: World) -> Outcome:
-    return Outcome(stores=False, notes={"output": _shown(world.value(command.ref), command.limit)})
-
-
 def _shown(value: Any, limit: int) -> dict[str, Any]:
     """The first items of a value, or the value of one that has none."""
     items = items_of(value)
@@ -84,11 +79,11 @@ def _fields(item: Item) -> dict[str, bool]:
 
 
 _DO: dict[type, Callable[[Any, World], Outcome]] = {
-    c.Declare: updating.declare,
-    c.Set: updating.assign,
+    c.Declare: changing.declare,
+    c.Set: lambda command, world: Outcome(command.value),
     c.Found: lambda command, world: Outcome(finding.find(command, world)),
-    c.Ask: asking.ask,
-    c.Generate: asking.generate,
+    c.Ask: model.ask,
+    c.Generate: model.generate,
     c.Iterate: counting.iterate,
     c.Count: counting.count,
     c.Aggregate: counting.aggregate,
@@ -100,14 +95,16 @@ _DO: dict[type, Callable[[Any, World], Outcome]] = {
     c.Select: combining.select,
     c.Rank: combining.rank,
     c.AddField: combining.add_field,
-    c.Create: creating.create,
-    c.Update: updating.update,
+    c.Create: changing.create,
+    c.Update: changing.update,
     c.Walk: walking.walk,
     c.Connect: walking.connect,
     c.Subgraph: walking.subgraph,
     c.Pattern: walking.pattern,
     c.Check: _check,
-    c.Show: _show,
+    c.Show: lambda command, world: Outcome(
+        stores=False, notes={"output": _shown(world.value(command.ref), command.limit)}
+    ),
     c.DebugFound: lambda command, world: Outcome(finding.find(command.found, world)),
     c.Inspect: _inspect,
 }

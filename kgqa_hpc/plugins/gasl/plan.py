@@ -16,11 +16,10 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.family import wording
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.execute import Result, execute, refused
+from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
-from kgqa_hpc.plugins.gasl.state import State
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import Bounds
 from kgqa_hpc.prompts.prompt import Prompt

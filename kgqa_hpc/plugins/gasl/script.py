@@ -181,8 +181,7 @@ def _questions(
 
     Only questions with an answer in `whole_graph` are yielded.
     """
-    from kgqa_hpc.plugins.gasl.execute import execute
-    from kgqa_hpc.plugins.gasl.state import State
+    from kgqa_hpc.plugins.gasl.execute import State, execute
 
     nodes = [node for node in range(graph.num_nodes) if graph.node(node).type == template.entity]
     nodes.sort(key=lambda node: place(seed, f"{template.name}/{graph.node_ids[node]}"))

@@ -6,7 +6,7 @@ An engine is asked in batches of its size.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,16 @@ from kgqa_hpc.engines.engine import EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import ConfigError, InputError, ScriptError
-from kgqa_hpc.plugins.gasl import state as states
-from kgqa_hpc.plugins.gasl.execute import Result, execute, refused
+from kgqa_hpc.kg.file import read_graph
+from kgqa_hpc.plugins.gasl.execute import Result, State, execute, load_state, refused, save_state
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.model import Answers, Ask, Prompt, nobody
+from kgqa_hpc.plugins.gasl.graph_files import from_run, read_tables
+from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import parse, read_script
 from kgqa_hpc.plugins.gasl.values import to_json
+from kgqa_hpc.plugins.gasl.world import Model, Prompt, nobody
 from kgqa_hpc.settings import problems_of
+from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.opener import read_bytes
@@ -60,57 +63,33 @@ def run(
 
     Raises InputError for options that do not go together and files that cannot be read.
     """
-    _check_options(graph, nodes, edges, engine, answers)
-    try:
-        commands = parse(_read(script))
-    except ScriptError as problem:
-        return refused(problem), 2
-    property_graph = _graph(graph, nodes, edges)
-    earlier = (
-        states.load(state, commands.digest, property_graph.digest)
-        if state
-        else states.State(commands.digest, property_graph.digest)
-    )
-    with _answering(engine, answers) as ask:
-        result = execute(
-            commands, property_graph, earlier, ask, partial(states.save, state) if state else None
-        )
-    return result, 1 if result.status == "error" else 0
-
-
-def _check_options(
-    graph: Path | None, nodes: Path | None, edges: Path | None, engine: Path | None, answers: Path | None
-) -> None:
     if (nodes is None) != (edges is None) or (graph is None) == (nodes is None):
         raise InputError("which graph?", "give --graph RUN, or both --nodes FILE and --edges FILE")
     if engine is not None and answers is not None:
         raise InputError("--engine and --answers do not go together", "give one of them")
+    try:
+        commands = parse(_read(script))
+    except ScriptError as problem:
+        return refused(problem), 2
+    property_graph = read_tables(nodes, edges) if nodes and edges else _graph_of(graph or Path())
+    initial = State(commands.digest, property_graph.digest)
+    if state:
+        initial = load_state(state, commands.digest, property_graph.digest)
+    with ExitStack() as stack:
+        model: Model = Answers.read(answers) if answers else nobody
+        if engine:
+            model = stack.enter_context(asking(engine))
+        result = execute(
+            commands, property_graph, initial, model, partial(save_state, state) if state else None
+        )
+    return result, 1 if result.status == "error" else 0
 
 
-def _graph(graph: Path | None, nodes: Path | None, edges: Path | None) -> PropertyGraph:
-    from kgqa_hpc.plugins.gasl import graph_files
-
-    if nodes is not None and edges is not None:
-        return graph_files.read_tables(nodes, edges)
-    assert graph is not None
-    from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.store.canonical import sha256_of
-
-    path = graph / "kg.h5"
+def _graph_of(run_folder: Path) -> PropertyGraph:
+    path = run_folder / "kg.h5"
     if not path.exists():
-        raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {graph}")
-    return graph_files.from_run(read_graph(path), sha256_of(path))
-
-
-@contextmanager
-def _answering(engine: Path | None, answers: Path | None) -> Iterator[Ask]:
-    if answers is not None:
-        yield Answers.read(answers)
-    elif engine is not None:
-        with asking(engine) as ask:
-            yield ask
-    else:
-        yield nobody
+        raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {run_folder}")
+    return from_run(read_graph(path), sha256_of(path))
 
 
 def _read(script: Path) -> bytes:
@@ -121,7 +100,7 @@ def _read(script: Path) -> bytes:
 
 
 @contextmanager
-def asking(path: Path) -> Iterator[Ask]:
+def asking(path: Path) -> Iterator[Model]:
     """An `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
     or a whole configuration. The engine is closed at the end.
 
@@ -129,24 +108,20 @@ def asking(path: Path) -> Iterator[Ask]:
     """
     settings = _settings(path)
     engine: Engine = ENGINES.get(settings.kind)(settings)
-    try:
-        yield _ask_of(engine)
-    finally:
-        engine.close()
-
-
-def _ask_of(engine: Engine) -> Ask:
-    """The function that asks a started engine. An answer that fails or does not parse is None."""
 
     def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
-        members = {str(number): _MEMBER[prompt.verb] for number, prompt in enumerate(prompts)}
+        """One answer for each prompt; None where it fails or does not parse."""
         requests = [_request(str(number), prompt) for number, prompt in enumerate(prompts)]
         answers: list[Any] = [None] * len(prompts)
         for response in engine.generate(Mailbox.holding(requests)):
-            answers[int(response.id)] = _answer(response, members[response.id])
+            number = int(response.id)
+            answers[number] = _answer(response, _MEMBER[prompts[number].verb])
         return answers
 
-    return ask
+    try:
+        yield ask
+    finally:
+        engine.close()
 
 
 def _settings(path: Path) -> EngineSettings:

@@ -7,7 +7,8 @@ VALUE. Nothing here is ever changed in place. docs/guide/gasl.md, "Data".
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -17,6 +18,8 @@ from kgqa_hpc.plugins.gasl.words import Field, nearest
 
 Item = Mapping[str, Any]
 
+LARGEST = 1e308
+MAX_ITEM_BYTES = 64 * 1024
 # Number of levels that every JSON encoder can write.
 MAX_LEVELS = 200
 
@@ -31,8 +34,8 @@ ALIASES = {
     "count": "value",
 }
 
-
 MISSING: Final = object()
+_JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def kind_of(value: Any) -> str:
@@ -46,6 +49,16 @@ def kind_of(value: Any) -> str:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number(text: str) -> int | float | None:
+    """The value of a JSON number; None for other text, or a number beyond 1e308."""
+    if _JSON_NUMBER.fullmatch(text) is None:
+        return None
+    if text.lstrip("-").isdigit():
+        return int(text) if len(text) <= 310 and abs(int(text)) <= int(LARGEST) else None
+    value = float(text)
+    return value if abs(value) <= LARGEST else None
 
 
 def as_item(value: Any) -> Item:
@@ -62,14 +75,17 @@ def items_of(value: Any) -> list[Item] | None:
     return None
 
 
-def step(item: Any, name: str) -> Any:
-    """One step of a field: from the item, its properties, or an alternative name, in this order; otherwise MISSING."""
-    if not isinstance(item, dict):
-        return MISSING
-    member = _own(item, name)
-    if member is MISSING and name in ALIASES:
-        return _own(item, ALIASES[name])
-    return member
+def look_up(item: Any, steps: Sequence[str]) -> Any:
+    """The value of a field in an item (None for null), or MISSING.
+
+    Each step is looked for in the item, in its properties, and then by its alternative name.
+    """
+    for name in steps:
+        if not isinstance(item, dict):
+            return MISSING
+        member = _own(item, name)
+        item = _own(item, ALIASES[name]) if member is MISSING and name in ALIASES else member
+    return item
 
 
 def _own(item: Item, name: str) -> Any:
@@ -77,13 +93,6 @@ def _own(item: Item, name: str) -> Any:
         return item[name]
     properties = item.get("properties")
     return properties.get(name, MISSING) if isinstance(properties, dict) else MISSING
-
-
-def look_up(item: Any, steps: Sequence[str]) -> Any:
-    """The value of a field in an item (None for null), or MISSING."""
-    for name in steps:
-        item = step(item, name)
-    return item
 
 
 def given(item: Any, field: Field) -> Any:
@@ -169,15 +178,8 @@ def is_deeper(value: Any, levels: int) -> bool:
     """Whether a value is nested more than so many levels deep."""
     level: list[Any] = [value]
     for _ in range(levels):
-        level = list(_inside(level))
+        nested = (value for value in level if isinstance(value, list | dict))
+        level = [x for value in nested for x in (value.values() if isinstance(value, dict) else value)]
         if not level:
             return False
     return True
-
-
-def _inside(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, list):
-            yield from value
-        elif isinstance(value, dict):
-            yield from value.values()

@@ -55,13 +55,14 @@ End = Literal["item", "source", "target"]
 
 
 class Comparison(NamedTuple):
-    """One field against literals. `op` is a CMP, contains, matches, in, in_variable, is_null or not_null."""
+    """One field against literals. `op` is a CMP, contains, matches, in, in_variable, is_null or is_not_null."""
 
     field: Field
     op: str
     values: tuple[Literal_, ...] = ()
     ref: Ref | None = None
     end: End = "item"
+    place: Place | None = None
 
 
 class Not(NamedTuple):
@@ -104,7 +105,7 @@ class Template(NamedTuple):
 
 
 class Name(NamedTuple):
-    """A field; `alone` when it is the whole expression and has no dots: then a variable goes before."""
+    """A field; `alone` when it has neither dots nor brackets: as a whole expression it may be a variable."""
 
     field: Field
     alone: bool = False
@@ -181,19 +182,13 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def distance(written: str, right: str, limit: int) -> int:
-    """Edit distance (insert, delete, replace); limit + 1 when it is more than `limit`.
-
-    Only the band of 2 * limit + 1 cells a row that can matter is looked at: linear in the length.
-    """
-    if abs(len(written) - len(right)) > limit:
-        return limit + 1
-    far = limit + 1
-    row = {j: j for j in range(limit + 1)}
-    for i, a in enumerate(written, 1):
-        above, row = row, {}
-        for j in range(max(0, i - limit), min(len(right), i + limit) + 1):
-            best = min(above.get(j, far), row.get(j - 1, far)) + 1
-            if j:
-                best = min(best, above.get(j - 1, far) + (a != right[j - 1]))
-            row[j] = best
-    return min(row.get(len(right), far), far)
+    """Edit distance (insert, delete, replace); limit + 1 when it is more than `limit`."""
+    pairs = enumerate(zip(written, right, strict=False))
+    common = next((k for k, (a, b) in pairs if a != b), min(len(written), len(right)))
+    written, right = written[common:], right[common:]
+    if not written or not right:
+        return min(len(written) + len(right), limit + 1)
+    if limit == 0:
+        return 1
+    edits = ((written[1:], right), (written, right[1:]), (written[1:], right[1:]))
+    return 1 + min(distance(*edit, limit - 1) for edit in edits)

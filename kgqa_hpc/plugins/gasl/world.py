@@ -1,16 +1,15 @@
-"""The state that commands work on: the graph and the variables, with their kinds and bounds."""
+"""The state that commands work on: the graph, the model, and the variables with their kinds and bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph
-from kgqa_hpc.plugins.gasl.literals import MAX_ITEM_BYTES
-from kgqa_hpc.plugins.gasl.model import Ask
 from kgqa_hpc.plugins.gasl.values import (
+    MAX_ITEM_BYTES,
     MISSING,
     Item,
     as_item,
@@ -44,6 +43,30 @@ OWN_SCRIPT = Bounds()  # of a script that a user wrote
 
 
 @dataclass(frozen=True)
+class Prompt:
+    """One question. `verb` is PROCESS, CLASSIFY or GENERATE, `instruction` the script's text about it.
+
+    `key` is the item's id or its place in the list, `content` the item, for GENERATE the whole variable.
+    `kind` is the word after GENERATE.
+    """
+
+    verb: str
+    instruction: str
+    key: str
+    content: Any
+    kind: str = ""
+
+
+# Returns one answer per prompt, in order; None is no answer. Raises ScriptError `model`.
+Model = Callable[[Sequence[Prompt]], Sequence[Any]]
+
+
+def nobody(prompts: Sequence[Prompt]) -> Sequence[Any]:
+    """The function without a model: raises ScriptError `model`."""
+    raise ScriptError("model", "no model and no answers were given: --engine FILE or --answers FILE")
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of a command. `value` is its result (an iterable of items becomes a LIST), None for none.
 
@@ -64,7 +87,7 @@ class World:
     """The graph, the variables by name, and which of them were declared as what."""
 
     graph: Graph
-    ask: Ask
+    ask: Model
     variables: dict[str, Any] = field(default_factory=dict)
     declared: dict[str, dict[str, str | None]] = field(default_factory=dict)
     bounds: Bounds = OWN_SCRIPT

@@ -12,13 +12,12 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.execute import Result, execute, refused
+from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.graph_files import read_tables
-from kgqa_hpc.plugins.gasl.model import Answers, Ask
+from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import parse
-from kgqa_hpc.plugins.gasl.state import State
-from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds
+from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.step import Step
 
@@ -89,7 +88,7 @@ def run(toy: PropertyGraph) -> Run:
     """Run a script on the toy graph, or another, with the answers of the guide's examples, or others."""
 
     def run(
-        script: str, graph: PropertyGraph = toy, ask: Ask | None = None, bounds: Bounds = OWN_SCRIPT
+        script: str, graph: PropertyGraph = toy, ask: Model | None = None, bounds: Bounds = OWN_SCRIPT
     ) -> Result:
         try:
             commands = parse(script.encode("utf-8"))

@@ -13,8 +13,8 @@ from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.plugins.gasl import session
 from kgqa_hpc.plugins.gasl.graph_files import read_tables
-from kgqa_hpc.plugins.gasl.model import Prompt
 from kgqa_hpc.plugins.gasl.session import asking
+from kgqa_hpc.plugins.gasl.world import Prompt
 from tests import command
 
 kgqa = partial(command.kgqa, "gasl")

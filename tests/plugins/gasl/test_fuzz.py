@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from kgqa_hpc.plugins.gasl.execute import Result
-from kgqa_hpc.plugins.gasl.model import Prompt
 from kgqa_hpc.plugins.gasl.parser import read_script
+from kgqa_hpc.plugins.gasl.world import Prompt
 
 NAMES = ("a", "b", "c", "drugs", "links", "types", "near", "near.nodes", "a.b", "last", "nothing")
 FIELDS = (

@@ -10,8 +10,7 @@ import pytest
 
 from kgqa_hpc.plugins.gasl.execute import Result
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.model import Prompt
-from kgqa_hpc.plugins.gasl.world import Bounds
+from kgqa_hpc.plugins.gasl.world import Bounds, Prompt
 
 Run = Callable[..., Result]
 GraphOf = Callable[..., PropertyGraph]
@@ -59,7 +58,7 @@ def test_a_list_within_a_dict_is_cut_too(crowd: PropertyGraph, run: Run) -> None
 def test_a_search_that_looks_at_too_much_is_a_limit_error(
     crowd: PropertyGraph, run: Run, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
-    monkeypatch.setattr("kgqa_hpc.plugins.gasl.routes.MAX_LOOKS", 100_000)
+    monkeypatch.setattr("kgqa_hpc.plugins.gasl.walking.MAX_LOOKS", 100_000)
     result = run(f"FIND nodes AS e; {script}", crowd)
     assert result.error is not None
     assert (result.error["kind"], result.error["column"]) == ("limit", 18)

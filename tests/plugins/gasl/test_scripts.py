@@ -8,11 +8,10 @@ import pytest
 
 from kgqa_hpc.anchors.anchor import Source, Tools
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.plugins.gasl.execute import execute
+from kgqa_hpc.plugins.gasl.execute import State, execute
 from kgqa_hpc.plugins.gasl.graph_files import from_run
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import ScriptAnchors, ScriptSettings, answers_of
-from kgqa_hpc.plugins.gasl.state import State
 from tests.families.graphs import random_graph
 
 COUNT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\nCOUNT near AS answer"

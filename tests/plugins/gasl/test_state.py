@@ -14,11 +14,11 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.gasl import session
-from kgqa_hpc.plugins.gasl.execute import Result, execute
+from kgqa_hpc.plugins.gasl.execute import Result, State, execute
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.model import Answers, Prompt
+from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import parse
-from kgqa_hpc.plugins.gasl.state import State
+from kgqa_hpc.plugins.gasl.world import Prompt
 
 SCRIPT = """\
 DECLARE total AS COUNTER WITH_DESCRIPTION "edges"

@@ -87,7 +87,7 @@ def test_all_three_outcomes_occur(thousand: list[Anchor]) -> None:
 
 
 def test_a_puzzle_with_two_conclusions_is_not_made() -> None:
-    from kgqa_hpc.plugins.reasoning.effects import conclusions
+    from kgqa_hpc.plugins.reasoning.puzzle import conclusions
 
     both = [
         Relation(0, 1, "activates"),
@@ -100,7 +100,7 @@ def test_a_puzzle_with_two_conclusions_is_not_made() -> None:
 
 
 def test_a_circle_does_not_hold_itself_up() -> None:
-    from kgqa_hpc.plugins.reasoning.effects import conclusions
+    from kgqa_hpc.plugins.reasoning.puzzle import conclusions
 
     circle = [Relation(1, 2, "activates"), Relation(2, 1, "activates"), Relation(2, 3, "activates")]
     assert conclusions(circle, EFFECTS, 0, "up", 3) == ["same"]

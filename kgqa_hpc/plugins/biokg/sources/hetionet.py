@@ -63,10 +63,9 @@ class Hetionet:
             files = [Path(settings.path)]
             _read_json(files[0], assembly, settings.properties)
         else:
-            files = [*listed(settings.nodes), *listed(settings.edges)]
+            nodes, edges = listed(settings.nodes), listed(settings.edges)
+            files = [*nodes, *edges]
             long = {} if settings.metaedges is None else _long_names(Path(settings.metaedges))
-            nodes = listed(settings.nodes)
-            edges = listed(settings.edges)
             for path in nodes:
                 for rows in read_table(path, TSV, ("id", "name", "kind")):
                     assembly.nodes(rows.file, rows["id"], rows["name"], rows["kind"], rows.line_of)

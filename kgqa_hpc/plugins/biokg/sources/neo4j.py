@@ -26,17 +26,18 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer, first_of, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, constant, rows_of
-from kgqa_hpc.plugins.biokg.sources.kgw import NAMES, json_names
+from kgqa_hpc.plugins.biokg.sources.exchange import NAMES, json_names
 from kgqa_hpc.plugins.biokg.sources.neo4j_layout import (
     Layout,
     first_line,
     guess_dialect,
     header_for,
-    is_header_file,
     layout_of,
     require_layout,
 )
 from kgqa_hpc.text.bounded_json import json_objects
+
+_ENDINGS = {".csv", ".tsv", ".txt", ".jsonl", ".json"}
 
 
 class Neo4jSettings(SourceSettings):
@@ -84,7 +85,7 @@ class Source:
 
 def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
     """The files of rows among `files`, each with its header, wherever that stands."""
-    headers = [path for path in files if is_header_file(path)]
+    headers = [path for path in files if re.search(r"[-_]header$", path.name.split(".")[0])]
     tables = []
     for path in files:
         if path in headers:
@@ -182,8 +183,10 @@ class Tables:
                 properties = item.get("properties") or {}
                 selected = members(properties, self._settings.properties)
                 if member == "node":
-                    labels = self._of_labels([str(label) for label in item.get("labels", [])])
-                    buffer.node(line, item["id"], first_of(properties, self._settings.name), labels, selected)
+                    labels = [str(label) for label in item.get("labels", [])]
+                    labels = {"all": labels, "first": labels[:1], "last": labels[-1:]}[self._settings.labels]
+                    name = first_of(properties, self._settings.name)
+                    buffer.node(line, item["id"], name, ":".join(labels), selected)
                 else:
                     buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], selected)
             except (AttributeError, KeyError, TypeError) as problem:
@@ -192,10 +195,6 @@ class Tables:
                     "export it again",
                 ) from None
         buffer.flush()
-
-    def _of_labels(self, labels: list[str]) -> str:
-        which = self._settings.labels
-        return ":".join(labels if which == "all" else labels[:1] if which == "first" else labels[-1:])
 
 
 def _rows(source: Source, columns: Sequence[str], role: str) -> Iterator[Rows]:
@@ -220,9 +219,6 @@ def _stem(path: Path) -> str:
     return re.sub(r"[-_]?part[-_]?\d*$", "", path.name.split(".")[0])
 
 
-_ENDINGS = (".csv", ".tsv", ".txt", ".jsonl", ".json")
-
-
 class Neo4j:
     """Exports of Neo4j data bases."""
 
@@ -233,7 +229,15 @@ class Neo4j:
 
     def read(self, settings: Neo4jSettings) -> KnowledgeGraph:
         """The graph of all files: first all files of nodes, then of relationships, each by its name."""
-        tables = open_tables(_files(settings), settings)
+        files = [*listed(settings.nodes), *listed(settings.edges)]
+        if settings.path is not None:
+            path = Path(settings.path)
+            files = [
+                p
+                for p in (sorted(path.iterdir()) if path.is_dir() else [path])
+                if p == path or (set(p.suffixes) & _ENDINGS and not p.name.startswith("."))
+            ]
+        tables = open_tables(files, settings)
         if not tables:
             location = settings.path or listed(settings.nodes)[0].parent
             raise InputError(f"{location}: has no file of a Neo4j export", "is it the right folder?")
@@ -246,14 +250,3 @@ class Neo4j:
         names = [table.path.name for table in tables]
         text = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
         return assembly.finish({"source": self.name, "files": text})
-
-
-def _files(settings: Neo4jSettings) -> list[Path]:
-    if settings.path is None:
-        return [*listed(settings.nodes), *listed(settings.edges)]
-    path = Path(settings.path)
-    if not path.is_dir():
-        return [path]
-    return [
-        p for p in sorted(path.iterdir()) if set(p.suffixes) & set(_ENDINGS) and not p.name.startswith(".")
-    ]

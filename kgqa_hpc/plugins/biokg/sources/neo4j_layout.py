@@ -26,7 +26,7 @@ LONGEST_COLUMN = 10_000  # characters of a column's name
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a file by their purpose.
+    """The columns of a file by what they are for.
 
     `columns`: all names in their order, distinct; `roles`: which column is ID, LABEL, START_ID, END_ID, TYPE
     or JSON (its properties); `spaces`: the id space of each, "" for none; `label`: what the header's options
@@ -103,32 +103,24 @@ def guess_dialect(path: Path, header: str, separator: str | None, quote: str | N
             separator = ","
     elif separator == "TAB":
         separator = "\t"
-    if quote is None:
-        quote = _quote(path, separator)
-    return Dialect(separator, quote)
-
-
-def _quote(path: Path, separator: str) -> str:
-    """The quote character: the single quote if fields of the first rows stand in it and none in double quotes."""
-    single = 0
+    if quote is not None:
+        return Dialect(separator, quote)
+    # A single quote when fields of the first rows stand in them and none in double ones
+    quote = '"'
     for number, line in text_lines(path):
         fields = line.split(separator)
         if any(field.startswith('"') for field in fields):
-            return '"'
-        single += any(f.startswith("'") for f in fields) and any(f.endswith("'") for f in fields)
+            return Dialect(separator, '"')
+        if any(f.startswith("'") for f in fields) and any(f.endswith("'") for f in fields):
+            quote = "'"
         if number >= 50:
             break
-    return "'" if single else '"'
+    return Dialect(separator, quote)
 
 
 def first_line(path: Path) -> str:
     """The first line that is not blank."""
     return next((text for _, text in text_lines(path) if text.strip()), "")
-
-
-def is_header_file(path: Path) -> bool:
-    """Whether a file is called a header: `X-header.csv`, `X_header.tsv`."""
-    return re.search(r"[-_]header$", path.name.split(".")[0]) is not None
 
 
 def header_for(path: Path, headers: Sequence[Path]) -> Path | None:
@@ -143,7 +135,7 @@ def header_for(path: Path, headers: Sequence[Path]) -> Path | None:
 
 
 def require_layout(path: Path, header: str, layout: Layout | None) -> Layout:
-    """The layout. Raises GraphFormatError if the file has none."""
+    """The layout; raises GraphFormatError where there is none."""
     if layout is not None and (layout.has_nodes or layout.has_edges):
         return layout
     raise GraphFormatError(

@@ -1,17 +1,28 @@
-"""KGX, the exchange format of Biolink graphs (Monarch, ROBOKOP, RTX-KG2 …): TSV, CSV or JSON Lines.
+"""Exchange formats: KGX, the tables of the package kgw, and GraphML of nano-graphrag and LightRAG.
 
-Columns stand in any order: nodes have `id`, `category` and mostly `name`, edges `subject`, `predicate` and
-`object`. TSV has no quoting, only a line feed ends a line, and a row may lack its last fields, as KGX itself
-writes them; CSV is quoted. Several categories stand in one type, joined by `|`. Rows with one id are one
-node, the first counts. A statement with `negated: true` does not hold and is left out.
+KGX holds Biolink graphs (Monarch, ROBOKOP, RTX-KG2 …) as TSV, CSV or JSON Lines. Columns stand in any order: nodes
+have `id`, `category` and mostly `name`, edges `subject`, `predicate` and `object`. TSV has no quoting, only a line feed
+ends a line, and a row may lack its last fields, as KGX itself writes them; CSV is quoted. Several categories stand in
+one type, joined by `|`. Rows with one id are one node, the first counts. A statement with `negated: true` does not
+hold and is left out.
+
+Exports of kgw, and of the queries others run on a Neo4j dump, are two comma-separated tables. Nodes: id, type,
+properties; edges: source_id, target_id, type, properties. `properties` is JSON and holds the name.
+
+nano-graphrag and LightRAG write graphs that a language model read out of texts. A node's id is its name, often with
+literal double quotes (or half of them) around it; they are taken off names and types, ids stay as written. Edges have
+no type but a sentence; LightRAG's `keywords` stand for it. The descriptions, chunks and files stay as properties.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
@@ -20,10 +31,12 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.rows import Buffer, members
+from kgqa_hpc.kg.rows import Buffer, first_of, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import constant, read_table
+from kgqa_hpc.kg.sources.graphml import Document
+from kgqa_hpc.kg.tables import Rows, constant, read_table
 from kgqa_hpc.plugins.biokg.sources.json_members import json_members
+from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.bounded_json import json_objects
 
 NAMED_THING = "biolink:NamedThing"
@@ -156,3 +169,100 @@ def _category(values: pa.Array, which: str) -> pa.Array:
 
 def _named_things(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
     return constant("", len(ids)), constant(NAMED_THING, len(ids))
+
+
+NAMES = ["name", "preferred_name", "title", "symbol", "label"]
+
+
+class KgwSettings(SourceSettings):
+    """Two tables, and which property is the name."""
+
+    nodes: Files = Field(description="Nodes: id, type, properties.")
+    edges: Files = Field(description="Edges: source_id, target_id, type, properties.")
+    name: list[str] = Field(
+        NAMES, min_length=1, description="Properties that hold the name; the first existing one counts."
+    )
+    paths = ("nodes", "edges")
+
+
+class Kgw:
+    """Exports of kgw."""
+
+    name = "kgw"
+    licence = ""
+    description = "Exports of the package kgw, and query exports of Neo4j dumps such as CKG's."
+    Settings = KgwSettings
+
+    def read(self, settings: KgwSettings) -> KnowledgeGraph:
+        """The graph of both tables, in their order."""
+        assembly = Assembly(Policy.of(settings))
+        nodes, edges = listed(settings.nodes), listed(settings.edges)
+        for path in nodes:
+            for rows in read_table(path, CSV, ("id", "type", "properties")):
+                names = json_names(rows, rows["properties"], settings.name)
+                assembly.nodes(rows.file, rows["id"], names, rows["type"], rows.line_of)
+        for path in edges:
+            for rows in read_table(path, CSV, ("source_id", "target_id", "type")):
+                assembly.edges(rows.file, rows["source_id"], rows["target_id"], rows["type"], rows.line_of)
+        files = ", ".join(path.name for path in (*nodes, *edges))
+        return assembly.finish({"source": self.name, "files": files})
+
+
+def json_names(rows: Rows, cells: pa.Array, names: list[str]) -> pa.Array:
+    """The first of some members of each cell's JSON object. Raises GraphFormatError with the line."""
+    result = []
+    for row, text in enumerate(cells.to_pylist()):
+        try:
+            result.append(first_of(bounded_json.loads(text or "{}"), names))
+        except (orjson.JSONDecodeError, AttributeError) as problem:
+            reason = f"not JSON: {problem.msg}" if isinstance(problem, ValueError) else "no JSON object"
+            raise GraphFormatError(
+                f"{rows.file} line {rows.line_of(row):,}: properties are {reason}", "export it again"
+            ) from None
+    return pa.array(result, pa.large_string())
+
+
+_QUOTES = '"` \t\r\n'  # an apostrophe belongs to the name: 5'-3'
+
+
+class NanoGraphRagSettings(SourceSettings):
+    """One document, and what an edge without a type is called."""
+
+    path: str = Field(description="graph_chunk_entity_relation.graphml.")
+    edge_type: str = Field("", description="Type of edges without a type.")
+    paths = ("path",)
+
+
+class NanoGraphRag:
+    """Graphs of nano-graphrag and LightRAG."""
+
+    name = "nano-graphrag"
+    licence = ""
+    description = "GraphML of nano-graphrag and LightRAG."
+    Settings = NanoGraphRagSettings
+
+    def read(self, settings: NanoGraphRagSettings) -> KnowledgeGraph:
+        """The graph of the document, in its order; names are its ids without quotes."""
+        path = Path(settings.path)
+        assembly = Assembly(Policy.of(settings))
+        document = Document(path, assembly, names=(), node_types=("entity_type",), edge_types=("keywords",))
+        document.read()
+        graph = assembly.finish({"source": self.name, "files": path.name}, defaults=("UNKNOWN", ""))
+        kinds, codes = _merged([kind.strip(_QUOTES) for kind in graph.node_types])
+        edge_types, edge_codes = _merged(
+            [kind.strip(_QUOTES) or settings.edge_type for kind in graph.edge_types]
+        )
+        return dataclasses.replace(
+            graph,
+            names=np.array([name.strip(_QUOTES) for name in graph.node_ids], dtype=object),
+            node_type=codes[graph.node_type],
+            node_types=kinds,
+            edge_type=edge_codes[graph.edge_type],
+            edge_types=edge_types,
+        )
+
+
+def _merged(kinds: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Types that became the same are one: the distinct ones, and for each old code its new one."""
+    code_of = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
+    return tuple(code_of), np.array([code_of[kind] for kind in kinds], np.int32)

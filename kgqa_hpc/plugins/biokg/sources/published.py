@@ -1,0 +1,223 @@
+"""Published graphs in formats of their own: OREGANO, PrimeKG and DRKG.
+
+OREGANO v2.1 is a folder with the triples (OREGANO_V2.1.tsv) and one table for each class of entity. An id is
+`TYPE:number`, the type its part before the colon in lower case; what has no colon is an ATC code. Names come from the
+tables' own columns of names; all other classes are named by hydration (configs/hydrate_oregano.yaml). Edges of the
+type has_code are left out in reduction, as published. Boudin et al. 2023; figshare 23553114 version 3.
+
+PrimeKG is kg.csv: one row an edge with both its ends in full. A node is its number (x_index, y_index): ids of the
+sources (x_id) are numbers without prefix and not unique. Every edge stands twice, x and y exchanged: direction means
+nothing. Chandak, Huang, Zitnik, Scientific Data 10:67, 2023; Harvard Dataverse IXA7BM.
+
+DRKG, the Drug Repurposing Knowledge Graph, is drkg.tsv: one row a triple, no header, no quoting. An entity is
+`Type::local id` (the type ends at the first `::` and may hold blanks), a relation `SOURCE::name::Head:Tail`, both kept
+as written. The file has no names: hydrate the graph, or let local ids be the names. Ioannidis et al., 2020,
+github.com/gnn4dr/DRKG.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.delimited import CSV
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.intern import Interner
+from kgqa_hpc.kg.relations import first_of_runs
+from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.sources.triples import add_triples
+from kgqa_hpc.kg.tables import Rows, constant, read_columns, read_table
+
+NO_NAME_EDGES = "has_code"
+# Which column of which table holds names (not identifiers).
+NAMES = {
+    "COMPOUND": "WIKIPEDIA",
+    "ACTIVITY": "NAME_DRUGBANK",
+    "EFFECT": "NAME_DRUGBANK",
+    "SIDE_EFFECT": "NAME",
+    "INDICATION": "NAME",
+}
+
+
+class OreganoSettings(SourceSettings):
+    """The folder with the project's files."""
+
+    path: str = Field(description="The folder with OREGANO_V2.1.tsv and the tables of entities.")
+    exclude_edge_types: list[str] = Field(
+        [NO_NAME_EDGES], description="Edge types left out before reduction."
+    )
+    paths = ("path",)
+
+
+class Oregano:
+    """The OREGANO knowledge graph."""
+
+    name = "oregano"
+    licence = "CC BY 4.0"
+    description = "OREGANO v2.1, drugs and what they act on: triples and tables of entities."
+    Settings = OreganoSettings
+
+    def read(self, settings: OreganoSettings) -> KnowledgeGraph:
+        """The graph as it stands in the files: repeated rows and ATC codes included."""
+        folder = Path(settings.path)
+        triples = _triples_file(folder)
+        assembly = Assembly(Policy.of(settings))
+        add_triples(assembly, triples, may_have_header=False)
+        names = _names(folder)
+
+        def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+            names_of = pa.array([names.get(node, "") for node in ids.to_pylist()], pa.large_string())
+            prefix = pc.utf8_lower(pc.replace_substring_regex(ids, r"(?s):.*$", ""))
+            return names_of, pc.if_else(
+                pc.match_substring(ids, ":"), prefix, pa.scalar("code", pa.large_string())
+            )
+
+        graph = assembly.finish(
+            {
+                "source": self.name,
+                "title": "OREGANO",
+                "files": triples.name,
+                "licence": self.licence,
+                "citation": "Boudin M, et al. The OREGANO knowledge graph for computational drug repurposing."
+                " Scientific Data 10:871, 2023.",
+            },
+            declare=declare,
+        )
+        # Always among the types, even of a part of the graph: the default excludes it, and refuses unknown types.
+        if NO_NAME_EDGES in graph.edge_types:
+            return graph
+        return dataclasses.replace(graph, edge_types=(*graph.edge_types, NO_NAME_EDGES))
+
+
+def _triples_file(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is no folder", "graph.path is the folder with OREGANO_V2.1.tsv")
+    files = sorted(folder.glob("OREGANO*.tsv*"))
+    if len(files) != 1:
+        raise InputError(
+            f"{folder}: has {len(files)} files named OREGANO*.tsv", "put the one with the triples there"
+        )
+    return files[0]
+
+
+def _names(folder: Path) -> dict[str, str]:
+    """Names by id, of the tables that are there."""
+    names: dict[str, str] = {}
+    for table, column in NAMES.items():
+        for path in sorted(folder.glob(f"{table}.tsv*"))[:1]:
+            for node, values in read_columns(path, [column]):
+                if values[column]:
+                    names[node] = (
+                        values[column].replace("_", " ") if column == "WIKIPEDIA" else values[column]
+                    )
+    return names
+
+
+_END = ("index", "id", "type", "name", "source")
+
+
+class PrimeKgSettings(SourceSettings):
+    """One file, and what an edge is called."""
+
+    path: str = Field(description="kg.csv.")
+    edge_type: Literal["relation", "display_relation"] = Field(
+        "relation", description="Column of the edge type: 30 kinds, or 18 in words."
+    )
+    mirrored: Literal["keep", "drop"] = Field(
+        "keep",
+        description="Treatment of mirrored edges: each edge is in the file twice; drop keeps the first.",
+    )
+    paths = ("path",)
+
+
+class PrimeKg:
+    """Precision Medicine Knowledge Graph."""
+
+    name = "primekg"
+    specific_relations = True
+    licence = "terms of the data set on Harvard Dataverse and of its 20 sources; code MIT"
+    description = "PrimeKG, the Precision Medicine Knowledge Graph, kg.csv."
+    Settings = PrimeKgSettings
+
+    def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
+        """The graph of kg.csv; nodes in the order in which its rows name them."""
+        path, kind = Path(settings.path), settings.edge_type
+        assembly, interner = Assembly(Policy.of(settings)), Interner()
+        columns = [f"{side}_{column}" for column in _END for side in "xy"]
+        for rows in read_table(path, CSV, [*columns, kind]):
+            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that
+            # order
+            before = len(interner)
+            codes = np.stack(interner.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
+            fresh = np.flatnonzero(codes >= before)
+            _, first_rows = np.unique(codes[fresh], return_index=True)
+            _add_nodes(assembly, rows, fresh[np.sort(first_rows)])
+            assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
+        graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
+        return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
+
+
+def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64]) -> None:
+    rows_taken = pa.array(positions // 2 + (positions % 2) * len(rows))
+    columns = {
+        name: pa.concat_arrays([rows[f"x_{name}"], rows[f"y_{name}"]]).take(rows_taken) for name in _END
+    }
+    lines = rows.line_of
+    properties = {"source_id": columns["id"], "source": columns["source"]}
+    assembly.nodes(
+        rows.file, columns["index"], columns["name"], columns["type"],
+        lambda row: lines(int(positions[row]) // 2), properties,
+    )  # fmt: skip
+
+
+def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
+    low = np.minimum(graph.edge_source, graph.edge_target)
+    high = np.maximum(graph.edge_source, graph.edge_target)
+    order = np.lexsort((graph.edge_type, high, low))  # stable: of equal ones the first in the file is first
+    keep = np.zeros(len(order), dtype=bool)
+    for values in (low, high, graph.edge_type):
+        keep[order] |= first_of_runs(values[order])
+    return keep
+
+
+class DrkgSettings(SourceSettings):
+    """One file of triples."""
+
+    path: str = Field(description="drkg.tsv.")
+    name_by_id: bool = Field(False, description="Use local ids as names of nodes without a name.")
+    paths = ("path",)
+
+
+class Drkg:
+    """The Drug Repurposing Knowledge Graph."""
+
+    name = "drkg"
+    specific_relations = True
+    licence = (
+        "mixed, by source: GNBR, DrugBank, STRING and the bibliographic rows non-commercial; code Apache-2.0"
+    )
+    description = "The Drug Repurposing Knowledge Graph, drkg.tsv."
+    Settings = DrkgSettings
+
+    def read(self, settings: DrkgSettings) -> KnowledgeGraph:
+        """The graph of drkg.tsv; nodes are the ends of its rows in their order."""
+        assembly = Assembly(Policy.of(settings))
+        path = Path(settings.path)
+        add_triples(assembly, path, may_have_header=False)
+        attributes = {"source": self.name, "files": path.name, "licence": self.licence}
+
+        def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+            kinds = pc.replace_substring_regex(ids, r"(?s)::.*$", "")
+            names = pc.replace_substring_regex(ids, r"(?s)^.*?::", "")
+            return (names if settings.name_by_id else constant("", len(ids))), kinds
+
+        return assembly.finish(attributes, declare=declare)
