@@ -15,12 +15,17 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING, Votes, agreement_table
-from kgqa_hpc.plugins.evaluation.bias import length_preference
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Votes, agreement_table
 from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Floats, interval_text
-from kgqa_hpc.plugins.evaluation.judged import Truth, auc, kappa_gap, kappa_statistic, measure
+from kgqa_hpc.plugins.evaluation.judged import (
+    Truth,
+    auc,
+    kappa_gap,
+    kappa_statistic,
+    length_preference,
+    measure,
+)
 from kgqa_hpc.plugins.evaluation.panel import (
-    Codes,
     confusion,
     decides_alone,
     log_odds_weights,
@@ -28,8 +33,7 @@ from kgqa_hpc.plugins.evaluation.panel import (
     weighted,
 )
 from kgqa_hpc.plugins.evaluation.power import kappa_half_width, ratings_for_kappa
-from kgqa_hpc.plugins.evaluation.ratings import Ratings
-from kgqa_hpc.plugins.evaluation.scales import ACCEPTABLE, ANSWER_CRITERIA
+from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.verdicts import Verdicts
 from kgqa_hpc.text.plain_text import plain_line
 

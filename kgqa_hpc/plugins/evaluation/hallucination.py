@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
 from kgqa_hpc.plugins.evaluation.bootstrap import ENDS, RESAMPLES, Estimate, Floats
 from kgqa_hpc.plugins.evaluation.judged import wilson
-from kgqa_hpc.plugins.evaluation.panel import Codes
-from kgqa_hpc.plugins.evaluation.panel_table import read_votes
+from kgqa_hpc.plugins.evaluation.panel import read_votes
 from kgqa_hpc.plugins.evaluation.records import records
 
 

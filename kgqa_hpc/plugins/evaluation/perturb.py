@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.plugins.evaluation.bias import retest
+from kgqa_hpc.plugins.evaluation.judged import retest
 from kgqa_hpc.plugins.evaluation.verdicts import opinion
 
 Fields = Mapping[str, Any]

@@ -21,8 +21,7 @@ import numpy as np
 
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
-from kgqa_hpc.plugins.evaluation.judge_prediction import BEST
-from kgqa_hpc.plugins.evaluation.judged_answers import read_judged
+from kgqa_hpc.plugins.evaluation.judge_prediction import BEST, read_judged
 from kgqa_hpc.registry import METRICS
 from kgqa_hpc.text.bounded_json import json_objects
 from kgqa_hpc.text.plain_text import plain_line
