@@ -22,6 +22,7 @@ from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.topic import Topics, find_topics, tf_idf, words
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.terminal import note, stage_progress
+from kgqa_hpc.text.plain_text import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -280,20 +281,18 @@ def _maps(figure: Figure, maps: Mapping[str, tuple[Any, NDArray[np.int64]]]) -> 
 def render(document: dict[str, Any]) -> str:
     """A table, one column a dataset, and the topics of each."""
     columns = document["measures"]
+    counts = {"texts": "texts", "words": "tokens", "different words": "types"}
+    shares = {"self-BLEU": "self_bleu", "Vendi score": "vendi", "effective topics": "effective_topics"}
     rows = [
-        ("texts", [f"{column['texts']:,}" for column in columns.values()]),
-        ("words", [f"{column['tokens']:,}" for column in columns.values()]),
-        ("different words", [f"{column['types']:,}" for column in columns.values()]),
+        *((title, *(f"{column[key]:,}" for column in columns.values())) for title, key in counts.items()),
         *(
-            (f"distinct-{n}", [_figure(column["distinct"][str(n)]) for column in columns.values()])
+            (f"distinct-{n}", *(_figure(column["distinct"][str(n)]) for column in columns.values()))
             for n in range(1, ORDER + 1)
         ),
-        ("self-BLEU", [_figure(column["self_bleu"]) for column in columns.values()]),
-        ("Vendi score", [_figure(column["vendi"]) for column in columns.values()]),
-        ("effective topics", [_figure(column["effective_topics"]) for column in columns.values()]),
+        *((title, *(_figure(column[key]) for column in columns.values())) for title, key in shares.items()),
     ]
     lines = [f"{document['field']}s of {', '.join(columns)}; topics and Vendi score by {document['vectors']}"]
-    lines += [f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells) for name, cells in rows]
+    lines += aligned(rows)
     for name, column in columns.items():
         lines.append(f"topics of {name}")
         lines += [f"{topic['texts']:>8,}  {' '.join(topic['terms'])}" for topic in column["topics"]]

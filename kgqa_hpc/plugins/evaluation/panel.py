@@ -236,10 +236,7 @@ def render_labels(document: dict[str, Any]) -> str:
         rows = [
             [label, *(entry["counts"][label][second_label] for second_label in labels)] for label in labels
         ]
-        lines += [
-            "",
-            "rows {}, columns {}; {:,} without two labels".format(*entry["columns"], entry["missing"]),
-        ]
-        # ['missing']:,} without two labels"]
+        between = "rows {}, columns {}".format(*entry["columns"])
+        lines += ["", f"{between}; {entry['missing']:,} without two labels"]
         lines += aligned([["", *labels], *rows])
     return "\n".join([*lines, "", *_coefficients(document["agreement"])])
