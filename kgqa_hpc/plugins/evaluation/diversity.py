@@ -147,7 +147,7 @@ _NEIGHBOURS = 15  # UMAP's default
 
 def variety(
     source: Path,
-    other: Path | None = None,
+    against: Path | None = None,
     *,
     field: str = "question",
     topics: int = 22,
@@ -161,7 +161,7 @@ def variety(
     folder for pictures. Raises InputError for a source without accepted records that have such a text, or a model that
     cannot be had.
     """
-    texts = {str(path): _texts(path, field) for path in (source, other) if path is not None}
+    texts = {str(path): _texts(path, field) for path in (source, against) if path is not None}
     number = min(map(len, texts.values()))
     results, pictured = {}, {}
     for name, group_texts in texts.items():
