@@ -34,8 +34,8 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.reduce import Wanted, reduce_to
-from kgqa_hpc.plugins.evaluation.topics import find_topics
-from kgqa_hpc.plugins.evaluation.variety import measures
+from kgqa_hpc.plugins.evaluation.diversity import measures
+from kgqa_hpc.plugins.evaluation.topic import find_topics
 from kgqa_hpc.plugins.reasoning.context import known_topics, topic_words
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item

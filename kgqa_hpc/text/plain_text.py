@@ -1,4 +1,4 @@
-"""Removal of control characters from untrusted text before it is printed, and Unicode normalisation in linear time.
+"""Removal of control characters from untrusted text before it is printed, tables, and Unicode normalisation.
 
 Names, questions, model answers and server messages may hold escape sequences (ESC, C1), which move the cursor, set the
 title or fake output, and characters that change the direction of writing. The replacement character is shown instead.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 # Characters that change a terminal: C0 but tab and newline, DEL, C1, line and paragraph separators,
@@ -19,6 +19,7 @@ _STEERING = re.compile(
 )
 # A quick test for long runs of combining characters; texts of most languages never match.
 _RUN = re.compile("[\u0300-\u036f\u0483-\U0010ffff]{31}")
+_LONGEST_CELL = 48  # characters of a table's cell; the rest is cut off
 _LONGEST_RUN = 30  # of combining characters: Stream-Safe Text (Unicode Standard Annex 15, section 13)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -31,6 +32,15 @@ def plain(text: str) -> str:
 def plain_line(text: str) -> str:
     """The text on one line, with every control character replaced."""
     return plain(text).replace("\n", " ").replace("\t", " ")
+
+
+def aligned(rows: Sequence[Sequence[object]]) -> list[str]:
+    """A table's rows as lines with aligned columns, the first column to the left; control characters are replaced."""
+    texts = [[plain_line(str(cell))[:_LONGEST_CELL] for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in texts
+    ]
 
 
 def printable(text: str) -> str:

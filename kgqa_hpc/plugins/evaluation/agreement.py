@@ -26,7 +26,8 @@ from kgqa_hpc.plugins.evaluation.bootstrap import (
 )
 
 Level = Literal["nominal", "ordinal", "interval"]
-MISSING = -1
+Codes = NDArray[np.int64]
+MISSING = -1  # the code of a missing vote
 # Names of the coefficients over all judges.
 COEFFICIENTS = {
     "raw": "raw agreement",
@@ -40,7 +41,7 @@ COEFFICIENTS = {
 class Votes:
     """The judges' votes: `codes` (items, judges) are positions in `categories`; -1 is a missing vote."""
 
-    codes: NDArray[np.int64]
+    codes: Codes
     judges: tuple[str, ...]
     categories: tuple[Any, ...]
 

@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 
 from kgqa_hpc.plugins.evaluation.agreement import agreement_table, make_votes
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats, estimate, mean_of
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats, estimate, interval_text, mean_of
 from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, mann_whitney
-from kgqa_hpc.plugins.evaluation.ratings import Ratings
-from kgqa_hpc.plugins.evaluation.scales import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST
-from kgqa_hpc.text.plain_text import plain_line
+from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST, Ratings
+from kgqa_hpc.text.plain_text import aligned, plain_line
 
 LEVELS = tuple(range(LOWEST, HIGHEST + 1))
 GROUPS = ("all", "accepted", "rejected")
@@ -171,41 +170,21 @@ def _notes(answer: dict[str, Any]) -> list[str]:
 
 def render(document: dict[str, Any]) -> str:
     """The result of `analyse` as text."""
-    groups = [name for name in ("all", "accepted", "rejected") if document[name] is not None]
-    lines = [_head(document), "", *_criteria(document, groups), "", *_answer(document, groups)]
-    lines += _difference(document["accepted_against_rejected"])
-    lines += _agreement(document["agreement"])
-    lines += ["", *document["notes"]] if document["notes"] else []
-    return "\n".join(lines)
-
-
-def _head(document: dict[str, Any]) -> str:
-    who = ", ".join(f"{plain_line(name)} {rated:,}" for name, rated in document["annotators"].items())
-    return (
-        f"{document['rated']:,} of {document['ratings']:,} rated ({document['not_qualified']:,} not "
-        f"qualified), {document['items']:,} items; annotators: {who}"
-    )
-
-
-def _criteria(document: dict[str, Any], groups: list[str]) -> list[str]:
-    lines = [
-        f"{'criterion':<38}{'group':<10}{'n':>6}{'mean':>8}  {'95 % interval':<16}{'min':>4}{'>= 3':>9}"
-        "   scores 1 to 5"
+    groups = [name for name in GROUPS if document[name] is not None]
+    raters = ", ".join(f"{plain_line(name)} {rated:,}" for name, rated in document["annotators"].items())
+    head = ("criterion", "group", "n", "mean", "95 % interval", "min", ">= 3", *(f"= {k}" for k in LEVELS))
+    rows = [
+        _criterion(name, group, document["by_group"][group]["criteria"][name])
+        for name in document["criteria"]
+        for group in groups
     ]
-    for name in document["criteria"]:
-        for group in groups:
-            row = document["by_group"][group]["criteria"][name]
-            counts = " ".join(f"{n:>4}" for n in row["distribution"].values())
-            lines.append(
-                f"{plain_line(name)[:37]:<38}{group:<10}{row['ratings']:>6}"
-                f"{_number(row['mean']['value']):>8}  {_interval(row['mean']):<16}"
-                f"{_number(row['minimum'], 0):>4}{_percent(row['share_3']['value']):>9} {counts}"
-            )
-    return lines
-
-
-def _answer(document: dict[str, Any], groups: list[str]) -> list[str]:
-    lines = []
+    lines = [
+        f"{document['rated']:,} of {document['ratings']:,} rated ({document['not_qualified']:,} not "
+        f"qualified), {document['items']:,} items; annotators: {raters}",
+        "",
+        *aligned([head, *rows]),
+        "",
+    ]
     for group in groups:
         shares = document["answer"][group]
         if shares["ratings"]:
@@ -215,34 +194,27 @@ def _answer(document: dict[str, Any], groups: list[str]) -> list[str]:
                 f"mean {_number(shares['mean']['minimum'])}; "
                 f"average >= 3 in {_percent(shares['share_3']['average'])}"
             )
-    return lines
+    if compared := document["accepted_against_rejected"]:
+        rows = [(name, f"{row['p']:.3g}", f"{row['cliffs_delta']:+.2f}") for name, row in compared.items()]
+        lines += ["", "accepted against rejected (Mann-Whitney, two-sided; Cliff's delta):"]
+        lines += aligned([("criterion", "p", "delta"), *rows])
+    if agreed := document["agreement"]:
+        keys = ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
+        rows = [
+            (name, row["voted_twice"], *(interval_text(row[key]) for key in keys))
+            for name, row in agreed.items()
+        ]
+        lines += ["", "agreement between annotators (95 % intervals):"]
+        lines += aligned([("criterion", "items", "alpha (ordinal)", "Fleiss", "AC1"), *rows])
+    lines += ["", *document["notes"]] if document["notes"] else []
+    return "\n".join(lines)
 
 
-def _difference(result: dict[str, Any] | None) -> list[str]:
-    if not result:
-        return []
-    lines = ["", "accepted against rejected (Mann-Whitney, two-sided; Cliff's delta):"]
-    return lines + [
-        f"  {plain_line(name):<38} p = {row['p']:.3g}, delta {row['cliffs_delta']:+.2f}"
-        for name, row in result.items()
-    ]
-
-
-def _agreement(result: dict[str, Any] | None) -> list[str]:
-    if not result:
-        return []
-    lines = ["", "agreement between annotators (95 % intervals):"]
-    for name, row in result.items():
-        values = ", ".join(
-            f"{label} {_number(row[key]['value'])} {_interval(row[key])}"
-            for label, key in (
-                ("alpha (ordinal)", "krippendorff_alpha"),
-                ("Fleiss", "fleiss_kappa"),
-                ("AC1", "gwet_ac1"),
-            )
-        )
-        lines.append(f"  {plain_line(name):<38} {row['voted_twice']} items: {values}")
-    return lines
+def _criterion(name: str, group: str, row: dict[str, Any]) -> tuple[Any, ...]:
+    mean = row["mean"]
+    interval = "" if mean["low"] is None else f"[{mean['low']:.3f}, {mean['high']:.3f}]"
+    cells = (_number(mean["value"]), interval, _number(row["minimum"], 0), _percent(row["share_3"]["value"]))
+    return (name, group, row["ratings"], *cells, *row["distribution"].values())
 
 
 def _number(value: float | None, digits: int = 3) -> str:
@@ -251,7 +223,3 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
-
-
-def _interval(row: dict[str, Any]) -> str:
-    return "" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"

@@ -15,12 +15,17 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING, Votes, agreement_table
-from kgqa_hpc.plugins.evaluation.bias import length_preference
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Votes, agreement_table
 from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Floats, interval_text
-from kgqa_hpc.plugins.evaluation.judged import Truth, auc, kappa_gap, kappa_statistic, measure
+from kgqa_hpc.plugins.evaluation.judged import (
+    Truth,
+    auc,
+    kappa_gap,
+    kappa_statistic,
+    length_preference,
+    measure,
+)
 from kgqa_hpc.plugins.evaluation.panel import (
-    Codes,
     confusion,
     decides_alone,
     log_odds_weights,
@@ -28,10 +33,9 @@ from kgqa_hpc.plugins.evaluation.panel import (
     weighted,
 )
 from kgqa_hpc.plugins.evaluation.power import kappa_half_width, ratings_for_kappa
-from kgqa_hpc.plugins.evaluation.ratings import Ratings
-from kgqa_hpc.plugins.evaluation.scales import ACCEPTABLE, ANSWER_CRITERIA
+from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.verdicts import Verdicts
-from kgqa_hpc.text.plain_text import plain_line
+from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10
 WIDTH = 0.10
@@ -211,13 +215,16 @@ def _best(
 
 def render(document: dict[str, Any]) -> str:
     """The result of `calibrate` as text."""
-    lines = _head(document)
-    lines += [f"{'judge':<28}{'n':>5}  {'precision':<22}{'recall':<22}{'kappa':<24}AUC"]
-    rows = {
-        **document["judges"],
-        **({"(the run's decision)": document["decision"]} if document["decision"] else {}),
-    }
-    lines += [_row(name, measures) for name, measures in rows.items()]
+    matched = document["matched"]
+    lines = [
+        f"{document['calibrated_on']:,} of {document['rated']:,} rated pairs have a verdict "
+        f"(matched by id {matched['id']:,}, by text {matched['text']:,}); people find {document['good']:,} good "
+        "(minimum of the three answer scores >= 3)"
+    ]
+    if matched["texts_differ"]:
+        lines.append(f"warning: {matched['texts_differ']:,} have the id of a rated pair but another text")
+    decision = {"(the run's decision)": document["decision"]} if document["decision"] else {}
+    lines += ["", *_measured("judge", {**document["judges"], **decision})]
     for name, measures in document["judges"].items():
         if threshold := measures["threshold"]:
             lines.append(
@@ -232,33 +239,39 @@ def render(document: dict[str, Any]) -> str:
             )
     if document["panel"]:
         lines += _panel_lines(document["panel"])
-    return "\n".join([*lines, "", *_needed(document["needed"])])
-
-
-def _head(document: dict[str, Any]) -> list[str]:
-    matched = document["matched"]
-    lines = [
-        f"{document['calibrated_on']:,} of {document['rated']:,} rated pairs have a verdict "
-        f"(matched by id {matched['id']:,}, by text {matched['text']:,}); people find {document['good']:,} good "
-        "(minimum of the three answer scores >= 3)"
+    need = document["needed"]
+    lines += [
+        "",
+        f"{need['ratings']} ratings give kappa ± {need['half_width']:.2f}; ± {need['width']:.2f} needs about "
+        f"{ceil(need['needed'] / 10) * 10} (95 %, planned for balanced shares).",
     ]
-    if matched["texts_differ"]:
-        lines.append(f"warning: {matched['texts_differ']:,} have the id of a rated pair but another text")
-    return [*lines, ""]
+    lines += [
+        f"At the agreement of {plain_line(name)}: ± {requirement['half_width']:.2f} now, "
+        f"± {need['width']:.2f} with {requirement['needed']}."
+        for name, requirement in need["judges"].items()
+    ]
+    return "\n".join(lines)
 
 
-def _row(name: str, measures: dict[str, Any]) -> str:
-    undecided = f"  ({measures['undecided']} without a vote)" if measures["undecided"] else ""
-    rank = interval_text(measures["auc"]) if "auc" in measures else ""
-    return (
-        f"{plain_line(name)[:27]:<28}{measures['items']:>5}  {interval_text(measures['precision']):<22}"
-        f"{interval_text(measures['recall']):<22}{interval_text(measures['kappa']):<24}{rank}{undecided}".rstrip()
-    )
+def _measured(title: str, rows: dict[str, dict[str, Any]]) -> list[str]:
+    """A table of measures against the truth: a row for each judge or rule, with AUC if any has it."""
+    measured = [
+        key for key in ("precision", "recall", "kappa", "auc") if any(key in row for row in rows.values())
+    ]
+    cells = [
+        (
+            name,
+            measures["items"],
+            *(interval_text(measures[key]) if key in measures else "" for key in measured),
+            measures["undecided"] or "",
+        )
+        for name, measures in rows.items()
+    ]
+    return aligned([(title, "n", *measured, "without a vote"), *cells])
 
 
 def _panel_lines(panel: dict[str, Any]) -> list[str]:
-    lines = ["", f"{'rule':<28}{'n':>5}  {'precision':<22}{'recall':<22}kappa"]
-    lines += [_row(name, measures) for name, measures in panel["rules"].items()]
+    lines = ["", *_measured("rule", panel["rules"])]
     if panel["best"]:
         block = json.dumps(panel["decide"], ensure_ascii=True)
         lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
@@ -283,16 +296,3 @@ def _recommendation(panel: dict[str, Any]) -> str:
     noise = gap["low"] is None or gap["low"] <= 0
     verdict = "which is noise at this number of ratings" if noise else "more than noise"
     return f"Best rule: {best}; its kappa is {interval_text(gap)} above that of {plain_line(panel['next'])}, {verdict}."
-
-
-def _needed(need: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{need['ratings']} ratings give kappa ± {need['half_width']:.2f}; ± {need['width']:.2f} needs about "
-        f"{ceil(need['needed'] / 10) * 10} (95 %, planned for balanced shares)."
-    ]
-    for name, requirement in need["judges"].items():
-        lines.append(
-            f"At the agreement of {plain_line(name)}: ± {requirement['half_width']:.2f} now, "
-            f"± {need['width']:.2f} with {requirement['needed']}."
-        )
-    return lines

@@ -12,6 +12,7 @@ import typer
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, print_result, say
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text.plain_text import aligned
 
 human = typer.Typer(
     name="human",
@@ -221,14 +222,14 @@ def score(
 ) -> None:
     """Score predictions by BLEU, ROUGE, a judge and, where installed, METEOR and CIDEr, overall and per group."""
     from kgqa_hpc.plugin_files import load_plugin_file
-    from kgqa_hpc.plugins.evaluation import judged_answers
     from kgqa_hpc.plugins.evaluation import score as room
+    from kgqa_hpc.plugins.evaluation.judge_prediction import write_joined
 
     if plugin:
         load_plugin_file(plugin.resolve())
     pairs = room.read_pairs(predictions, references, missing=missing)
     if joined:
-        judged_answers.write_joined(joined, pairs.rows, pairs.predictions)
+        write_joined(joined, pairs.rows, pairs.predictions)
         print_result(
             {"joined": str(joined), "pairs": len(pairs.rows)}, f"{joined}: {len(pairs.rows):,} pairs", as_json
         )
@@ -278,8 +279,8 @@ def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[s
 def _grounding_text(document: dict[str, Any]) -> str:
     """The result of `grounding_counts` as text."""
     quotes = document["quotes"]
-    lines = [f"{'relevant':>8}  {'pairs':>9}"]
-    lines += [f"{n:>8}  {number:>9,}" for n, number in document["relevant_documents"].items()]
+    rows = [(n, f"{number:,}") for n, number in document["relevant_documents"].items()]
+    lines = aligned([("relevant", "pairs"), *rows])
     lines += [
         f"{document['pairs']:,} pairs, {document['mean']:.2f} relevant documents each; "
         f"{document['share_without']:.1%} have none",
@@ -309,7 +310,7 @@ def diversity(
     as_json: AsJson = False,
 ) -> None:
     """Measure the diversity of the accepted questions: distinct-n, self-BLEU, Vendi score, topics."""
-    from kgqa_hpc.plugins.evaluation import variety as room
+    from kgqa_hpc.plugins.evaluation import diversity as room
 
     document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model, figures=out)
     print_result(document, room.render(document), as_json)

@@ -1,27 +1,34 @@
-"""Diversity of texts: distinct n-grams, type-token curves, self-BLEU, the Vendi score.
+"""Diversity of texts (distinct n-grams, type-token curve, self-BLEU, Vendi score, topics), of one or two datasets.
 
-Sources: distinct-n, Li et al. (2016); type-token curves as in QAProt's Figure 2d; self-BLEU, Zhu et al.
-(2018); Vendi, Friedman and Dieng (2023). Words are lower-case runs of letters and digits.
+All measures depend on the number of texts, so two datasets are compared over equally many texts of each. The figures
+are type-token curves, and topics on a UMAP of the texts (QAProt, Figures 2 and 3a). Sources: distinct-n, Li et al.
+(2016); type-token curves as in QAProt's Figure 2d; self-BLEU, Zhu et al. (2018); Vendi, Friedman and Dieng (2023).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.figures import save_figure
+from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.evaluation.topic import Topics, find_topics, tf_idf, words
+from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.terminal import note, stage_progress
+from kgqa_hpc.text.plain_text import aligned
 
-ORDER = 4
-_WORD = re.compile(r"\w+")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDER = 4  # the longest n-grams of distinct-n and self-BLEU
 _Grams = Counter[tuple[str, ...]]
-
-
-def words(text: str) -> list[str]:
-    """The words of a text, in lower case."""
-    return _WORD.findall(text.lower())
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float | None:
@@ -130,3 +137,167 @@ def _nearest_other(lengths: np.ndarray, size: int) -> int:
     around = [int(lengths[begin - 1])] if begin > 0 else []
     around += [int(lengths[right])] if right < len(lengths) else []
     return min(around, key=lambda length: (abs(length - size), length))
+
+
+_VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
+_POINTS = 20_000  # texts on a map, as in QAProt's Figure 4
+_FEWEST = 10  # texts that make a map
+_NEIGHBOURS = 15  # UMAP's default
+
+
+def variety(
+    source: Path,
+    against: Path | None = None,
+    *,
+    field: str = "question",
+    topics: int = 22,
+    seed: int = 0,
+    model: Path | None = None,
+    figures: Path | None = None,
+) -> dict[str, Any]:
+    """The measures of each source (a merged run, or a file of JSON lines), as plain data.
+
+    Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given; `figures` is a
+    folder for pictures. Raises InputError for a source without accepted records that have such a text, or a model that
+    cannot be had.
+    """
+    texts = {str(path): _texts(path, field) for path in (source, against) if path is not None}
+    number = min(map(len, texts.values()))
+    results, pictured = {}, {}
+    for name, group_texts in texts.items():
+        chosen = [group_texts[i] for i in drawn(len(group_texts), number, seed)]
+        embeddings = None if model is None else _embedded(model, chosen)
+        grouped = find_topics(chosen, topics, seed=seed, embeddings=embeddings)
+        results[name] = measures(chosen, grouped, seed, embeddings)
+        vectors = tf_idf(chosen)[0] if embeddings is None else embeddings
+        pictured[name] = _Drawn(results[name]["type_token_curve"], vectors, grouped.labels)
+    files = _variety_figures(pictured, figures, seed) if figures else []
+    counts = {name: len(group_texts) for name, group_texts in texts.items()}
+    document = {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": results}
+    return {**document, "figures": [str(file) for file in files]} if figures else document
+
+
+def measures(
+    texts: Sequence[str], grouped: Topics, seed: int = 0, embeddings: Floats | None = None
+) -> dict[str, Any]:
+    """distinct-n, type-token curve, self-BLEU, Vendi score and the topics that `texts` are `grouped` into.
+
+    The Vendi score is of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
+    """
+    tokens = [word for text in texts for word in words(text)]
+    few = drawn(len(texts), _VENDI_TEXTS, seed)
+    if embeddings is None:
+        vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
+    else:
+        vectors = embeddings[few]
+    return {
+        "texts": len(texts),
+        "tokens": len(tokens),
+        "types": len(set(tokens)),
+        "distinct": {str(n): distinct_n(texts, n) for n in range(1, ORDER + 1)},
+        "self_bleu": self_bleu(texts, seed=seed),
+        "vendi": vendi_score(vectors),
+        "type_token_curve": type_token_curve(texts, 20, seed),
+        "effective_topics": grouped.effective,
+        "topics": [
+            {"texts": size, "terms": list(terms)}
+            for size, terms in zip(grouped.sizes, grouped.terms, strict=True)
+        ],
+    }
+
+
+def _texts(source: Path, field: str) -> list[str]:
+    values = (record.get(field) for record in records(source) if record.get("accepted", True))
+    texts = [text for text in values if isinstance(text, str) and text.strip()]
+    if not texts:
+        raise InputError(f"{source}: no accepted record has a text {field!r}", "name another with --field")
+    return texts
+
+
+def _embedded(model: Path, texts: Sequence[str]) -> Floats:
+    from kgqa_hpc.plugins.evaluation.embeddings import embed
+
+    with stage_progress() as progress:
+        return embed(model, texts, progress)
+
+
+class _Drawn(NamedTuple):
+    """What is drawn of one dataset: its type-token curve, rows (n, d) of its texts, and their topics (n,)."""
+
+    curve: Sequence[tuple[int, float]]
+    vectors: Any
+    labels: NDArray[np.int64]
+
+
+def _variety_figures(datasets: Mapping[str, _Drawn], folder: Path, seed: int) -> list[Path]:
+    """Write type_token.svg and, with umap-learn, topics.svg into `folder`; returns their paths."""
+    make_folder(folder)
+    files = [save_figure(folder / "type_token.svg", lambda f: _curves(f, datasets), width=5.6)]
+    maps = {
+        name: points for name, texts_of in datasets.items() if (points := _map(texts_of, seed)) is not None
+    }
+    if maps:
+        width = 4.2 * len(maps)
+        files.append(save_figure(folder / "topics.svg", lambda f: _maps(f, maps), width=width, height=4.2))
+    return files
+
+
+def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
+    """Places (n, 2) of the texts and their topics; None without umap-learn, or for too few texts."""
+    try:
+        from umap import UMAP
+    except ImportError:
+        note("topics.svg needs umap-learn: pip install 'kgqa_hpc[umap]'")
+        return None
+    rows = np.flatnonzero(
+        np.asarray(abs(dataset.vectors).sum(axis=1)).ravel()
+    )  # texts without a known term have none
+    rows = rows[drawn(len(rows), _POINTS, seed)]
+    if len(rows) < _FEWEST:
+        note(f"topics.svg needs {_FEWEST} texts or more")
+        return None
+    mapper = UMAP(n_neighbors=min(_NEIGHBOURS, len(rows) - 1), metric="cosine", random_state=seed, n_jobs=1)
+    return mapper.fit_transform(dataset.vectors[rows]), dataset.labels[rows]
+
+
+def _curves(figure: Figure, datasets: Mapping[str, _Drawn]) -> None:
+    axes = figure.subplots()
+    for name, texts_of in datasets.items():
+        axes.plot(*zip(*texts_of.curve, strict=True), label=name)
+    axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
+    axes.legend(frameon=False)
+
+
+def _maps(figure: Figure, maps: Mapping[str, tuple[Any, NDArray[np.int64]]]) -> None:
+    for axes, (name, (points, labels)) in zip(
+        figure.subplots(1, len(maps), squeeze=False)[0], maps.items(), strict=True
+    ):
+        axes.scatter(
+            points[:, 0], points[:, 1], c=labels, cmap="nipy_spectral", s=4, linewidths=0, rasterized=True
+        )
+        axes.set(title=f"{name}: {len(points):,} texts, {labels.max() + 1} topics", xticks=[], yticks=[])
+
+
+def render(document: dict[str, Any]) -> str:
+    """A table, one column a dataset, and the topics of each."""
+    columns = document["measures"]
+    counts = {"texts": "texts", "words": "tokens", "different words": "types"}
+    shares = {"self-BLEU": "self_bleu", "Vendi score": "vendi", "effective topics": "effective_topics"}
+    rows = [
+        *((title, *(f"{column[key]:,}" for column in columns.values())) for title, key in counts.items()),
+        *(
+            (f"distinct-{n}", *(_figure(column["distinct"][str(n)]) for column in columns.values()))
+            for n in range(1, ORDER + 1)
+        ),
+        *((title, *(_figure(column[key]) for column in columns.values())) for title, key in shares.items()),
+    ]
+    lines = [f"{document['field']}s of {', '.join(columns)}; topics and Vendi score by {document['vectors']}"]
+    lines += aligned(rows)
+    for name, column in columns.items():
+        lines.append(f"topics of {name}")
+        lines += [f"{topic['texts']:>8,}  {' '.join(topic['terms'])}" for topic in column["topics"]]
+    return "\n".join(lines)
+
+
+def _figure(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"

@@ -162,7 +162,16 @@ def _answer(figure: Figure, groups: Groups) -> None:
             axes.bar(positions, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
             cumulated = [100 * float((scores >= k).mean()) for k in LEVELS]
             axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
-            _shares(axes, cumulated, TEXT_COLOURS[name], right=j == 0)
+            # The shares of the first group are above its points on the right, of the other below on the left.
+            offset, side = ((4, 3), "left") if j == 0 else ((-4, -9), "right")
+            look: Any = {
+                "textcoords": "offset points",
+                "ha": side,
+                "fontsize": 7,
+                "color": TEXT_COLOURS[name],
+            }
+            for level, share in zip(LEVELS, cumulated, strict=True):
+                axes.annotate(f"{share:.1f}", (level, share), offset, **look)
         axes.set_title(f"{title} of the three answer scores", fontsize=9, pad=18)
         axes.set_xlabel("score (line: share with at least this score)")
         axes.set_ylim(0, 118)
@@ -172,14 +181,6 @@ def _answer(figure: Figure, groups: Groups) -> None:
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
         )
-
-
-def _shares(axes: Axes, shares: list[float], colour: str, *, right: bool) -> None:
-    """Write each share beside its point: of one group above it on the right, of the other below it on the left."""
-    offset = (4, 3) if right else (-4, -9)
-    look: Any = {"textcoords": "offset points", "ha": "left" if right else "right", "fontsize": 7}
-    for level, share in zip(LEVELS, shares, strict=True):
-        axes.annotate(f"{share:.1f}", (level, share), offset, color=colour, **look)
 
 
 def study_figures(
@@ -245,23 +246,15 @@ def _score_boxes(
     step = 0.09 * max(top - low, 1.0)
     for rank, comparison in enumerate(comparisons[:SHOWN]):
         height = top + (rank + 1) * step
-        _bracket(
-            axes,
-            names.index(comparison.best) + 1,
-            names.index(comparison.other) + 1,
-            height,
-            comparison.p_holm,
-        )
+        ends = [names.index(comparison.best) + 1, names.index(comparison.other) + 1]
+        axes.plot(ends, [height, height], color="black", linewidth=0.8)
+        text, middle = f"{stars(comparison.p_holm)} (p = {comparison.p_holm:.2g})", sum(ends) / 2
+        look: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+        axes.annotate(text, (middle, height), (0, 1), **look)
     axes.set_ylim(low - step / 2, top + (min(len(comparisons), SHOWN) + 1) * step)
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])
     axes.set_ylabel("score (diamond: mean)")
     axes.set_xlabel("variant")
-
-
-def _bracket(axes: Axes, first: int, second: int, height: float, p: float) -> None:
-    axes.plot([first, second], [height, height], color="black", linewidth=0.8)
-    look: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
-    axes.annotate(f"{stars(p)} (p = {p:.2g})", ((first + second) / 2, height), (0, 1), **look)
 
 
 def _histograms(figure: Figure, scores: Mapping[str, Floats], levels: Floats) -> None:

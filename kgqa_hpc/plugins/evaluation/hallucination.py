@@ -6,19 +6,19 @@ QAProt, section 4.1 and Table 3: a pair is a hallucination when it fails one cri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
 from kgqa_hpc.plugins.evaluation.bootstrap import ENDS, RESAMPLES, Estimate, Floats
 from kgqa_hpc.plugins.evaluation.judged import wilson
-from kgqa_hpc.plugins.evaluation.panel import Codes
-from kgqa_hpc.plugins.evaluation.panel_table import read_votes
+from kgqa_hpc.plugins.evaluation.panel import read_votes
 from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.text.plain_text import aligned
 
 
 def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
@@ -116,42 +116,41 @@ def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
 
 
 def _intervals(votes: tuple[Codes, Codes], resamples: int, seed: int) -> dict[str, list[float] | None]:
-    """95 % intervals of both summaries: a bootstrap over pairs (with all their verdicts), separately in each audit."""
+    """95 % intervals of both summaries: a bootstrap over pairs (with all their verdicts), separately in each audit.
+
+    None if a resample has no hallucination left, because the factor then has no upper end.
+    """
     rng = np.random.default_rng(seed)
-    drawn = [np.stack([_drawn_rates(codes, rng) for _ in range(resamples)]) for codes in votes]
+    rates: list[Floats] = []  # (resamples, judges) before and after
+    for codes in votes:
+        samples = (codes[rng.integers(0, len(codes), len(codes))] for _ in range(resamples))
+        failed = (
+            (sample == 0).sum(axis=0) / np.maximum((sample != MISSING).sum(axis=0), 1) for sample in samples
+        )
+        rates.append(np.stack(list(failed)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        summaries: dict[str, Callable[[Floats, Floats], Floats]] = {
-            "mean_of_factors": lambda a, b: (a / b).mean(axis=1),
-            "ratio_of_means": lambda a, b: a.mean(axis=1) / b.mean(axis=1),
+        summaries = {
+            "mean_of_factors": (rates[0] / rates[1]).mean(axis=1),
+            "ratio_of_means": rates[0].mean(axis=1) / rates[1].mean(axis=1),
         }
-        values = {name: summary(*drawn) for name, summary in summaries.items()}
-    return {name: _quantiles(draws) for name, draws in values.items()}
-
-
-def _drawn_rates(votes: Codes, rng: np.random.Generator) -> Floats:
-    sample = votes[rng.integers(0, len(votes), len(votes))]
-    judged = np.maximum((sample != MISSING).sum(axis=0), 1)
-    rates: Floats = (sample == 0).sum(axis=0) / judged
-    return rates
-
-
-def _quantiles(values: Floats) -> list[float] | None:
-    """The interval's ends; None if a resample has no hallucination left, because the factor then has no upper end."""
-    if not np.isfinite(values).all():
-        return None
-    return [float(quantile) for quantile in np.quantile(values, ENDS)]
+    return {
+        name: np.quantile(values, ENDS).tolist() if np.isfinite(values).all() else None
+        for name, values in summaries.items()
+    }
 
 
 def render(document: dict[str, Any]) -> str:
     """An audit as text."""
-    lines = [f"{'judge':<28}{'before':<26}{'after':<26}factor"]
-    for name in document["before"]:
-        cells = [
-            f"{100 * document[side][name]:.2f} % "
-            f"[{100 * document['intervals'][side][name][0]:.2f}, {100 * document['intervals'][side][name][1]:.2f}]"
+    rows = [("judge", "before", "after", "factor")]
+    for name, factor in document["factors"].items():
+        shares = [
+            "{:.2f} % [{:.2f}, {:.2f}]".format(
+                *(100 * share for share in (document[side][name], *document["intervals"][side][name]))
+            )
             for side in ("before", "after")
         ]
-        lines.append(f"{name[:27]:<28}{cells[0]:<26}{cells[1]:<26}{_times(document['factors'][name])}")
+        rows.append((name, *shares, _times(factor)))
+    lines = aligned(rows)
     for name, words in (
         ("mean_of_factors", "mean of the judges' factors"),
         ("ratio_of_means", "ratio of the mean rates"),

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.cells import csv_bytes, read_csv
 from kgqa_hpc.plugins.evaluation.power import Aim, Plan, plan
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, SCALES
 from kgqa_hpc.plugins.evaluation.records import group_of, records
-from kgqa_hpc.plugins.evaluation.scales import CRITERIA, SCALES
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.opener import read_bytes
 
@@ -84,18 +85,27 @@ def draw_sample(
     population = Counter({name: int(n) for name, n in zip(names, counts, strict=True)})
     rng = np.random.default_rng(seed)
     quotas = _quotas(population, size, rng)
-    rows = list(_rows(source, set(_choose(codes, names, quotas, rng).tolist()), by, where))
-    drawn = [rows[i] for i in rng.permutation(len(rows))]
+    chosen: set[int] = set()
+    for code, name in enumerate(names):
+        chosen.update(rng.choice(np.flatnonzero(codes == code), size=quotas[name], replace=False).tolist())
+    rows = [record for position, record in enumerate(records(source, where)) if position in chosen]
+    key_rows: list[list[object]] = []
+    sheet_rows: list[list[object]] = []
+    for record in (rows[i] for i in rng.permutation(len(rows))):
+        if missing := [column for column in show if column not in record]:
+            lacking = f"record {record['id']!r} has no column {missing[0]!r}"
+            raise InputError(lacking, f"it has: {', '.join(record)}")
+        accepted, value = stratum = _stratum(record, by)
+        shares = (population[stratum], f"{population[stratum] / quotas[stratum]:.6g}")
+        key_rows.append([record["id"], str(accepted).lower(), value, *shares, record.get("reason") or ""])
+        empty = [""] * (len(_SHEET) - 3)
+        pair = [record["id"], record["question"], record["answer"]]
+        sheet_rows.append([*pair, *empty, *(record[column] for column in show)])
     key = sheet.with_suffix(".key.csv")
-    _write_new(
-        {
-            key: csv_bytes(_KEY, [_key_row(row, population, quotas) for row in drawn]),
-            sheet: csv_bytes((*_SHEET, *show), [_sheet_row(record, show) for _, record in drawn]),
-        }
-    )
+    _write_new({key: csv_bytes(_KEY, key_rows), sheet: csv_bytes((*_SHEET, *show), sheet_rows)})
     strata = {s: (quotas[s], population[s]) for s in sorted(population)}
-    accepted = sum(n for (side, _), n in quotas.items() if side)
-    return Sample(plan(accepted, sum(quotas.values()) - accepted, aim), strata, sheet, key)
+    good = sum(n for (side, _), n in quotas.items() if side)
+    return Sample(plan(good, sum(quotas.values()) - good, aim), strata, sheet, key)
 
 
 def _write_new(files: dict[Path, bytes]) -> None:
@@ -114,16 +124,15 @@ def share_out(sizes: list[int], total: int) -> list[int]:
 
     Adds up to min(total, sum(sizes)).
     """
-    remaining = min(total, sum(sizes))
-    level, quotas = 0, [0] * len(sizes)
-    while remaining:
-        open_ = [i for i, size in enumerate(sizes) if size > level]
-        step = min(remaining // len(open_), min(sizes[i] for i in open_) - level)
-        if step == 0:  # fewer draws left than strata
-            return [quota + (i in open_[:remaining]) for i, quota in enumerate(quotas)]
-        level += step
-        remaining -= step * len(open_)
-        quotas = [min(size, level) for size in sizes]
+    total = min(total, sum(sizes))
+    # The highest level up to which all strata can be filled.
+    level = (
+        bisect_right(range(total + 1), total, key=lambda draws: sum(min(size, draws) for size in sizes)) - 1
+    )
+    quotas = [min(size, level) for size in sizes]
+    larger = [i for i, size in enumerate(sizes) if size > level]
+    for i in larger[: total - sum(quotas)]:
+        quotas[i] += 1
     return quotas
 
 
@@ -157,43 +166,6 @@ def _quotas(population: Counter[Stratum], size: int, rng: np.random.Generator) -
         side = [side[i] for i in rng.permutation(len(side))]
         quotas |= dict(zip(side, share_out([population[s] for s in side], quotas_of_side), strict=True))
     return quotas
-
-
-def _choose(
-    codes: np.ndarray, names: list[Stratum], quotas: dict[Stratum, int], rng: np.random.Generator
-) -> np.ndarray:
-    parts = [
-        rng.choice(np.flatnonzero(codes == code), size=quotas[name], replace=False)
-        for code, name in enumerate(names)
-    ]
-    return np.concatenate(parts)
-
-
-def _rows(
-    source: Path, chosen: set[int], by: str, condition: str | None
-) -> Iterator[tuple[Stratum, dict[str, Any]]]:
-    for position, record in enumerate(records(source, condition)):
-        if position in chosen:
-            yield _stratum(record, by), record
-
-
-def _sheet_row(record: dict[str, Any], show: Sequence[str]) -> list[object]:
-    if missing := [column for column in show if column not in record]:
-        raise InputError(
-            f"record {record['id']!r} has no column {missing[0]!r}", f"it has: {', '.join(record)}"
-        )
-    empty = [""] * (len(_SHEET) - 3)
-    cells = ["" if record[column] is None else str(record[column]) for column in show]
-    return [record["id"], record["question"], record["answer"], *empty, *cells]
-
-
-def _key_row(
-    row: tuple[Stratum, dict[str, Any]], population: Counter[Stratum], quotas: dict[Stratum, int]
-) -> list[object]:
-    stratum, record = row
-    size, drawn = population[stratum], quotas[stratum]
-    accepted = "true" if stratum[0] else "false"
-    return [record["id"], accepted, stratum[1], size, f"{size / drawn:.6g}", record.get("reason") or ""]
 
 
 def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer pairs") -> int:

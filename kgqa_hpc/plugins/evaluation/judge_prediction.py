@@ -1,19 +1,29 @@
 """Ratings of another model's answers by a judge: five aspects from 0 to 5 (QAProt, appendix, Figure 8).
 
-Over the file that `kgqa score PREDICTIONS REFERENCES --joined FILE` writes: records with question, answer (the
-reference) and `prediction`. `kgqa score … --judged RUN` then sets the means beside the other metrics.
+The judge is a run of its own, over the file that `kgqa score PREDICTIONS REFERENCES --joined FILE` writes: records with
+question, answer (the reference) and `prediction`. `kgqa score … --judged RUN` reads its scores back by id and reports
+their means beside the other metrics.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.store.atomic import write_file
 
 ASPECTS = ("correctness", "completeness", "conciseness", "relevance", "fluency")
 BEST = 5
@@ -61,3 +71,51 @@ class JudgePrediction(Step):
             )
             for aspect in ASPECTS
         )
+
+
+MEAN = "mean"
+
+
+def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequence[str]) -> None:
+    """JSON lines with id, question, answer (the reference's text), prediction and the reference's other columns.
+
+    Raises InputError for a reference without a question.
+    """
+    lines = []
+    for row, prediction in zip(rows, predictions, strict=True):
+        if not isinstance(row.get("question"), str):
+            raise InputError(
+                f"reference {str(row['id'])!r}: no question",
+                "a judge must see what was asked: add it to the references",
+            )
+        joined = {**row, "id": str(row["id"]), "answer": row["text"], "prediction": prediction}
+        lines.append(json.dumps(joined, ensure_ascii=False) + "\n")
+    write_file(path, "".join(lines).encode())
+
+
+def read_judged(source: Path, ids: Sequence[str]) -> dict[str, Floats]:
+    """For each judge of a run its scores by aspect and their mean, (ids,) each; NaN for a missing score.
+
+    Raises InputError when no record is one of the ids with scores.
+    """
+    row_of = {item_id: at for at, item_id in enumerate(ids)}
+    by_column: dict[str, Floats] = {}
+    for record in records(source):
+        at, features = row_of.get(record["id"]), record.get("features") or {}
+        for judge in _judges(features) if at is not None else ():
+            scores = {aspect: float(features[f"{judge}_{aspect}"]) for aspect in ASPECTS}
+            for name, score in {**scores, MEAN: sum(scores.values()) / len(scores)}.items():
+                by_column.setdefault(f"{judge}_{name}", np.full(len(ids), np.nan))[at] = score
+    if not by_column:
+        raise InputError(
+            f"{source}: scores none of these references",
+            "judge the file that --joined writes (configs/judge_predictions.yaml)",
+        )
+    return by_column
+
+
+def _judges(features: dict[str, Any]) -> list[str]:
+    """The steps that scored all aspects."""
+    ending = f"_{ASPECTS[0]}"
+    names = [name.removesuffix(ending) for name in features if name.endswith(ending)]
+    return [name for name in names if all(f"{name}_{aspect}" in features for aspect in ASPECTS)]

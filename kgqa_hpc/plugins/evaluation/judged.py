@@ -1,7 +1,8 @@
-"""Measures of a decision rule against the truth: precision, recall, kappa and AUC, each with its interval.
+"""Measures of decisions against the truth (precision, recall, kappa, AUC); a judge's reliability and length bias.
 
-Shares have Wilson's (1927) interval, kappa and AUC the bootstrap's over items. An item without a decision is
-left out and counted as undecided.
+Shares have Wilson's (1927) interval, kappa and AUC the bootstrap's over items. An item without a decision is left out
+and counted as undecided. A judge that is asked twice, or again after a change that should not matter (order, length),
+shows its unreliability or bias by the verdicts that flip; McNemar's exact test (1947) tells a bias in one direction.
 """
 
 from __future__ import annotations
@@ -12,9 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgqa_hpc import intervals
-from kgqa_hpc.plugins.evaluation.agreement import MISSING
-from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, ratio
-from kgqa_hpc.plugins.evaluation.panel import Codes
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
+from kgqa_hpc.plugins.evaluation.bootstrap import (
+    RESAMPLES,
+    Estimate,
+    Floats,
+    Statistic,
+    estimate,
+    mean_of,
+    ratio,
+)
 from kgqa_hpc.plugins.evaluation.power import kappa_error
 
 Truth = NDArray[np.bool_]
@@ -98,3 +106,41 @@ def auc(scores: Floats, truth: Truth, *, resamples: int = RESAMPLES, seed: int =
         return ratio(wins, above.sum(axis=1) * below.sum(axis=1))
 
     return estimate(statistic, len(scores), resamples=resamples, seed=seed)
+
+
+def retest(first: Codes, second: Codes, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+    """Compare two rounds of one judge's verdicts (1, 0, -1 missing), both (items,); items that lack one are left out.
+
+    `same` is the share of unchanged verdicts with Wilson's interval; `to_accept` and `to_reject` count the flips by
+    direction; `shift` is the change of the accepted share; `p` is small when one direction prevails.
+    """
+    from scipy.stats import binomtest
+
+    both = (first != MISSING) & (second != MISSING)
+    a, b = first[both], second[both]
+    up, down = int(((a == 0) & (b == 1)).sum()), int(((a == 1) & (b == 0)).sum())
+    kappa = float(kappa_statistic(b, a == 1)(np.ones((1, len(a))))[0]) if len(a) else float("nan")
+    shift = estimate(mean_of((b - a).astype(np.float64)), len(a), resamples=resamples, seed=seed)
+    return {
+        "items": len(a),
+        "same": wilson(int((a == b).sum()), len(a)).to_dict(),
+        "kappa": None if np.isnan(kappa) else kappa,
+        "to_accept": up,
+        "to_reject": down,
+        "shift": shift.to_dict(),
+        "p": float(binomtest(up, up + down).pvalue) if up + down else 1.0,
+    }
+
+
+def length_preference(
+    verdicts: Codes, truth: Truth, lengths: Floats, *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
+    """Probability that an accepted answer is longer than a rejected one, and that a good one is longer than a bad one.
+
+    For one judge, over the items it has a verdict on; `lengths` (items,) are of their answers. 0.5 is no
+    preference; a judge well above people accepts answers for their length.
+    """
+    judged = verdicts != MISSING
+    sizes = lengths[judged]
+    sides = {"judge": verdicts[judged] == 1, "people": truth[judged]}
+    return {name: auc(sizes, side, resamples=resamples, seed=seed).to_dict() for name, side in sides.items()}

@@ -23,14 +23,14 @@ def panel(
     as_json: AsJson = False,
 ) -> None:
     """Compare the judges of a run: acceptance of each judge and rule, lone dissenters, and agreement."""
-    from kgqa_hpc.plugins.evaluation import panel_table
+    from kgqa_hpc.plugins.evaluation import panel as room
 
     if column:
-        document = panel_table.label_table(source, column, seed=seed)
-        print_result(document, panel_table.render_labels(document), as_json)
+        document = room.label_table(source, column, seed=seed)
+        print_result(document, room.render_labels(document), as_json)
     else:
-        document = panel_table.panel_table(source, seed=seed)
-        print_result(document, panel_table.render(document), as_json)
+        document = room.panel_table(source, seed=seed)
+        print_result(document, room.render(document), as_json)
 
 
 def retest(

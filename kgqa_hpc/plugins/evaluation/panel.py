@@ -1,24 +1,35 @@
-"""A panel of several judges: decision rules, confusion between judges, and lone dissenters.
+"""A panel of several judges: decision rules, confusion between judges, lone dissenters, and their tables.
 
-A verdict is 1 (holds), 0 (does not) or -1 (missing). A rule decides only items that every judge of the panel
-has voted on; an item with a missing verdict stays -1 and is counted.
+A verdict is 1 (holds), 0 (does not) or -1 (missing). A rule decides only items that every judge of the panel has voted
+on; an item with a missing verdict stays -1 and is counted. Tables compare a run's judges, or columns of labels that
+name the same property (the type of a question by rule and by a judge), without human ratings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kgqa_hpc.plugins.evaluation.agreement import MISSING
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import (
+    COEFFICIENTS,
+    MISSING,
+    Codes,
+    Votes,
+    agreement_table,
+    make_votes,
+)
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats, interval_text
+from kgqa_hpc.plugins.evaluation.judged import wilson
+from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.evaluation.verdicts import opinion
+from kgqa_hpc.text.plain_text import aligned
 
-Codes = NDArray[np.int64]
-
-# The weight of a judge that is no better than chance: a run's weights must be positive.
 LEAST = 0.01
 
 
@@ -54,19 +65,12 @@ def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
 
 def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:
     """For every pair of judges the number of items that both, one or neither accepts, or that lack a verdict."""
-    rows = []
+    cells = {"both": (1, 1), "only_first": (1, 0), "only_second": (0, 1), "neither": (0, 0)}
+    rows: list[dict[str, Any]] = []
     for a, b in combinations(range(len(judges)), 2):
-        first_verdicts, right = verdicts[:, a], verdicts[:, b]
-        rows.append(
-            {
-                "judges": [judges[a], judges[b]],
-                "both": int(((first_verdicts == 1) & (right == 1)).sum()),
-                "only_first": int(((first_verdicts == 1) & (right == 0)).sum()),
-                "only_second": int(((first_verdicts == 0) & (right == 1)).sum()),
-                "neither": int(((first_verdicts == 0) & (right == 0)).sum()),
-                "missing": int(((first_verdicts == MISSING) | (right == MISSING)).sum()),
-            }
-        )
+        counts = {name: int((verdicts[:, [a, b]] == pair).all(axis=1).sum()) for name, pair in cells.items()}
+        missing = len(verdicts) - sum(counts.values())
+        rows.append({"judges": [judges[a], judges[b]], **counts, "missing": missing})
     return rows
 
 
@@ -92,3 +96,147 @@ def decides_alone(verdicts: Codes, judges: Sequence[str]) -> dict[str, dict[str,
 def _decided(verdicts: Codes, accepted: NDArray[np.bool_]) -> Codes:
     full = (verdicts != MISSING).all(axis=1)
     return np.where(full, accepted.astype(np.int64), MISSING)
+
+
+def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
+    """For a merged run or a file of records: acceptance of each judge; for several judges also acceptance of each
+    rule, confusion, lone decisions and agreement.
+
+    Raises InputError when no record has a vote.
+    """
+    votes, judges = read_votes(source)
+    several = len(judges) > 1
+    return {
+        "records": len(votes),
+        "judges": {name: _row(votes[:, j]) for j, name in enumerate(judges)},
+        "rules": {rule: _row(decision) for rule, decision in rules(votes).items()} if several else {},
+        "confusion": confusion(votes, judges),
+        "alone": decides_alone(votes, judges),
+        "agreement": agreement_table(Votes(votes, judges, (False, True)), seed=seed) if several else None,
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    """The table as text."""
+    rows = [
+        (
+            name,
+            *(f"{entry[key]:,}" for key in ("accepted", "rejected", "missing")),
+            interval_text(entry["share"]),
+        )
+        for name, entry in {**document["judges"], **document["rules"]}.items()
+    ]
+    head = ("judge or rule", "accepted", "rejected", "missing", "share")
+    lines = [f"{document['records']:,} records", "", *aligned([head, *rows])]
+    lines += [
+        f"{' and '.join(entry['judges'])}: both accept {entry['both']:,}, only the first {entry['only_first']:,}, "
+        f"only the second {entry['only_second']:,}, neither {entry['neither']:,}, no two votes {entry['missing']:,}"
+        for entry in document["confusion"]
+    ]
+    if document["agreement"] is not None:
+        lines += [
+            f"{name}: alone rejects {entry['rejects_alone']:,}, alone accepts {entry['accepts_alone']:,}"
+            for name, entry in document["alone"].items()
+        ]
+        lines += _coefficients(document["agreement"])
+    return "\n".join(lines)
+
+
+def _coefficients(agreement: dict[str, Any]) -> list[str]:
+    """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
+    lines = [f"{words}: {interval_text(agreement[key])}" for key, words in COEFFICIENTS.items()]
+    pairs = agreement["cohen_kappa"]
+    return lines + [
+        f"Cohen's kappa of {' and '.join(pair['judges'])}: {interval_text(pair)}" for pair in pairs
+    ]
+
+
+def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
+    """Votes (records, judges) of a source; judges in the order they first occur."""
+    positions: dict[str, int] = {}
+    columns: list[bytearray] = []
+    read = 0
+    for record in records(source):
+        for name, verdict in (record.get("verdicts") or {}).items():
+            vote = opinion(verdict).vote
+            if vote is None:
+                continue
+            position = positions.setdefault(name, len(positions))
+            if position == len(columns):
+                columns.append(bytearray())
+            columns[position].extend(b"\x02" * (read - len(columns[position])))
+            columns[position].append(int(vote))
+        read += 1
+    if not columns:
+        raise InputError(
+            f"{source}: no record has a judge's vote", "verdicts hold booleans under a judge's name"
+        )
+    table = [np.frombuffer(bytes(column.ljust(read, b"\x02")), dtype=np.uint8) for column in columns]
+    codes = np.stack(table, axis=1).astype(np.int64)
+    return np.where(codes == 2, MISSING, codes), tuple(positions)
+
+
+def _row(decision: Codes) -> dict[str, Any]:
+    accepted, voted = int((decision == 1).sum()), int((decision != MISSING).sum())
+    return {
+        "accepted": accepted,
+        "rejected": voted - accepted,
+        "missing": len(decision) - voted,
+        "share": wilson(accepted, voted).to_dict(),
+    }
+
+
+def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[str, Any]:
+    """For a merged run or a file of records: labels by column, confusion of every two columns, and agreement.
+
+    Raises InputError for fewer than two different columns, and for one that no record has a label in.
+    """
+    columns = list(dict.fromkeys(columns))
+    if len(columns) < 2:
+        raise InputError(f"--column {columns[0]}: one column", "name two or more that are to be compared")
+    rows = [
+        [None if record.get(column) is None else str(record[column]) for column in columns]
+        for record in records(source)
+    ]
+    for index, column in enumerate(columns):
+        if all(row[index] is None for row in rows):
+            raise InputError(f"{source}: no record has a label in {column}", "name a column of its records")
+    votes = make_votes(rows, columns)
+    labels = votes.categories
+    counted, confused = {}, []
+    for index, column in enumerate(columns):
+        missing, *counts = np.bincount(votes.codes[:, index] - MISSING, minlength=len(labels) + 1).tolist()
+        counted[column] = {"labels": dict(zip(labels, counts, strict=True)), "missing": missing}
+    for a, b in combinations(range(len(columns)), 2):
+        table = np.zeros((len(labels) + 1, len(labels) + 1), dtype=np.int64)
+        np.add.at(table, (votes.codes[:, a], votes.codes[:, b]), 1)  # MISSING is the last row and column
+        both = table[:MISSING, :MISSING]
+        counts_of = {
+            label: dict(zip(labels, row, strict=True))
+            for label, row in zip(labels, both.tolist(), strict=True)
+        }
+        missing = len(rows) - int(both.sum())
+        confused.append({"columns": [columns[a], columns[b]], "counts": counts_of, "missing": missing})
+    return {
+        "records": len(rows),
+        "labels": list(labels),
+        "columns": counted,
+        "confusion": confused,
+        "agreement": agreement_table(votes, seed=seed),
+    }
+
+
+def render_labels(document: dict[str, Any]) -> str:
+    """The comparison as text; the rows of a confusion table are the labels of the first column."""
+    labels, columns = document["labels"], document["columns"]
+    rows = [[label, *(entry["labels"][label] for entry in columns.values())] for label in labels]
+    missing = ["missing", *(entry["missing"] for entry in columns.values())]
+    lines = [f"{document['records']:,} records", "", *aligned([["label", *columns], *rows, missing])]
+    for entry in document["confusion"]:
+        rows = [
+            [label, *(entry["counts"][label][second_label] for second_label in labels)] for label in labels
+        ]
+        between = "rows {}, columns {}".format(*entry["columns"])
+        lines += ["", f"{between}; {entry['missing']:,} without two labels"]
+        lines += aligned([["", *labels], *rows])
+    return "\n".join([*lines, "", *_coefficients(document["agreement"])])

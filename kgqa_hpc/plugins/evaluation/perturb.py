@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.plugins.evaluation.bias import retest
+from kgqa_hpc.plugins.evaluation.judged import retest
 from kgqa_hpc.plugins.evaluation.verdicts import opinion
+from kgqa_hpc.text.plain_text import aligned
 
 Fields = Mapping[str, Any]
 MARK = "~"  # between a record's id and the perturbation
@@ -66,18 +67,16 @@ def compare_rounds(
 
 def render(document: dict[str, Any]) -> str:
     """The comparison as text: a line for each judge and perturbation."""
-    lines = [
-        f"{'judge':<22}{'asked again':<12}{'n':>6}  {'same verdict':<22}{'kappa':>6}  flips +/-   p       acceptance"
+    rows: list[tuple[object, ...]] = [
+        ("judge", "asked again", "n", "same verdict", "kappa", "to accept", "to reject", "p", "acceptance")
     ]
     for judge, by_name in document["judges"].items():
         for name, entry in by_name.items():
-            same, shift = entry["same"], entry["shift"]
             kappa = "-" if entry["kappa"] is None else f"{entry['kappa']:.2f}"
-            lines.append(
-                f"{judge[:21]:<22}{name:<12}{entry['items']:>6}  {_percent(same):<22}{kappa:>6}  "
-                f"{entry['to_accept']:>4} / {entry['to_reject']:<4} {entry['p']:<7.2g} {_percent(shift, '+', 'points')}"
-            )
-    return "\n".join([*lines, "", document["reading"]])
+            flips = entry["to_accept"], entry["to_reject"], f"{entry['p']:.2g}"
+            shift = _percent(entry["shift"], "+", "points")
+            rows.append((judge, name, entry["items"], _percent(entry["same"]), kappa, *flips, shift))
+    return "\n".join([*aligned(rows), "", document["reading"]])
 
 
 def _percent(estimate: dict[str, Any], sign: str = "", unit: str = "%") -> str:

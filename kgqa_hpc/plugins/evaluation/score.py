@@ -21,11 +21,10 @@ import numpy as np
 
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
-from kgqa_hpc.plugins.evaluation.judge_prediction import BEST
-from kgqa_hpc.plugins.evaluation.judged_answers import read_judged
+from kgqa_hpc.plugins.evaluation.judge_prediction import BEST, read_judged
 from kgqa_hpc.registry import METRICS
 from kgqa_hpc.text.bounded_json import json_objects
-from kgqa_hpc.text.plain_text import plain_line
+from kgqa_hpc.text.plain_text import aligned
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 SCALES = {"bleu2": 100, "bleu4": 100, **dict.fromkeys(ROUGE, 1), "meteor": 1, "cider": 10}
@@ -301,22 +300,17 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _table(document: dict[str, Any], names: list[str]) -> list[str]:
-    widths = {name: max(10, len(name) + 2) for name in names}
-    heads = "".join(f"{name:>{width}}" for name, width in widths.items())
-    lines = [f"{'':<34}{'items':>8}{heads}", _row("all", document, widths)]
-    for label, end in (("  95 % from", 0), ("  95 % to", 1)):
-        ends = {name: document["intervals"][name][end] for name in names}
-        lines.append(f"{label:<42}" + _numbers(ends, widths))
+    """The metrics `names` of all items with their intervals, then of each group."""
+    ends = ({name: document["intervals"][name][end] for name in names} for end in (0, 1))
+    entries = [("all", document), *zip(("  95 % from", "  95 % to"), ends, strict=True)]
     for column, groups in document["groups"].items():
-        lines += ["", f"{plain_line(column)}:"]
-        lines += [_row(f"  {value}", entry, widths) for value, entry in groups.items()]
-    return lines
-
-
-def _row(label: str, entry: dict[str, Any], widths: dict[str, int]) -> str:
-    return f"{plain_line(label)[:33]:<34}{entry['items']:>8,}" + _numbers(entry, widths)
-
-
-def _numbers(values: dict[str, Any], widths: dict[str, int]) -> str:
-    texts = ("-" if values[name] is None else f"{values[name]:.4f}" for name in widths)
-    return "".join(f"{text:>{width}}" for text, width in zip(texts, widths.values(), strict=True))
+        entries += [(f"{column}:", {}), *((f"  {value}", entry) for value, entry in groups.items())]
+    rows = [["", "items", *names]]
+    for label, entry in entries:
+        items = f"{entry['items']:,}" if "items" in entry else ""
+        values = (
+            "" if name not in entry else "-" if entry[name] is None else f"{entry[name]:.4f}"
+            for name in names
+        )
+        rows.append([label, items, *values])
+    return aligned(rows)

@@ -24,7 +24,7 @@ from kgqa_hpc.store.canonical import digest as canonical_digest
 def study(
     config_file: Path, folder: Path, *, threads: int | None = None, price: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """A study from its configuration to RUN/study, resumable; its result. `price`: evaluate/study.py."""
+    """A study from its configuration to RUN/study, resumable; its result. `price`: see write_study."""
     from kgqa_hpc.plugins.evaluation.study import write_study
 
     config = load_config(config_file)
@@ -42,7 +42,7 @@ def study(
 def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
     """Have the judging and scoring steps of a configuration judge rated pairs, in a run of kind `records`.
 
-    `ratings` as evaluate/ratings.py reads them. Returns the merged run, resumable in its folder. Raises
+    `ratings` as ratings.py reads them. Returns the merged run, resumable in its folder. Raises
     ConfigError for a configuration without such steps.
     """
     plain = load_config(config_file).plain()
@@ -63,7 +63,7 @@ def retest(
     seed: int,
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Ask judges of a merged run again about `number` of its pairs under each perturbation (evaluate/perturb.py).
+    """Ask judges of a merged run again about `number` of its pairs under each perturbation (perturb.py).
 
     `judges` are labels; all judges if it is empty. Verdicts are kept in `folder`; a repeated call resumes.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,7 @@ def write_study(
         "paired": paired,
         "criteria": score_labels(config),
         "variants": [_row(name, variant, scores[name], price, seed) for name, variant in variants.items()],
-        "comparisons": [comparison.to_dict() for comparison in comparisons],
+        "comparisons": [asdict(comparison) for comparison in comparisons],
         "recommendation": recommendation(comparisons),
     }
     folder = run.path / "study"

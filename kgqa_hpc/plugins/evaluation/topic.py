@@ -1,24 +1,169 @@
-"""The topic of each record's source title, as a column for a balanced sample (QAProt, Algorithm 1 and Appendix E).
+"""Topics of texts: TF-IDF vectors, k-means, the strongest terms of each topic; and the step that adds them to records.
 
-Titles are clustered over all records of the run's source, so each worker finds the same topics; a pair has the topic of
-its title. With `dataset: {debias: {columns: [topic], number: N}}` rare topics weigh more.
+K-means is spherical (Dhillon and Modha 2001): vectors of length one, cosine, seeded by k-means++. QAProt finds about 22
+topics with embeddings; vectors of a model may be given in place of TF-IDF. Words are lower-case runs of letters and
+digits.
+
+The step gives each record the topic of its source's title, for a balanced sample (QAProt, Algorithm 1 and Appendix E).
+Titles are clustered over all records of the run's source, so each worker finds the same topics. With
+`dataset: {debias: {columns: [topic], number: N}}` rare topics weigh more.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
-TERMS = 3  # terms in the name of a topic
+ROUNDS = 100
+TERMS = 8  # terms shown per topic
+# Stop words of questions.
+_STOP_WORDS = """
+a about after also among an and any are as at be been between both but by can could do does during
+each for from given had has have how in into is it its may might more most not of on or other over
+role some such than that the their them then there these they this those through to under via was
+were what when where which while who whose why will with within would
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """`labels` (n,) of each text; for each topic its size and its strongest terms.
+
+    `effective` is the exponential of the entropy of the sizes: the number of equally large topics with that entropy.
+    """
+
+    labels: NDArray[np.int64]
+    sizes: tuple[int, ...]
+    terms: tuple[tuple[str, ...], ...]
+    effective: float
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in lower case."""
+    return _WORD.findall(text.lower())
+
+
+def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]:
+    """Sparse rows of length one (n, terms) and the terms, sorted, of those in `min_texts` texts or more.
+
+    Weights are (1 + ln tf) (ln((1 + n) / (1 + df)) + 1). Texts without a known term are rows of zeros.
+    """
+    from scipy.sparse import csr_matrix
+
+    counts = [Counter(w for w in words(text) if w not in STOP_WORDS and not w.isdigit()) for text in texts]
+    in_texts = Counter(term for terms_of_text in counts for term in terms_of_text)
+    terms = sorted(term for term, n in in_texts.items() if n >= min_texts)
+    column_of = {term: i for i, term in enumerate(terms)}
+    idf = np.array([np.log((1 + len(texts)) / (1 + in_texts[term])) + 1 for term in terms])
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    for i, terms_of_text in enumerate(counts):
+        row_weights = [
+            (column_of[term], 1 + np.log(n)) for term, n in terms_of_text.items() if term in column_of
+        ]
+        weights = np.array([tf * idf[j] for j, tf in row_weights])
+        rows += [i] * len(row_weights)
+        columns += [j for j, _ in row_weights]
+        values += (weights / np.linalg.norm(weights)).tolist() if row_weights else []
+    return csr_matrix((values, (rows, columns)), shape=(len(texts), len(terms))), terms
+
+
+def find_topics(
+    texts: Sequence[str], number: int = 22, *, seed: int = 0, embeddings: Floats | None = None
+) -> Topics:
+    """Topics of texts by k-means on TF-IDF, or on `embeddings` (n, d). The same seed gives the same topics.
+
+    Terms are told by TF-IDF in either case. Fewer topics come back when there are fewer different texts.
+    Raises ValueError for no texts.
+    """
+    vectors, names = tf_idf(texts)
+    labels = spherical_k_means(vectors if embeddings is None else embeddings, number, seed=seed)
+    sizes = np.bincount(labels)
+    strongest = []
+    for topic in range(len(sizes)):
+        centre = np.asarray(vectors[labels == topic].sum(axis=0)).ravel()
+        order = np.argsort(-centre, kind="stable")[:TERMS]
+        strongest.append(tuple(names[j] for j in order if centre[j] > 0))
+    shares = sizes / sizes.sum()
+    effective = float(np.exp(-(shares * np.log(shares)).sum()))
+    return Topics(labels, tuple(sizes.tolist()), tuple(strongest), effective)
+
+
+def spherical_k_means(vectors: Any, number: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """Clusters of rows of length one (n, d), dense or sparse; labels 0, 1 … by falling size, none empty.
+
+    Raises ValueError for no rows or fewer than one cluster.
+    """
+    items = vectors.shape[0]
+    if not items or number < 1:
+        raise ValueError("topics need texts, and at least one topic")
+    rng = np.random.default_rng(seed)
+    centres = _spread_out(vectors, min(number, items), rng)
+    labels = np.full(items, -1, dtype=np.int64)
+    for _ in range(ROUNDS):
+        nearest = np.argmax(np.asarray(vectors @ centres.T), axis=1)
+        if np.array_equal(nearest, labels):
+            break
+        labels = nearest.astype(np.int64)
+        centres = _centres(vectors, labels, centres)
+    return _by_size(labels)
+
+
+def _spread_out(vectors: Any, number: int, rng: np.random.Generator) -> Floats:
+    """Rows as first centres, far from each other (k-means++ on cosine distance)."""
+    chosen = [int(rng.integers(vectors.shape[0]))]
+    distance = np.full(vectors.shape[0], np.inf)
+    while len(chosen) < number:
+        similarity = np.asarray(vectors @ _dense(vectors[[chosen[-1]]]).T).ravel()
+        distance = np.minimum(distance, np.maximum(1 - similarity, 0))
+        if distance.sum() <= 1e-9:
+            break
+        chosen.append(int(rng.choice(len(distance), p=distance / distance.sum())))
+    return _dense(vectors[chosen])
+
+
+def _centres(vectors: Any, labels: NDArray[np.int64], before: Floats) -> Floats:
+    """Mean directions of the clusters; an empty cluster keeps its centre."""
+    from scipy.sparse import csr_matrix
+
+    ones = np.ones(len(labels))
+    member = csr_matrix((ones, (labels, np.arange(len(labels)))), shape=(len(before), len(labels)))
+    sums = _dense(member @ vectors)
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.where(norms > 0, sums / np.where(norms > 0, norms, 1), before)
+
+
+def _dense(matrix: Any) -> Floats:
+    return np.asarray(matrix.todense() if hasattr(matrix, "todense") else matrix, dtype=np.float64)
+
+
+def _by_size(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    names, members, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(names))
+    return rank[members]
+
+
+NAME_TERMS = 3  # terms in the name of a topic
 NO_TOPIC = "none"  # topic of a record without a title
 
 
@@ -63,7 +208,7 @@ class Topic(Step):
 def _topics(settings: TopicSettings, seed: int) -> dict[str, str]:
     """The topic of each different text."""
     from kgqa_hpc.plugins.evaluation.embeddings import embed
-    from kgqa_hpc.plugins.evaluation.topics import find_topics
+    from kgqa_hpc.plugins.evaluation.topic import find_topics
 
     texts = sorted(
         {text for record in read_records(Path(settings.source)) if (text := record.get(settings.field))}
@@ -74,5 +219,7 @@ def _topics(settings: TopicSettings, seed: int) -> dict[str, str]:
         )
     vectors = None if settings.model is None else embed(Path(settings.model), texts)
     model = find_topics(texts, settings.number, seed=seed, embeddings=vectors)
-    names = [f"{number}: {', '.join(terms[:TERMS])}" for number, terms in enumerate(model.terms, start=1)]
+    names = [
+        f"{number}: {', '.join(terms[:NAME_TERMS])}" for number, terms in enumerate(model.terms, start=1)
+    ]
     return {text: names[label] for text, label in zip(texts, model.labels.tolist(), strict=True)}

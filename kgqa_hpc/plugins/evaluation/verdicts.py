@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
 from kgqa_hpc.plugins.evaluation.bootstrap import Floats
-from kgqa_hpc.plugins.evaluation.panel import Codes
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.plugins.evaluation.records import records
 

@@ -42,8 +42,7 @@ def index_build(
     as_json: AsJson = False,
 ) -> None:
     """Build a BM25 index of documents. The same command resumes."""
-    from kgqa_hpc.plugins.literature.bm25.build import build_index, usual_workers
-    from kgqa_hpc.plugins.literature.bm25.projection import render, summary
+    from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary, usual_workers
     from kgqa_hpc.terminal import stage_progress
 
     with stage_progress() as progress:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.plugins.evaluation.ratings import Rating, Ratings
-from kgqa_hpc.plugins.evaluation.scales import CRITERIA
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.verdicts import Verdicts
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import analyse, render
-from kgqa_hpc.plugins.evaluation.ratings import Ratings, read_ratings, with_key
-from kgqa_hpc.plugins.evaluation.scales import CRITERIA
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Ratings, read_ratings, with_key
 
 QUESTION, ANSWER, COMPLEXITY, SPECIFICITY, COMPLETENESS = CRITERIA
 HERE = Path(__file__).parent / "data"

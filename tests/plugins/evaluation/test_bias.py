@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kgqa_hpc.plugins.evaluation.bias import length_preference, retest
+from kgqa_hpc.plugins.evaluation.judged import length_preference, retest
 
 
 def test_a_judge_that_says_the_same_again_never_flips() -> None:

@@ -24,8 +24,7 @@ from kgqa_hpc.plugins.evaluation.panel import (
     rules,
     weighted,
 )
-from kgqa_hpc.plugins.evaluation.ratings import Rating, Ratings, read_ratings
-from kgqa_hpc.plugins.evaluation.scales import CRITERIA
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings, read_ratings
 from kgqa_hpc.plugins.evaluation.studies import ask_judges
 from kgqa_hpc.plugins.evaluation.verdicts import read_verdicts
 from tests.plugins.evaluation.planted import planted, rated

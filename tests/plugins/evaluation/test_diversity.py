@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.plugins.evaluation.diversity import distinct_n, self_bleu, type_token_curve, vendi_score, words
-from kgqa_hpc.plugins.evaluation.topics import find_topics, spherical_k_means, tf_idf
+from kgqa_hpc.plugins.evaluation.topic import find_topics, spherical_k_means, tf_idf
 
 TEXTS = ("the cat sat", "the cat ran", "a dog sat on the mat", "The DOG, sat!")
 

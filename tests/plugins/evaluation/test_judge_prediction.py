@@ -13,8 +13,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
-from kgqa_hpc.plugins.evaluation.judge_prediction import ASPECTS
-from kgqa_hpc.plugins.evaluation.judged_answers import write_joined
+from kgqa_hpc.plugins.evaluation.judge_prediction import ASPECTS, write_joined
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.score import read_pairs, score
 from kgqa_hpc.runs.chain import build_chain

@@ -10,7 +10,7 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import score as room
-from kgqa_hpc.plugins.evaluation.judged_answers import ASPECTS, write_joined
+from kgqa_hpc.plugins.evaluation.judge_prediction import ASPECTS, write_joined
 from kgqa_hpc.plugins.evaluation.score import render
 from tests.plugins.evaluation.pairs import write_lines
 

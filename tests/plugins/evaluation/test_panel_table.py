@@ -10,7 +10,7 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import Votes, agreement, agreement_table
-from kgqa_hpc.plugins.evaluation.panel_table import label_table, panel_table, read_votes, render_labels
+from kgqa_hpc.plugins.evaluation.panel import label_table, panel_table, read_votes, render_labels
 from tests.plugins.evaluation.pairs import write_lines
 
 

@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import studies
-from kgqa_hpc.plugins.evaluation.bias import retest
+from kgqa_hpc.plugins.evaluation.judged import retest
 from kgqa_hpc.plugins.evaluation.perturb import compare_rounds, perturbed, render
 
 PAIRS = 150

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import analyse
 from kgqa_hpc.plugins.evaluation.cells import csv_bytes, read_csv
-from kgqa_hpc.plugins.evaluation.ratings import read_ratings
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, read_ratings
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.evaluation.scales import CRITERIA
 
 on_one_folder = settings(
     max_examples=150,

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.variety import variety
+from kgqa_hpc.plugins.evaluation.diversity import variety
 
 WORDS = [f"{root}{end}" for root in ("gen", "cardi", "nephr", "neur", "derm") for end in "abcdefghijklmnop"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.plugins.evaluation.scales import CRITERIA
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA
 from tests import command
 from tests.plugins.evaluation.pairs import write_lines
 

@@ -3,6 +3,7 @@
 The index is built in a hidden folder beside the target and renamed at the end, so after `kill -9` the target's
 name holds a whole index or nothing. Finished parts and shards stay, so the same command resumes. A build with
 other documents or parameters starts the hidden folder afresh. A lock prevents a second build of the same index.
+The result tells the cost of the build, and its linear projection to all of PubMed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from threading import Thread
 from typing import Any
 
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import manifest, shard, spool, terms
+from kgqa_hpc.plugins.literature.bm25 import manifest, shard, terms
 from kgqa_hpc.plugins.literature.documents.read import document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.document import read_document, write_document
@@ -65,7 +66,7 @@ def build_index(
         parts = [growing / "parts" / f"{n:06d}" for n in range(len(files))]
         folders = [growing / "shards" / f"{n:04d}" for n in range(shards)]
         reading: list[Job] = [
-            (spool.write_part, (file, part, shards), part) for file, part in zip(files, parts, strict=True)
+            (shard.write_part, (file, part, shards), part) for file, part in zip(files, parts, strict=True)
         ]
         indexing: list[Job] = [
             (shard.write_shard, (parts, n, folder, stem), folder) for n, folder in enumerate(folders)
@@ -151,7 +152,7 @@ def _end_with_parent() -> None:
 
 
 def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
-    read = [read_document(part / spool.FACTS) for part in parts]
+    read = [read_document(part / shard.PART_FACTS) for part in parts]
     built = [read_document(folder / shard.FACTS) for folder in folders]
     counts = {key: sum(facts[key] for facts in read) for key in ("records", "deletions")}
     counts |= {key: sum(facts[key] for facts in built) for key in ("documents", "replaced", "deleted")}
@@ -184,3 +185,54 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+# PubMed's citations, rounded (NLM, baseline of 2025).
+PUBMED = 38_000_000
+
+
+def project(content: dict[str, Any]) -> dict[str, Any]:
+    """CPU hours and bytes for PUBMED documents like these; empty for an index without documents.
+
+    Linear in the number of documents, as was measured up to a million (tools/bench_index.py).
+    """
+    indexed = content["counts"]["documents"]
+    if not indexed:
+        return {}
+    cost, factor = content["cost"], PUBMED / indexed
+    return {
+        "documents": PUBMED,
+        "reading_cpu_hours": round(cost["reading_cpu_seconds"] * factor / 3600, 2),
+        "indexing_cpu_hours": round(cost["indexing_cpu_seconds"] * factor / 3600, 2),
+        "index_bytes": round(cost["index_bytes"] * factor),
+        "scratch_bytes": round(cost["scratch_bytes"] * factor),
+    }
+
+
+def summary(index: str, content: dict[str, Any]) -> dict[str, Any]:
+    """The JSON output of `kgqa index build --json`."""
+    keys = ("fingerprint", "parameters", "counts", "cost")
+    return {"index": index, **{key: content[key] for key in keys}, "projection": project(content)}
+
+
+def render(projection: dict[str, Any]) -> str:
+    """The projection as text."""
+    counts, cost, line = projection["counts"], projection["cost"], projection["projection"]
+    rows = [
+        f"{projection['index']}",
+        f"documents  {counts['documents']:,} of {counts['records']:,} records"
+        f" · replaced {counts['replaced']:,} · deleted {counts['deleted']:,}",
+        f"cost       {cost['reading_cpu_seconds']:.1f} + {cost['indexing_cpu_seconds']:.1f} CPU seconds"
+        f" (reading, indexing) · {_sizes(cost)}",
+    ]
+    if line:
+        rows.append(
+            f"projection {line['documents']:,} documents: {line['reading_cpu_hours']:.2f} + "
+            f"{line['indexing_cpu_hours']:.2f} CPU hours · {_sizes(line)} (by line)"
+        )
+    return "\n".join(rows)
+
+
+def _sizes(projection: dict[str, Any]) -> str:
+    index, scratch = projection["index_bytes"] / 1e9, projection["scratch_bytes"] / 1e9
+    return f"{index:.3g} GB, and {scratch:.3g} GB while building"

@@ -21,8 +21,7 @@ from typing import Any, Protocol
 import tantivy
 
 from kgqa_hpc.plugins.literature.bm25 import manifest, terms
-from kgqa_hpc.plugins.literature.bm25.shard import Shard
-from kgqa_hpc.plugins.literature.bm25.spool import shard_of
+from kgqa_hpc.plugins.literature.bm25.shard import Shard, shard_of
 from kgqa_hpc.plugins.literature.documents.document import Document
 
 # Distinct terms of a query that are used; a longer query is cut to its first terms.

@@ -23,9 +23,7 @@ from itertools import chain
 
 import ahocorasick_rs
 
-from kgqa_hpc.plugins.literature.documents.names import Case
-from kgqa_hpc.plugins.literature.documents.spellings import LOOKALIKES
-from kgqa_hpc.plugins.literature.documents.stop_words import WORDS, is_stop_word
+from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, Case, is_stop_word
 
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
 _HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"

@@ -9,13 +9,15 @@ not show which option is right.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
+import tantivy
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.literature.bm25 import terms
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.streams import TextStream
@@ -25,7 +27,7 @@ class Examples:
     """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
 
     def __init__(self, path: Path) -> None:
-        from kgqa_hpc.plugins.literature.bm25.in_memory import SmallIndex
+        from kgqa_hpc.plugins.literature.steps.benchmark import SmallIndex
 
         self._texts = [clean_text(text, TEXT_LENGTH) for text in _texts(path)]
         if not self._texts:
@@ -82,3 +84,41 @@ def _pubmedqa(item: Any) -> str | None:
     contexts = item.get("CONTEXTS") or []
     context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
     return f"{context}Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"
+
+
+class SmallIndex:
+    """A read-only index of texts by position; the same texts give the same results."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("terms", tokenizer_name=terms.TOKENIZER, index_option="freq")
+        builder.add_unsigned_field("place", stored=True)
+        self._analyzer = terms.analyzer(stem=False)
+        self._index = tantivy.Index(builder.build())
+        self._index.register_tokenizer(terms.TOKENIZER, self._analyzer)
+        writer = self._index.writer(heap_size=64 << 20, num_threads=1)
+        for position, text in enumerate(texts):
+            document = tantivy.Document()
+            document.add_text("terms", text)
+            document.add_unsigned("place", position)
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        self._index.reload()
+        self._searcher = self._index.searcher()
+
+    def search(self, query: str, k: int) -> list[int]:
+        """The positions of the `k` texts most similar to the query, best first, ties in their order."""
+        words = sorted(set(self._analyzer.analyze(query)))
+        clauses = [
+            (
+                tantivy.Occur.Should,
+                tantivy.Query.term_query(self._index.schema, "terms", word, index_option="freq"),
+            )
+            for word in words
+        ]
+        if not clauses:
+            return []
+        hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k, count=False).hits
+        ranked = [(-score, self._searcher.doc(address)["place"][0]) for score, address in hits]
+        return [position for _, position in sorted(ranked)]

@@ -3,13 +3,16 @@
 One item gives many records: up to ten pairs for each protein, each with its organism scope (QAProt, 3.2
 and its prompts). Checks without a model reject single records, not the item: a protein that does
 not occur in the text, a question that mentions its source, a repeated question.
+
+The judge of these pairs sees a pair with its names, as the document has them. Three judges of different families that
+must agree are a panel: three such steps over the records of a finished run, with `dataset.decide: {rule: all}`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,8 +21,11 @@ from kgqa_hpc.anchors.family import own_words
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.plugins.literature.documents.quotes import QuotableText
+from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
 PER_PROTEIN = 10  # QAProt, 3.2 and its prompt
@@ -96,3 +102,47 @@ def _records(pairs: list[dict[str, Any]], text: str, most: int, label: str) -> I
             seen[protein] += 1
             questions.add(question)
         yield {**fields, "reason": trouble and f"{label}: {trouble}"}
+
+
+CRITERIA = {
+    "supported": "not supported",
+    "answerable": "not answerable",
+    "entities_match": "other entities",
+}
+_DOCUMENT = 20_000
+
+
+class SupportSettings(StepSettings):
+    """Settings of the judge: the scope from which a pair must be answerable."""
+
+    scope: Scope = Field(
+        "any",
+        exclude_if=lambda scope: scope == "any",
+        description="`sequence`: a pair that the protein's sequence could not answer is not answerable (QAProt).",
+    )
+
+
+class JudgeSupport(Step):
+    """A verdict of three criteria on one record and its document, all of which must hold (QAProt, 3.4)."""
+
+    name = "judge_support"
+    Settings = SupportSettings
+    default_prompt = "judge_support"
+    answer = dict.fromkeys(CRITERIA, "boolean")
+    adds = "verdict"
+    needs = PAIR
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        fields = item.output
+        pair = {name: fields.get(f"{name}_with_names") or fields[name] for name in PAIR}
+        about = {name: fields.get(name) or "" for name in ("protein", "organism")}
+        return {
+            **{name: clean_text(text, TEXT_LENGTH) for name, text in {**pair, **about}.items()},
+            "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
+            "scope": self.settings.scope,
+        }
+
+    @classmethod
+    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
+        missed = next((words for name, words in CRITERIA.items() if not verdict[name]), None)
+        return missed or first_false(verdict)

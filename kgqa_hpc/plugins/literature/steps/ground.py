@@ -1,27 +1,94 @@
-"""Step `ground`: a model reads the documents of a pair one by one and marks relevance and supporting quotes.
+"""Steps `retrieve`, documents for a pair, and `ground`, a model that marks their relevance and supporting quotes.
 
-One question per pair and document (BioGraphletQA, 3.4). The model copies passages; each is looked for in the
-document, and one that does not stand there word for word is dropped and counted. Or, where the prompt's schema has
-numbers for `snippets`, it names sentences of the document by number; one that is not there is dropped and counted
-too. So every quote in a record is literal, with its offsets in the document's text.
+The engine of `retrieve` is an index (engine.py), so it needs a pass of its own. The query is the user block of the
+prompt: question and answer together, as published (BioGraphletQA, 3.4; the ten best by BM25).
+
+To ground a pair, a model reads its documents one by one: one question per pair and document (BioGraphletQA, 3.4). The
+model copies passages; each is looked for in the document, and one that does not stand there word for word is dropped
+and counted. Or, where the prompt's schema has numbers for `snippets`, it names sentences of the document by number; one
+that is not there is dropped and counted too. So every quote in a record is literal, with its offsets in the document's
+text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.plugins.literature.documents.quotes import QuotableText, Quote, sentences
-from kgqa_hpc.plugins.literature.steps.retrieve import MOST
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
+
+MOST = 100  # documents that a prompt's schema may ask for
+
+
+class RetrieveSettings(StepSettings):
+    """Settings of retrieval: the number of documents."""
+
+    k: int = Field(10, ge=1, le=MOST, description="Number of documents per pair, the best first.")
+
+
+class Retrieve(Step):
+    """Adds the documents that an index finds for question and answer."""
+
+    name = "retrieve"
+    Settings = RetrieveSettings
+    default_prompt = "retrieve"
+    answer = {"documents": "array"}
+    adds = "output"
+    gives = ("documents",)
+    needs = PAIR
+    columns = (
+        Column(
+            "documents",
+            [{"id": "string", "rank": "int64", "score": "double"}],
+            "Documents found for the pair, best first.",
+        ),
+    )
+    example = {"documents": [{"id": "1", "rank": 1, "score": 1.0, "title": "A title.", "text": "A text."}]}
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        return pair_variables(item)
+
+    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+        """The prompt's request for `k` documents."""
+        request = super().request(item, attempt, run_seed, turn)
+        properties = self.prompt.schema["properties"]
+        documents = {**properties["documents"], "maxItems": self.settings.k}
+        return request._replace(
+            schema={**self.prompt.schema, "properties": {**properties, "documents": documents}}
+        )
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        """Keep the documents with their texts in the item, for the steps that read them."""
+        hits = answer["documents"][: self.settings.k]
+        item.output["documents"] = [{**hit, "rank": rank} for rank, hit in enumerate(hits, start=1)]
+        return Done()
+
+    def kept_text(self, text: str) -> str:
+        """The ids and scores of the documents."""
+        try:
+            hits = orjson.loads(text)["documents"][: self.settings.k]
+            short = [{"id": hit["id"], "score": hit["score"]} for hit in hits]
+        except (ValueError, KeyError, TypeError):
+            return text
+        return orjson.dumps({"documents": short}).decode()
+
+    def restore(self, item: Item, output: Mapping[str, Any]) -> None:
+        """The documents with their texts. Those of a source record have no texts: they stay as they are."""
+        names = ("id", "score", "title", "text", "rank")
+        hits = output.get("documents")
+        if hits is not None and all("text" in hit for hit in hits):
+            item.output["documents"] = [{name: hit[name] for name in names} for hit in hits]
+
 
 SENTENCES = 100  # numbered sentences of a document, if the prompt sets no number
 SNIPPET = {"text": "string", "start": "int64", "end": "int64"}

@@ -1,7 +1,11 @@
-"""Mapping of the names in a pair to an entry of Swiss-Prot: accession, sequence, taxonomy, functional classes.
+"""Steps `organism`, the one organism that a document is about, and `map_protein`, the entry of a pair in Swiss-Prot.
 
-Offline, against a file that the user has. A name that is ambiguous, known of other organisms only, withdrawn
-or missing rejects the record under that class; the first hit is never taken (QAProt, 3.3, which takes it).
+A pair whose scope names an organism keeps it; one that holds for All, or Not sure, is given the document's main
+organism (QAProt, 3.2). Pairs without an organism are left out and counted.
+
+The mapping is offline, against a file that the user has, and adds accession, sequence, taxonomy and functional classes.
+A name that is ambiguous, known of other organisms only, withdrawn or missing rejects the record under that class; the
+first hit is never taken (QAProt, 3.3, which takes it).
 """
 
 from __future__ import annotations
@@ -13,14 +17,43 @@ from typing import Any
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.plugins.literature.documents.mapping import Mapped, Outcome, ProteinTable, names_of
-from kgqa_hpc.plugins.literature.documents.proteins import Protein, function_classes, read_proteins
-from kgqa_hpc.plugins.literature.documents.taxa import taxon_groups
+from kgqa_hpc.plugins.literature.documents.mapping import Mapped, ProteinTable, names_of
+from kgqa_hpc.plugins.literature.documents.proteins import function_classes, read_proteins
+from kgqa_hpc.plugins.literature.documents.taxa import NO_ORGANISM, taxon_groups
 from kgqa_hpc.plugins.literature.steps.extract import kept
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Step
-from kgqa_hpc.steps.step import Outcome as StepOutcome
+from kgqa_hpc.steps.step import Done, Outcome, Step
+
+
+class Organism(Step):
+    """Gives each record its organism; asks once for each document with records left."""
+
+    name = "organism"
+    default_prompt = "organism"
+    answer = {"organism": "string"}
+    adds = "column"
+    columns = (
+        Column("organism", "string", "Organism of the protein."),
+        Column("main_organism", "string", "The one organism that the document is about."),
+    )
+
+    def asks_about(self, item: Item) -> bool:
+        return bool(kept(item))
+
+    def compute(self, item: Item) -> Outcome:
+        """End the step for a document without records."""
+        return Done()
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        main = answer["organism"].strip(' ."')
+        item.annotations["main_organism"] = main
+        for record in kept(item):
+            scope = record["organism_scope"].strip()
+            record["organism"] = main if scope.lower() in NO_ORGANISM else scope
+            if record["organism"].lower() in NO_ORGANISM:
+                record["reason"] = f"{self.label}: unknown"
+        return Done()
 
 
 class MapSettings(StepSettings):
@@ -52,7 +85,7 @@ class MapProtein(Step):
         super().__init__(settings, prompt, context)
         self._table: ProteinTable | None = None
 
-    def compute(self, item: Item) -> StepOutcome:
+    def compute(self, item: Item) -> Outcome:
         """Map all records; the first call reads the file. Raises DocumentFormatError."""
         for record in kept(item):
             if self._table is None:
@@ -71,11 +104,8 @@ def _columns(mapped: Mapped, record: dict[str, Any]) -> Iterator[tuple[str, Any]
     yield "organism_stated", record.get("organism")
     if mapped.candidates:
         yield "candidates", list(mapped.candidates)
-    if mapped.outcome is Outcome.MAPPED and mapped.protein is not None:
-        yield from _entry(mapped.protein)
-
-
-def _entry(protein: Protein) -> Iterator[tuple[str, Any]]:
+    if (protein := mapped.protein) is None:
+        return
     yield "accession", protein.accession
     yield "protein_name", protein.name
     yield "organism", protein.organism

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgqa_hpc.plugins.literature.documents.entries import Entries, NameIndex
-from kgqa_hpc.plugins.literature.documents.mapping import Outcome, ProteinTable
+from kgqa_hpc.plugins.literature.documents.mapping import Entries, NameIndex, Outcome, ProteinTable
 from kgqa_hpc.plugins.literature.documents.proteins import Protein, read_proteins
 
 HUMAN = "Homo sapiens (Human)"

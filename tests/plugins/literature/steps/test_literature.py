@@ -16,8 +16,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.extract import kept
-from kgqa_hpc.plugins.literature.steps.judge_support import CRITERIA, JudgeSupport
+from kgqa_hpc.plugins.literature.steps.extract import CRITERIA, JudgeSupport, kept
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Step

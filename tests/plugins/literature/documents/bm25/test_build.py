@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import manifest
+from kgqa_hpc.plugins.literature.bm25 import manifest, shard
 from kgqa_hpc.plugins.literature.bm25.build import build_index
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
 from tests.plugins.literature.documents.files import deletion, jsonl, medline, record
@@ -39,9 +39,9 @@ def _answers(target: Path) -> list[str]:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kgqa_hpc.plugins.literature.bm25 import build, manifest, shard, spool
+from kgqa_hpc.plugins.literature.bm25 import build, manifest, shard
 room, name, turn = sys.argv[1:4]
-module = {"build": build, "manifest": manifest, "shard": shard, "spool": spool}[room]
+module = {"build": build, "manifest": manifest, "shard": shard}[room]
 real, calls = getattr(module, name), [0]
 def deadly(*a, **k):
     calls[0] += 1
@@ -57,10 +57,10 @@ build.build_index(Path(sys.argv[4]), [Path(p) for p in sys.argv[5:]], shards=3, 
 @pytest.mark.parametrize(
     ("room", "name", "turn"),
     [
-        ("spool", "_dump", 30),
-        ("spool", "write_document", 2),
-        ("shard", "_entry", 25),
+        ("shard", "_dump", 30),
         ("shard", "write_document", 2),
+        ("shard", "_entry", 25),
+        ("shard", "write_document", 4),  # after those of both parts
         ("manifest", "write_manifest", 1),
         ("build", "_publish", 1),
         ("build", "sync_folder", 1),
@@ -81,13 +81,12 @@ def test_a_killed_build_leaves_nothing_and_the_same_command_finishes_it(
 
 
 def test_what_was_finished_is_not_done_again(files: list[Path], tmp_path: Path, monkeypatch) -> None:
-    from kgqa_hpc.plugins.literature.bm25 import shard, spool
 
     with monkeypatch.context() as patch:
         patch.setattr(shard, "write_shard", lambda *_: (_ for _ in ()).throw(StoreError("stop")))
         with pytest.raises(StoreError):
             _build(tmp_path / "index", *files)
-    monkeypatch.setattr(spool, "write_part", lambda *_: pytest.fail("a part was read again"))
+    monkeypatch.setattr(shard, "write_part", lambda *_: pytest.fail("a part was read again"))
     assert _build(tmp_path / "index", *files)["counts"]["documents"] == 57
 
 
