@@ -3,7 +3,7 @@
 length        pairs far longer or shorter than the others, whatever the judges said (lengths.py)
 duplicate     accepted questions that repeat an earlier accepted question (duplicates.py)
 contaminated  accepted records that contain a test item (contamination.py)
-not drawn     records that a balanced sample leaves out (debias.py)
+not drawn     records that a balanced sample leaves out (sampling.py)
 
 A filter only marks rows: rejected records stand in rejected.jsonl with their reason, and a merge without the filter
 brings them back. `accounting.filters` holds the settings of each filter and the number of rows it rejected.
@@ -61,8 +61,7 @@ def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) 
 
 
 def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, Any]:
-    from kgqa_hpc.dataset.contamination import contaminated
-    from kgqa_hpc.dataset.test_sets import read_test_sets
+    from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 
     tests = read_test_sets(settings.decontaminate)
     hits = contaminated(candidates, tests, settings.window)
@@ -83,7 +82,7 @@ def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, 
 
 
 def _debiased(candidates: Candidates, settings: DatasetConfig, seed: int) -> dict[str, Any]:
-    from kgqa_hpc.dataset.debias import left_out
+    from kgqa_hpc.dataset.sampling import left_out
 
     assert settings.debias is not None
     out, before, after = left_out(candidates, settings.debias, seed)

@@ -23,12 +23,11 @@ import pyarrow.parquet as pq
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
+from kgqa_hpc.dataset.accounting import RequestCounts
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
-from kgqa_hpc.dataset.requests import RequestCounts
-from kgqa_hpc.dataset.signatures import Signatures
-from kgqa_hpc.dataset.words import words
+from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.errors import AccountingError, KgqaError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.entries import texts_of

@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa_hpc import errors
-from kgqa_hpc.dataset.accounting import Accounting
+from kgqa_hpc.dataset.accounting import Accounting, RequestCounts
 from kgqa_hpc.dataset.columns import Columns, without_json_text
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import record_maker
-from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.stage import FACTS, SUFFIX, ShardFacts, sampled_digest
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError, StoreError
 
