@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.config.dataset import DatasetConfig
+from kgqa_hpc.config.dataset import DatasetConfig, Duplicates
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.lengths import length_limits
@@ -36,18 +36,20 @@ def apply_filters(
     accounting.lengths = limits.to_dict()
     candidates.reject_where(limits.outside(), LENGTH)
     if settings.duplicates is not None:
-        accounting.filters["duplicates"] = _duplicates(candidates, settings, scratch)
+        accounting.filters["duplicates"] = _duplicates(candidates, settings.duplicates, scratch)
     if settings.decontaminate:
         accounting.filters["decontaminate"] = _contaminated(candidates, settings)
     if settings.debias is not None:
-        accounting.filters["debias"] = _debiased(candidates, settings, seed)
+        from kgqa_hpc.dataset.sampling import left_out
+
+        out, before, after = left_out(candidates, settings.debias, seed)
+        drawn = {NOT_DRAWN: candidates.reject(out, NOT_DRAWN), "before": before, "after": after}
+        accounting.filters["debias"] = {"settings": settings.debias.model_dump(), **drawn}
 
 
-def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) -> dict[str, Any]:
+def _duplicates(candidates: Candidates, duplicates: Duplicates, scratch: Path) -> dict[str, Any]:
     from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
 
-    duplicates = settings.duplicates
-    assert duplicates is not None
     counts: dict[str, Any] = {"settings": duplicates.model_dump()}
     if not duplicates.exact and duplicates.near is None:
         return counts
@@ -79,12 +81,3 @@ def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, 
         ],
         CONTAMINATED: candidates.reject(hits, CONTAMINATED),
     }
-
-
-def _debiased(candidates: Candidates, settings: DatasetConfig, seed: int) -> dict[str, Any]:
-    from kgqa_hpc.dataset.sampling import left_out
-
-    assert settings.debias is not None
-    out, before, after = left_out(candidates, settings.debias, seed)
-    candidates.reject(out, NOT_DRAWN)
-    return {"settings": settings.debias.model_dump(), NOT_DRAWN: len(out), "before": before, "after": after}
