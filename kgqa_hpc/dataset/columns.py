@@ -255,9 +255,10 @@ def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | Non
     """Values for all fields in order, converted to their types."""
     if values is None:
         return None
-    filled = {}
+    filled: dict[str, Any] = {}
     for name, kinds in fields.items():
-        value, kind = values.get(name), _common(kinds)
+        value: Any = values.get(name)
+        kind = _common(kinds)
         if is_nothing(value):
             value = None
         elif kind == "json":

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial as bound
 from itertools import count
 from pathlib import Path
@@ -90,8 +91,7 @@ def merge_work(
     with replaced_folder(run.dataset, require) as folder:
         scratch = folder / ".scratch"
         scratch.mkdir()
-        staged, accounting = survey(work, stage(work, scratch, shard_done))
-        with open_candidates(staged, scratch) as candidates:
+        with filtered(work, scratch, stage, shard_done) as (candidates, accounting):
             staged, fate = _decide(work, candidates, scratch, accounting)
         write_dataset(folder, staged, fate, part_bytes, written)
         if published:
@@ -105,15 +105,28 @@ def merge_work(
     return accounting
 
 
+@contextmanager
+def filtered(
+    work: FinishedWork,
+    scratch: Path,
+    stage: Stage = stage_here,
+    shard_done: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Candidates, Accounting]]:
+    """The candidates after all filters, and the accounting without their outcomes; `scratch` holds temporary files."""
+    staged, accounting = survey(work, stage(work, scratch, shard_done))
+    with open_candidates(staged, scratch) as candidates:
+        apply_filters(candidates, work.config.dataset, work.config.seed, scratch, accounting)
+        yield candidates, accounting
+
+
 def _decide(
     work: FinishedWork, candidates: Candidates, scratch: Path, accounting: Accounting
 ) -> tuple[Staged, Fate]:
-    """Apply all rules and count the outcomes; returns the rows in the order of the dataset, and their outcomes."""
-    settings, seed = work.config.dataset, work.config.seed
-    apply_filters(candidates, settings, seed, scratch, accounting)
+    """Cut, split and count the filtered rows; returns them in the order of the dataset, and their outcomes."""
+    settings = work.config.dataset
     if work.config.target is not None:
         accounting.filters["target"] = cut(candidates, work.config.target)
-    accounting.splits = divide(candidates, settings.split, seed)
+    accounting.splits = divide(candidates, settings.split, work.config.seed)
     candidates.count(accounting)
     accounting.check()
     fate = fate_of(candidates)

@@ -142,6 +142,7 @@ def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Arr
 
 def _write_lines(path: Path, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
     """Write a file of JSON lines: records, or items without a record (lost.jsonl)."""
+    blocks: Iterator[pa.Array]
     if path.stem == LOST:
         tables = (table["lost"].combine_chunks() for _, table in staged.read(["lost"], rows))
         blocks = (pc.binary_join_element_wise(lost, "\n", "") for lost in tables)
