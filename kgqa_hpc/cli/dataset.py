@@ -125,7 +125,7 @@ def combine(
 ) -> None:
     """Join the datasets of several runs into one; duplicate ids are dropped."""
     from kgqa_hpc.dataset import combine as room
-    from kgqa_hpc.dataset.mixture import Mixture
+    from kgqa_hpc.dataset.sampling import Mixture
     from kgqa_hpc.dataset.where import Where
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.store.run_folder import RunFolder

@@ -84,19 +84,16 @@ class Candidates:
             if single:
                 accounting.group(group).add(status, reason, number)
             elif status in ("accepted", "rejected"):
-                _count_records(accounting.records.setdefault(group, RecordCounts()), status, reason, number)
+                records = accounting.records.setdefault(group, RecordCounts())
+                records.records += number
+                if status == "accepted":
+                    records.accepted += number
+                else:
+                    records.rejected[reason or NO_REASON] += number
         pairs = "SELECT grp, count(question_length), count(*) FILTER (reason = ?) FROM candidate GROUP BY grp"
         for group, number, outliers in self.database.execute(pairs, [LENGTH]).fetchall():
             counts = accounting.group(group)
             counts.pairs, counts.outliers = number, outliers
-
-
-def _count_records(counts: RecordCounts, status: str, reason: str | None, number: int) -> None:
-    counts.records += number
-    if status == "accepted":
-        counts.accepted += number
-    else:
-        counts.rejected[reason or NO_REASON] += number
 
 
 @contextmanager
@@ -108,7 +105,8 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
             database.execute(_TABLE)
             start = 0
             for chunk in _chunks(staged):
-                database.register("chunk", _narrow(chunk, start))
+                numbers = pa.array(np.arange(start, start + len(chunk)))
+                database.register("chunk", chunk.add_column(0, "row", numbers))
                 database.execute("INSERT INTO candidate SELECT *, NULL FROM chunk")
                 database.unregister("chunk")
                 start += len(chunk)
@@ -126,7 +124,3 @@ def _chunks(staged: Staged) -> Iterator[pa.Table]:
             tables = []
     if tables:
         yield pa.concat_tables(tables)
-
-
-def _narrow(table: pa.Table, start: int) -> pa.Table:
-    return table.add_column(0, "row", pa.array(np.arange(start, start + len(table))))

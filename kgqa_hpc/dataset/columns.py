@@ -57,7 +57,8 @@ ENTRIES = Column(
 )
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
-Fields = dict[str, set[str]]
+Fields = dict[str, set[str]]  # the types of the values of each field
+Labels = dict[str, Fields]
 
 
 class Columns:
@@ -65,109 +66,105 @@ class Columns:
 
     def __init__(self, declared: tuple[Column, ...] = ()) -> None:
         self.declared = declared
-        self._verdicts: dict[str, Fields] = {}
-        self._features: Fields = {}
+        self._verdicts: Labels = {}
+        self._parameters: Labels = {}
+        self._features: Labels = {"features": {}}
+        self._groups = (self._verdicts, self._parameters, self._features)  # as _groups_of
         self._optional: set[str] = set()  # members of `provenance` that only some runs have
         self._observed: set[str] = set()  # of _OBSERVED, named by the engine of any record
-        self._parameters: dict[str, Fields] = {}
 
     def add(self, record: dict[str, Any]) -> None:
         """Collect the fields of a record made by record.py."""
         self._optional |= {EXCLUDED.name, ENTRIES.name} & record["provenance"].keys()
         for engine in record["provenance"]["engine"].values():
             self._observed.update(name for name in _OBSERVED if engine and name in engine)
-        for label, verdict in record["verdicts"].items():
-            _gather(self._verdicts.setdefault(label, {}), verdict)
-        for label, values in record["provenance"]["parameters"].items():
-            _gather(self._parameters.setdefault(label, {}), values)
-        _gather(self._features, record["features"])
+        for group, labels in zip(self._groups, _groups_of(record), strict=True):
+            for label, values in labels.items():
+                fields = group.setdefault(label, {})
+                for name, value in values.items():
+                    kind = _KINDS.get(value.__class__) or _kind(value)
+                    if name in fields:
+                        fields[name].add(kind)
+                    else:
+                        fields[name] = {kind}
 
     def state(self) -> list[Any]:
         """The collected fields, as plain data."""
-        return [
-            {label: _plain(fields) for label, fields in self._verdicts.items()},
-            _plain(self._features),
-            {label: _plain(fields) for label, fields in self._parameters.items()},
-            sorted(self._optional),
-            sorted(self._observed),
+        groups = [
+            {
+                label: {name: sorted(kinds) for name, kinds in fields.items()}
+                for label, fields in group.items()
+            }
+            for group in self._groups
         ]
+        return [groups, sorted(self._optional), sorted(self._observed)]
 
     def take(self, state: list[Any]) -> None:
         """Add the collected fields of other columns (their `state()`)."""
-        verdicts, features, parameters, optional, observed = state
-        self._optional |= set(optional)
+        groups, optional, observed = state
+        self._optional.update(optional)
         self._observed.update(observed)
-        for label, fields in verdicts.items():
-            _unite(self._verdicts.setdefault(label, {}), fields)
-        for label, fields in parameters.items():
-            _unite(self._parameters.setdefault(label, {}), fields)
-        _unite(self._features, features)
+        for group, labels in zip(self._groups, groups, strict=True):
+            for label, collected in labels.items():
+                fields = group.setdefault(label, {})
+                for name, kinds in collected.items():
+                    fields.setdefault(name, set()).update(kinds)
 
     def layout(self) -> bytes:
         """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""
-        gathered = ({"": self._features}, self._verdicts, self._parameters)
-        types = [{name: _resolved(fields) for name, fields in group.items()} for group in gathered]
-        return orjson.dumps([sorted(self._observed), *types])
+        groups = [
+            {
+                label: {name: _common(kinds) for name, kinds in fields.items()}
+                for label, fields in group.items()
+            }
+            for group in self._groups
+        ]
+        return orjson.dumps([sorted(self._observed), *groups])
 
     def json_text(self) -> list[list[str]]:
         """Paths of the fields stored as JSON text because their values are of mixed types: member, label (if any),
         name.
         """
-        groups = {("verdicts",): self._verdicts, ("provenance", "parameters"): self._parameters}
-        labelled = [
-            ((*at, label), fields) for at, labels in groups.items() for label, fields in labels.items()
+        members = (("verdicts",), ("provenance", "parameters"), ())
+        return [
+            [*member, label, name]
+            for member, group in zip(members, self._groups, strict=True)
+            for label, fields in group.items()
+            for name, kinds in fields.items()
+            if _common(kinds) == "json"
         ]
-        paths = [*labelled, (("features",), self._features)]
-        return [[*at, name] for at, fields in paths for name, kind in _resolved(fields) if kind == "json"]
 
     def plain(self) -> bool:
         """Whether every collected field has one type, so that no value needs a conversion."""
-        groups = (self._features, *self._verdicts.values(), *self._parameters.values())
-        return all(
-            len(kinds - {"null"}) < 2 and "json" not in kinds for group in groups for kinds in group.values()
-        )
+        kinds = [kinds for group in self._groups for fields in group.values() for kinds in fields.values()]
+        return all(len(types - {"null"}) < 2 and "json" not in types for types in kinds)
 
     def complete(self, record: dict[str, Any]) -> bool:
         """Whether a record has all labels and fields in order, so that `conform` would not change it (plain
         columns).
         """
-        groups = (
-            ({"": record["features"]}, {"": self._features}),
-            (record["verdicts"], self._verdicts),
-            (record["provenance"]["parameters"], self._parameters),
-        )
         engines = [engine for engine in record["provenance"]["engine"].values() if engine]
         return all(self._observed <= engine.keys() for engine in engines) and all(
-            list(values) == list(gathered)
-            and all(list(values[label] or ()) == list(fields) for label, fields in gathered.items())
-            for values, gathered in groups
+            list(labels) == list(group)
+            and all(list(labels[label] or ()) == list(fields) for label, fields in group.items())
+            for labels, group in zip(_groups_of(record), self._groups, strict=True)
         )
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with the labels and fields of all records, null where it has no value."""
-        verdicts = record["verdicts"]
-        return {
-            **record,
-            "verdicts": {
-                label: _fill(fields, verdicts.get(label)) for label, fields in self._verdicts.items()
-            },
-            "features": _fill(self._features, record["features"]),
-            "provenance": self._origin(record["provenance"]),
-        }
-
-    def _origin(self, origin: dict[str, Any]) -> dict[str, Any]:
-        by_label = {name: origin[name] for name in ("prompt", "engine", "attempts")}
-        filled = {
-            name: {label: values.get(label) for label in self._parameters}
-            for name, values in by_label.items()
-        }
-        parameters = {
-            label: _fill(fields, origin["parameters"].get(label))
-            for label, fields in self._parameters.items()
+        verdicts, parameters, features = (
+            {label: _fill(fields, labels.get(label)) for label, fields in group.items()}
+            for labels, group in zip(_groups_of(record), self._groups, strict=True)
+        )
+        provenance = record["provenance"]
+        by_label = {
+            name: {label: provenance[name].get(label) for label in parameters}
+            for name in ("prompt", "engine", "attempts")
         }
         absent = dict.fromkeys(sorted(self._observed))
-        filled["engine"] = {label: engine and absent | engine for label, engine in filled["engine"].items()}
-        return {**origin, **filled, "parameters": parameters}
+        engines = {label: engine and absent | engine for label, engine in by_label["engine"].items()}
+        provenance = {**provenance, **by_label, "engine": engines, "parameters": parameters}
+        return {**record, "verdicts": verdicts, **features, "provenance": provenance}
 
     def all(self, *, split: bool = False) -> tuple[Column, ...]:
         """All columns in the order of a record, without structs that have no field."""
@@ -186,7 +183,7 @@ class Columns:
         }
         gathered = (
             Column("verdicts", _types(self._verdicts), "What each judge said."),
-            Column("features", _plain_types(self._features), "What was measured of the pair."),
+            Column("features", _types(self._features)["features"], "What was measured of the pair."),
             Column("provenance", provenance, "Run, anchor, prompts, engines, parameters and tokens."),
         )
         columns = [*COMMON, *gathered, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
@@ -249,30 +246,27 @@ def is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and not isfinite(value))
 
 
+def _groups_of(record: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The members of a record whose fields are collected, each by label: verdicts, parameters, features."""
+    return record["verdicts"], record["provenance"]["parameters"], {"features": record["features"]}
+
+
 def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
     """Values for all fields in order, converted to their types."""
     if values is None:
         return None
-    return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
-
-
-def _gather(fields: Fields, values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        kind = _KINDS.get(value.__class__) or _kind(value)
-        kinds = fields.get(name)
-        if kinds is None:
-            fields[name] = {kind}
-        else:
-            kinds.add(kind)
-
-
-def _unite(fields: Fields, more: dict[str, list[str]]) -> None:
-    for name, kinds in more.items():
-        fields.setdefault(name, set()).update(kinds)
-
-
-def _plain(fields: Fields) -> dict[str, list[str]]:
-    return {name: sorted(kinds) for name, kinds in fields.items()}
+    filled: dict[str, Any] = {}
+    for name, kinds in fields.items():
+        value: Any = values.get(name)
+        kind = _common(kinds)
+        if is_nothing(value):
+            value = None
+        elif kind == "json":
+            value = _json(value)
+        elif kind == "float":
+            value = float(value)
+        filled[name] = value
+    return filled
 
 
 def _kind(value: Any) -> str:
@@ -302,28 +296,15 @@ def _common(kinds: set[str]) -> str:
     return next(iter(kinds)) if len(kinds) == 1 else "json"
 
 
-def _cast(value: Any, kind: str) -> Any:
-    if is_nothing(value):
-        return None
-    if kind == "json":
-        return _json(value)
-    return float(value) if kind == "float" else value
-
-
 def _json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _resolved(fields: Fields) -> list[tuple[str, str]]:
-    return [(name, _common(kinds)) for name, kinds in fields.items()]
-
-
-def _plain_types(fields: Fields) -> dict[str, Type]:
-    return {name: _TYPES[kind] for name, kind in _resolved(fields)}
-
-
-def _types(labels: dict[str, Fields]) -> dict[str, Type]:
-    return {label: _plain_types(fields) for label, fields in labels.items()}
+def _types(labels: Labels) -> dict[str, dict[str, Type]]:
+    return {
+        label: {name: _TYPES[_common(kinds)] for name, kinds in fields.items()}
+        for label, fields in labels.items()
+    }
 
 
 def _trimmed(kind: Type) -> Type:

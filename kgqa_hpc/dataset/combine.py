@@ -26,8 +26,8 @@ from kgqa_hpc.dataset.card import DataFile, cell, configurations
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import gather_facts
-from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import THOUGHTS, record_maker
+from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines, write_staged
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.where import EVERY, Where
@@ -166,7 +166,7 @@ def _draw(candidates: Candidates, mixture: Mixture) -> None:
     counts = counts_of([len(accepted_rows) for accepted_rows in rows], mixture.shares, mixture.number)
     for accepted, count in zip(rows, counts, strict=True):
         keys = [
-            place(mixture.seed, record)
+            draw_key(mixture.seed, "mixture", record)
             for _, table in candidates.staged.read(["id"], accepted)
             for record in table["id"].to_pylist()
         ]

@@ -8,16 +8,132 @@ punctuation, so line breaks do not matter. Test questions of one or two words ar
 from __future__ import annotations
 
 import hashlib
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.candidates import Candidates
-from kgqa_hpc.dataset.test_sets import SHORTEST, EvaluationTexts, visible_words
+from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.bounded_json import json_lines, loads
+from kgqa_hpc.text.opener import open_bytes
+from kgqa_hpc.text.streams import TextStream
 
 _FACTOR = np.uint64(0x100000001B3)  # multiplier of the rolling hash; odd, so no position of a window is lost
 BATCH = 1000  # records compared at once
+SHORTEST = 3  # words of a question that is looked for whole
+QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")
+ANSWER_FIELDS = ("long_answer", "answer", "output", "response", "completion", "target", "solution")
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationTexts:
+    """A test set: its file name, the names of its fields, and (question words, answer words) of every item."""
+
+    name: str
+    question: str
+    answer: str | None
+    texts: list[tuple[list[str], list[str]]]
+
+    def left_aside(self, window: int) -> int:
+        """Number of items that are not searched for: their texts are missing or too short."""
+        return sum(len(q) < SHORTEST and len(a) < window for q, a in self.texts)
+
+
+def read_test_sets(files: Iterable[str | EvaluationSet]) -> list[EvaluationTexts]:
+    """Read test files. Raises InputError for one that cannot be read or has no question field."""
+    return [_read(EvaluationSet(path=file) if isinstance(file, str) else file) for file in files]
+
+
+def visible_words(value: Any) -> list[str]:
+    """The words of a text without invisible characters (soft hyphens, zero-width spaces)."""
+    if not isinstance(value, str):
+        return []
+    return words(value if value.isascii() else value.translate(_INVISIBLE))
+
+
+def _read(test: EvaluationSet) -> EvaluationTexts:
+    path = Path(test.path)
+    question, answer = _fields(path, test)
+    texts = [(visible_words(item.get(question)), visible_words(item.get(answer))) for item in _objects(path)]
+    return EvaluationTexts(path.name, question, answer, texts)
+
+
+def _fields(path: Path, test: EvaluationSet) -> tuple[str, str | None]:
+    """The names of the fields of question and answer, as given or guessed from the first items."""
+    question = answer = None
+    names: dict[str, None] = {}
+    for item in _objects(path):
+        names |= dict.fromkeys(map(str, item))
+        question = question or _name(item, test.question, QUESTION_FIELDS)
+        answer = answer or _name(item, test.answer, ANSWER_FIELDS)
+        if question and answer:
+            break
+    if not names:
+        raise InputError(f"{path}: holds no test item", "remove it from dataset.decontaminate")
+    for field, requested, role in ((question, test.question, "question"), (answer, test.answer, "answer")):
+        if field is None and (requested or role == "question"):
+            raise InputError(
+                f"{path}: no field {requested or f'for the {role}'} among {', '.join(list(names)[:20])}",
+                f"name it: dataset.decontaminate: [{{path: …, {role}: NAME}}]",
+            )
+    assert question is not None
+    return question, answer
+
+
+def _name(item: dict[str, Any], requested: str | None, names: tuple[str, ...]) -> str | None:
+    if requested is not None:
+        return requested if requested in item else None
+    by_lower_case = {str(name).lower(): name for name in item if isinstance(item[name], str)}
+    return next((by_lower_case[name] for name in names if name in by_lower_case), None)
+
+
+def _objects(path: Path) -> Iterator[dict[Any, Any]]:
+    for number, item in enumerate(_items(path), start=1):
+        if not isinstance(item, dict):
+            raise InputError(f"{path} item {number:,}: is no object with fields", "give one object per line")
+        yield item
+
+
+def _items(path: Path) -> Iterator[Any]:
+    if not path.is_file():
+        raise InputError(
+            f"{path}: no such file", "name a JSONL, JSON or Parquet file in dataset.decontaminate"
+        )
+    if path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with open_bytes(path) as file:
+                for batch in pq.ParquetFile(file).iter_batches(1024):
+                    yield from batch.to_pylist()
+        except (pa.ArrowException, OSError) as problem:
+            raise InputError(f"{path}: not Parquet, or damaged: {problem}", "mend or remove it") from None
+        return
+    with TextStream(path) as file:
+        kinds = [
+            suffix for suffix in path.suffixes[-2:] if suffix in (".json", ".jsonl", ".ndjson")
+        ]  # .json.gz
+        if kinds[-1:] == [".json"]:
+            yield from _document(file.readall(), path)
+        else:
+            yield from (item for _, item in json_lines(io.BufferedReader(file), path))
+
+
+def _document(data: bytes, path: Path) -> Iterator[Any]:
+    try:
+        document = loads(data)
+    except ValueError as problem:
+        raise InputError(f"{path}: not JSON: {problem}", "mend or remove it") from None
+    yield from document.values() if isinstance(document, dict) else document
 
 
 def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: int) -> np.ndarray:

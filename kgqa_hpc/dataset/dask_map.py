@@ -88,19 +88,16 @@ def slurm_cluster() -> Any:
             f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
             f"say it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
         ) from None
-    _require_accepted(cluster.job_script())
-    cluster.adapt(minimum=1, maximum_jobs=MOST)
-    return cluster
-
-
-def _require_accepted(script: str) -> None:
-    """Raise InputError when Slurm rejects the job script: Dask would wait for the job for ever."""
-    try:
-        asked = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
+    try:  # Dask would wait for ever for a job that Slurm refuses
+        test = subprocess.run(
+            ["sbatch", "--test-only"], input=cluster.job_script(), capture_output=True, text=True
+        )
     except OSError as problem:
         raise InputError(
             f"--dask slurm: no sbatch here: {problem.strerror}", "run it on a login node"
         ) from None
-    if asked.returncode:
-        complaint = asked.stderr.strip().splitlines() or ["without a reason"]
+    if test.returncode:
+        complaint = test.stderr.strip().splitlines() or ["without a reason"]
         raise InputError(f"Slurm refuses Dask's jobs: {complaint[0]}", f"mend {SETTINGS}")
+    cluster.adapt(minimum=1, maximum_jobs=MOST)
+    return cluster

@@ -21,7 +21,13 @@ from kgqa_hpc.dataset.whole import write_sums
 from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
 
-_FORMATS = {".parquet": "application/x-parquet", ".jsonl": "application/jsonlines"}
+_FORMATS = {
+    ".parquet": "application/x-parquet",
+    ".jsonl": "application/jsonlines",
+    ".json": "application/json",
+    ".csv": "text/csv",
+    ".md": "text/markdown",
+}
 
 
 def write_documents(
@@ -40,14 +46,17 @@ def write_documents(
         path.relative_to(folder).as_posix(): sha256_of(path) for path in folder.rglob("*") if path.is_file()
     }
     all_columns = columns.all(split=bool(parts))
-    files = data_files(folder, parts, accounting)
+    files = data_files(folder, parts)
     (folder / "croissant.json").write_bytes(pretty(croissant(folder, facts, all_columns, files, sums)))
-    card = render_card(facts, accounting, all_columns, files, sums, first_record(folder / "accepted.jsonl"))
+    with (folder / "accepted.jsonl").open("rb") as records:
+        line = records.readline()
+    sample = orjson.loads(line) if line else None
+    card = render_card(facts, accounting, all_columns, files, sums, sample)
     (folder / "README.md").write_text(card, encoding="utf-8")
     write_sums(folder, sums)
 
 
-def data_files(folder: Path, parts: tuple[str, ...], accounting: object) -> list[DataFile]:
+def data_files(folder: Path, parts: tuple[str, ...]) -> list[DataFile]:
     """The Parquet parts by configuration and split."""
     stems = {("accepted", part): f"accepted-{part}" for part in parts} or {("accepted", "train"): "accepted"}
     stems[("rejected", "train")] = "rejected"
@@ -62,13 +71,6 @@ def data_files(folder: Path, parts: tuple[str, ...], accounting: object) -> list
     ]
 
 
-def first_record(path: Path) -> dict[str, object] | None:
-    """The first accepted record, if there is one."""
-    with path.open("rb") as file:
-        line = file.readline()
-    return orjson.loads(line) if line else None
-
-
 def _copy_prompts(run: RunFolder, target: Path) -> None:
     """Copy RUN/prompts to `target`, so that a reader of a record finds its prompts."""
     prompts = run.prompts
@@ -81,7 +83,6 @@ def _copy_prompts(run: RunFolder, target: Path) -> None:
                 shutil.copyfile(path, copy)
 
 
-_FORMATS |= {".json": "application/json", ".csv": "text/csv", ".md": "text/markdown"}
 _TYPES = {"string": "sc:Text", "int64": "cr:Int64", "double": "cr:Float64", "bool": "sc:Boolean"}
 _UNDATED = "2025-01-01"  # for runs whose manifest has no date
 
@@ -168,27 +169,13 @@ def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
         "name": config,
         "description": f"The {config} pairs.",
         "key": {"@id": f"{config}/id"},
-        "field": [
-            _field(
-                f"{config}/{column.name}",
-                column.name,
-                column.type,
-                column.description,
-                config,
-                (column.name,),
-            )
-            for column in columns
-        ],
+        "field": [_field(config, (column.name,), column.type, column.description) for column in columns],
     }
 
 
-def _field(
-    id: str, name: str, kind: Type, description: str, config: str, path: tuple[str, ...]
-) -> dict[str, Any]:
-    """A field of Croissant.
-
-    Of a nested column only the outermost field has a source: all its values come from one column.
-    """
+def _field(config: str, path: tuple[str, ...], kind: Type, description: str) -> dict[str, Any]:
+    """A field of Croissant; its source is the outermost column of `path`, and the way to it inside a value."""
+    id = "/".join((config, *path))
     field: dict[str, Any] = {"@type": "cr:Field", "@id": id, "name": id, "description": description}
     dimensions = 0
     while isinstance(kind, list):
@@ -197,13 +184,11 @@ def _field(
         field |= {"isArray": True, "arrayShape": ",".join(["-1"] * dimensions)}
     if isinstance(kind, dict):
         field["subField"] = [
-            _field(f"{id}/{inner}", inner, part, f"{inner} of {name}.", config, (*path, inner))
-            for inner, part in kind.items()
+            _field(config, (*path, name), part, f"{name} of {path[-1]}.") for name, part in kind.items()
         ]
     else:
         field["dataType"] = _TYPES[kind]
     source: dict[str, Any] = {"fileSet": {"@id": f"{config}-parquet"}, "extract": {"column": path[0]}}
     if len(path) > 1:
         source["transform"] = {"jsonPath": "$." + ".".join(path[1:])}
-    field["source"] = source
-    return field
+    return {**field, "source": source}

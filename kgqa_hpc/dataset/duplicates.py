@@ -1,6 +1,6 @@
 """Duplicates among accepted questions: equal words (exact), or a high Jaccard index of character 5-grams (near).
 
-Near duplicates: bands of MinHash signatures (signatures.py) propose pairs, and an exact comparison confirms them, so no
+Near duplicates: bands of MinHash signatures (words.py) propose pairs, and an exact comparison confirms them, so no
 pair below the threshold is rejected. Within a bucket of equal band hashes, a question is compared with the leader (the
 first question) of each similar set found so far. The first record of each connected group is kept.
 
@@ -19,8 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from kgqa_hpc.dataset.candidates import Candidates
-from kgqa_hpc.dataset.signatures import band_name, band_shape
-from kgqa_hpc.dataset.words import grams_of_words
+from kgqa_hpc.dataset.words import band_name, band_shape, grams_of_words
 
 # Exact duplicates, as an SQL condition on `candidate`: all rows but the first accepted one with the same words.
 REPEATED = """

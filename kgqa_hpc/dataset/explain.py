@@ -7,7 +7,8 @@ its module; a prompt whose module has changed since is not shown.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,6 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     """
     run = RunFolder.open(folder)
     config = run_config(run)
-    if not run.anchors.exists():
-        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
     row, anchor = _find(run, item)
     try:
         location = _locate(run, config, row, anchor.id)
@@ -96,8 +95,6 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
 
 def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor, dict[str, Any] | None]:
     """An anchor and the stored record of its item, None while the item is waiting. Raises as `explain`."""
-    if not run.anchors.exists():
-        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
     row, anchor = _find(run, record_id)
     return anchor, _locate(run, config, row, anchor.id).record
 
@@ -114,6 +111,9 @@ def _record_of(record_id: str, item: str, story: dict[str, Any]) -> dict[str, An
 
 
 def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
+    """The row of an item in anchors.h5, and its anchor. Raises InputError when nothing was sampled, or no item fits."""
+    if not run.anchors.exists():
+        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
     item, _, number = record_id.rpartition(".")
     with AnchorsFile(run.anchors) as anchors:
         row = anchors.find(record_id)
@@ -125,59 +125,44 @@ def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
 
 
 def _only_beginning(run: RunFolder, beginning: str, ids: list[str]) -> int:
+    """The row of the only id that begins so. Raises InputError with the nearest ids."""
     rows = [row for row, item_id in enumerate(ids) if beginning and item_id.startswith(beginning)]
     if len(rows) == 1:
         return rows[0]
     if rows:
         examples = ", ".join(ids[row] for row in rows[:3])
         raise InputError(f"{beginning}: {len(rows):,} items begin so: {examples}, …", "give more of the id")
-    near = sorted(ids, key=lambda item_id: (-_common(item_id, beginning), item_id))[:3]
+    common = {item_id: len(commonprefix([item_id, beginning])) for item_id in ids}  # noqa: RUF071  not paths
+    near = sorted(ids, key=lambda item_id: (-common[item_id], item_id))[:3]
     raise InputError(
         f"{beginning}: no such item among the {len(ids):,} of {run.path}",
         f"the nearest are {', '.join(near)}",
     )
 
 
-def _common(left_id: str, right_id: str) -> int:
-    """Length of the common beginning of two ids."""
-    return next(
-        (n for n, (a, b) in enumerate(zip(left_id, right_id, strict=False)) if a != b),
-        min(len(left_id), len(right_id)),
-    )
-
-
 def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
+    """The file with the most advanced record of an item, from the last pass to the first."""
     if not run.shards_manifest.exists():
         return _Place("waiting", "not cut yet", row)
     shard = read_shards_manifest(run).holder(row)
     for position in reversed(range(len(config.passes))):
-        pass_config, later = config.passes[position], config.passes[position + 1 :]
-        path = run.result(pass_config.name, shard)
-        located = _in_result(path, item) if path.exists() else _journaled(run, pass_config.name, shard, item)
-        if located is not None:
-            state = "finished" if has_ended(located[1], later) else "in flight"
-            return _Place(state, shard, row, *located)
+        name = config.passes[position].name
+        result = run.result(name, shard)
+        if result.exists():
+            matches = ((result, record) for record in iter_result(result) if record["id"] == item)
+            records = list(islice(matches, 1))
+        else:
+            records = [
+                (path, record)
+                for path in journals_of(run.results(name), shard)
+                for record in read_journal(path, {"pass": name, "shard": shard})[0]
+                if record["id"] == item
+            ]
+        if records:
+            path, record = max(records, key=lambda pair: (pair[1]["status"] != "open", len(pair[1]["trace"])))
+            ended = has_ended(record, config.passes[position + 1 :])
+            return _Place("finished" if ended else "in flight", shard, row, path, record)
     return _Place("waiting", shard, row)
-
-
-def _in_result(path: Path, item: str) -> tuple[Path, dict[str, Any]] | None:
-    record = next((record for record in iter_result(path) if record["id"] == item), None)
-    return None if record is None else (path, record)
-
-
-def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[Path, dict[str, Any]] | None:
-    """The most advanced record of the item among all journals of its shard, with its file."""
-    candidates = [
-        (path, record)
-        for path in journals_of(run.results(pass_name), shard)
-        for record in read_journal(path, {"pass": pass_name, "shard": shard})[0]
-        if record["id"] == item
-    ]
-    return max(
-        candidates,
-        key=lambda candidate: (candidate[1]["status"] != "open", len(candidate[1]["trace"])),
-        default=None,
-    )
 
 
 def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
@@ -186,32 +171,22 @@ def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple
         return "open", record["reason"]
     counts = run.dataset / "accounting.json"
     filters = orjson.loads(read_bytes(counts)) if counts.exists() else {}
-    pair = pair_of(record["output"])
-    if pair and _is_outlier(pair, filters.get("lengths", {})):
-        return "rejected", LENGTH
+    for field, text in zip(FIELDS, pair_of(record["output"]) or (), strict=False):
+        limits = filters.get("lengths", {}).get(field) or {"minimum": None}
+        if limits["minimum"] is not None and not limits["minimum"] <= len(text) <= limits["maximum"]:
+            return "rejected", LENGTH
     status, reason = record["status"], record["reason"]
     if record["decided"]:
         reason = decision_of(config).reason(record["verdicts"])
         status = "accepted" if reason is None else "rejected"
     if status == "accepted" and filters.get("filters"):
-        reason = _reason_in(run.dataset / "rejected.jsonl", record["id"])
-        status = "rejected" if reason else status
+        start = b'{"id":' + orjson.dumps(record["id"]) + b","
+        with open_bytes(run.dataset / "rejected.jsonl") as file:
+            line = next((line for line in file if line.startswith(start)), None)
+        if line is not None:
+            reason = orjson.loads(line)["reason"]
+            status = "rejected" if reason else status
     return status, reason
-
-
-def _is_outlier(pair: tuple[str, str], limits: dict[str, Any]) -> bool:
-    for field, text in zip(FIELDS, pair, strict=True):
-        bounds = limits.get(field) or {"minimum": None}
-        if bounds["minimum"] is not None and not bounds["minimum"] <= len(text) <= bounds["maximum"]:
-            return True
-    return False
-
-
-def _reason_in(rejected: Path, item: str) -> str | None:
-    start = b'{"id":' + orjson.dumps(item) + b","
-    with open_bytes(rejected) as file:
-        line = next((line for line in file if line.startswith(start)), None)
-    return None if line is None else orjson.loads(line)["reason"]
 
 
 def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str, Step | str]:

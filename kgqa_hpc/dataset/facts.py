@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,8 +96,9 @@ class Facts:
 def gather_facts(run: RunFolder, version: str) -> Facts:
     """The facts of a run; `version` is that of this program."""
     config = run_config(run)
-    attributes = _graph_attributes(run)
-    licence = config.dataset.licence or attributes.get("licence") or UNKNOWN_LICENCE
+    stated, kind = config.dataset, kind_of(config)
+    attributes = (read_header(run.kg, GRAPH).get("attributes") or {}) if run.kg.exists() else {}
+    licence = stated.licence or attributes.get("licence") or UNKNOWN_LICENCE
     header = read_header(run.anchors, ANCHORS)
     reduction = header.get("reduction") or {}
     graph = {
@@ -109,38 +109,31 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         **_files(run),
         **texts_of(run),
     }
-    kind = kind_of(config)
+    totals = header.get("totals") or _totals_of_table(run)
+    created = getattr(run.manifest(), "created", None)
+    languages = [stated.language] if isinstance(stated.language, str) else stated.language or []
     return Facts(
         run.manifest().digest,
         config.seed,
         licence,
         version,
         graph,
-        licence_url=None if config.dataset.licence else attributes.get("licence_url"),
-        citation=config.dataset.citation or attributes.get("citation"),
-        contact=config.dataset.contact,
-        date=_date(run),
+        licence_url=None if stated.licence else attributes.get("licence_url"),
+        citation=stated.citation or attributes.get("citation"),
+        contact=stated.contact,
+        date=str(created)[:10] if created else None,
         kind=kind.name,
         group_word=kind.group_word,
-        summary=_summary(run, kind, header),
-        **_stated(config),
+        summary=kind.summary({**header, "totals": totals}) or [],
+        own_title=stated.title,
+        description=stated.description,
+        languages=tuple(languages),
+        authors=tuple(stated.authors or ()),
         evidence=_EVIDENCE.get(kind.name, "a knowledge graph"),
         rehearsed=any(_rehearses(config, entry) for entry in config.passes),
         written=_asks(config, "output"),
         judged=_asks(config, "verdict"),
     )
-
-
-def _stated(config: RunConfig) -> dict[str, Any]:
-    """The fields that the configuration states about its dataset."""
-    stated = config.dataset
-    languages = [stated.language] if isinstance(stated.language, str) else stated.language or []
-    return {
-        "own_title": stated.title,
-        "description": stated.description,
-        "languages": tuple(languages),
-        "authors": tuple(stated.authors or ()),
-    }
 
 
 def _rehearses(config: RunConfig, entry: PassConfig) -> bool:
@@ -163,16 +156,6 @@ def _files(run: RunFolder) -> dict[str, str]:
     return {f"read from {name}": f"sha256 {file['sha256']}" for name, file in files.items()}
 
 
-def _date(run: RunFolder) -> str | None:
-    created = getattr(run.manifest(), "created", None)
-    return str(created)[:10] if created else None
-
-
-def _summary(run: RunFolder, kind: Any, header: Mapping[str, Any]) -> list[dict[str, Any]]:
-    totals = header.get("totals") or _totals_of_table(run)
-    return kind.summary({**header, "totals": totals}) or []
-
-
 def _totals_of_table(run: RunFolder) -> dict[str, int]:
     """Totals that did not fit into the header, from the table of `kgqa sample`."""
     path = run.stats / "graphlets.csv"
@@ -180,13 +163,6 @@ def _totals_of_table(run: RunFolder) -> dict[str, int]:
         return {}
     with path.open(encoding="utf-8", newline="") as file:
         return {f"shape {row['id']}": int(row["total"]) for row in csv.DictReader(file)}
-
-
-def _graph_attributes(run: RunFolder) -> dict[str, Any]:
-    if not run.kg.exists():
-        return {}
-    attributes: dict[str, Any] = read_header(run.kg, GRAPH).get("attributes") or {}
-    return attributes
 
 
 def one_line(text: str) -> str:

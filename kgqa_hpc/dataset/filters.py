@@ -3,7 +3,7 @@
 length        pairs far longer or shorter than the others, whatever the judges said (lengths.py)
 duplicate     accepted questions that repeat an earlier accepted question (duplicates.py)
 contaminated  accepted records that contain a test item (contamination.py)
-not drawn     records that a balanced sample leaves out (debias.py)
+not drawn     records that a balanced sample leaves out (sampling.py)
 
 A filter only marks rows: rejected records stand in rejected.jsonl with their reason, and a merge without the filter
 brings them back. `accounting.filters` holds the settings of each filter and the number of rows it rejected.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.config.dataset import DatasetConfig
+from kgqa_hpc.config.dataset import DatasetConfig, Duplicates
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.lengths import length_limits
@@ -36,18 +36,20 @@ def apply_filters(
     accounting.lengths = limits.to_dict()
     candidates.reject_where(limits.outside(), LENGTH)
     if settings.duplicates is not None:
-        accounting.filters["duplicates"] = _duplicates(candidates, settings, scratch)
+        accounting.filters["duplicates"] = _duplicates(candidates, settings.duplicates, scratch)
     if settings.decontaminate:
         accounting.filters["decontaminate"] = _contaminated(candidates, settings)
     if settings.debias is not None:
-        accounting.filters["debias"] = _debiased(candidates, settings, seed)
+        from kgqa_hpc.dataset.sampling import left_out
+
+        out, before, after = left_out(candidates, settings.debias, seed)
+        drawn = {NOT_DRAWN: candidates.reject(out, NOT_DRAWN), "before": before, "after": after}
+        accounting.filters["debias"] = {"settings": settings.debias.model_dump(), **drawn}
 
 
-def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) -> dict[str, Any]:
+def _duplicates(candidates: Candidates, duplicates: Duplicates, scratch: Path) -> dict[str, Any]:
     from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
 
-    duplicates = settings.duplicates
-    assert duplicates is not None
     counts: dict[str, Any] = {"settings": duplicates.model_dump()}
     if not duplicates.exact and duplicates.near is None:
         return counts
@@ -61,8 +63,7 @@ def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) 
 
 
 def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, Any]:
-    from kgqa_hpc.dataset.contamination import contaminated
-    from kgqa_hpc.dataset.test_sets import read_test_sets
+    from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 
     tests = read_test_sets(settings.decontaminate)
     hits = contaminated(candidates, tests, settings.window)
@@ -80,12 +81,3 @@ def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, 
         ],
         CONTAMINATED: candidates.reject(hits, CONTAMINATED),
     }
-
-
-def _debiased(candidates: Candidates, settings: DatasetConfig, seed: int) -> dict[str, Any]:
-    from kgqa_hpc.dataset.debias import left_out
-
-    assert settings.debias is not None
-    out, before, after = left_out(candidates, settings.debias, seed)
-    candidates.reject(out, NOT_DRAWN)
-    return {"settings": settings.debias.model_dump(), NOT_DRAWN: len(out), "before": before, "after": after}

@@ -58,51 +58,31 @@ class LengthSum:
         return max(low, 0), (q * self.total + reach) // step
 
 
-def length_limits(candidates: Candidates, z_score: float | None) -> LengthLimits:
-    """The limits from the lengths of all pairs, accepted or not."""
-    return limits_of({field: _sums(candidates, field) for field in FIELDS}, z_score)
-
-
-def _sums(candidates: Candidates, field: str) -> LengthSum:
-    """Exact sums: DuckDB adds integers in 128 bits."""
-    length = f"{field}_length"
-    query = f"SELECT count({length}), sum({length}), sum({length}::HUGEINT * {length}) FROM candidate"
-    count, total, squares = candidates.database.execute(query).fetchall()[0]
-    return LengthSum(count, int(total or 0), int(squares or 0))
-
-
-def limits_of(sums: dict[str, LengthSum], z: float | None) -> LengthLimits:
-    """The limits at `z` standard deviations; no limits when `z` is None."""
-    return LengthLimits(z, {f: s.bounds(z) if z is not None else None for f, s in sums.items()}, sums)
-
-
 @dataclass(frozen=True, slots=True)
 class LengthLimits:
-    """The interval of accepted lengths in characters for question and answer; None without a limit."""
+    """The lengths of questions and answers in characters, and the limits at `z_score` (None: no limits)."""
 
-    z_score: float | None
-    bounds: dict[str, tuple[int, int] | None]
     sums: dict[str, LengthSum]
+    z_score: float | None
+
+    @property
+    def bounds(self) -> dict[str, tuple[int, int] | None]:
+        """The interval of accepted lengths of each field; None without a limit."""
+        z = self.z_score
+        return {field: None if z is None else sums.bounds(z) for field, sums in self.sums.items()}
 
     def outside(self) -> str:
         """The SQL condition of pairs with a text that is too long or too short."""
-        outside = [
-            f"{field}_length NOT BETWEEN {low} AND {high}"
-            for field, (low, high) in ((f, b) for f, b in self.bounds.items() if b is not None)
-        ]
-        return " OR ".join(outside) or "false"
+        bounds = [(field, *limits) for field, limits in self.bounds.items() if limits is not None]
+        return " OR ".join(f"{f}_length NOT BETWEEN {low} AND {high}" for f, low, high in bounds) or "false"
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of accounting.json: the limits, and the mean and deviation they follow from."""
-        fields: dict[str, Any] = {
-            field: {
-                "mean": sums.mean,
-                "deviation": sums.deviation,
-                "minimum": (self.bounds[field] or (None, None))[0],
-                "maximum": (self.bounds[field] or (None, None))[1],
-            }
-            for field, sums in self.sums.items()
-        }
+        fields: dict[str, Any] = {}
+        for field, limits in self.bounds.items():
+            low, high = limits or (None, None)
+            sums = self.sums[field]
+            fields[field] = {"mean": sums.mean, "deviation": sums.deviation, "minimum": low, "maximum": high}
         return {
             "z_score": self.z_score,
             "unit": "characters",
@@ -110,3 +90,14 @@ class LengthLimits:
             "pairs": self.sums["question"].count,
             **fields,
         }
+
+
+def length_limits(candidates: Candidates, z_score: float | None) -> LengthLimits:
+    """The limits from the lengths of all pairs, accepted or not; DuckDB adds integers in 128 bits."""
+    sums = {}
+    for field in FIELDS:
+        length = f"{field}_length"
+        query = f"SELECT count({length}), sum({length}), sum({length}::HUGEINT * {length}) FROM candidate"
+        count, total, squares = candidates.database.execute(query).fetchall()[0]
+        sums[field] = LengthSum(count, int(total or 0), int(squares or 0))
+    return LengthLimits(sums, z_score)

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial as bound
+from itertools import count
 from pathlib import Path
 
 from kgqa_hpc import __version__
@@ -24,10 +25,10 @@ from kgqa_hpc.dataset.filters import apply_filters
 from kgqa_hpc.dataset.order import ordered
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.splits import divide
-from kgqa_hpc.dataset.staged import survey
+from kgqa_hpc.dataset.staged import Staged, survey
 from kgqa_hpc.dataset.staging import Stage, stage_here
 from kgqa_hpc.dataset.target import cut
-from kgqa_hpc.dataset.write import PART_BYTES, fate_of, write_dataset
+from kgqa_hpc.dataset.write import PART_BYTES, Fate, fate_of, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
@@ -71,9 +72,16 @@ def merge_work(
     require_wanted: Callable[[], None] = lambda: None,
 ) -> Accounting:
     """Merge opened work; `require_wanted` raises when another process has written the dataset meanwhile."""
-    run, settings = work.run, work.config.dataset
+    run = work.run
     published = published or (run.dataset / PUBLISHED).exists()
-    steps = _Progress(len(work.manifest.shards), progress)
+    report, shards, shard_number = progress or (lambda *_: None), len(work.manifest.shards), count(1)
+
+    def shard_done() -> None:
+        report(next(shard_number), 2 * shards, "merge")
+
+    def written(share: float) -> None:
+        report(shards + round(shards * share), 2 * shards, "merge")
+
     before = _identity(run.dataset)
     accounting: Accounting | None = None
 
@@ -83,18 +91,13 @@ def merge_work(
     with replaced_folder(run.dataset, require) as folder:
         scratch = folder / ".scratch"
         scratch.mkdir()
-        with filtered(work, scratch, stage, steps.staged) as (candidates, accounting):
-            if work.config.target is not None:
-                accounting.filters["target"] = cut(candidates, work.config.target)
-            accounting.splits = divide(candidates, settings.split, work.config.seed)
-            candidates.count(accounting)
-            accounting.check()
-            staged, fate = candidates.staged, fate_of(candidates)
-            if settings.order is not None:
-                staged, fate = ordered(candidates, fate, settings.order, scratch)
-        write_dataset(folder, staged, fate, part_bytes, steps.written)
+        with filtered(work, scratch, stage, shard_done) as (candidates, accounting):
+            staged, fate = _decide(work, candidates, scratch, accounting)
+        write_dataset(folder, staged, fate, part_bytes, written)
         if published:
-            _write_published(run, folder)
+            from kgqa_hpc.dataset.exports.biographletqa import write_published
+
+            write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)
         shutil.rmtree(scratch)
         facts = gather_facts(run, __version__)
         write_documents(folder, run, facts, accounting, staged.columns, fate.parts)
@@ -114,6 +117,22 @@ def filtered(
     with open_candidates(staged, scratch) as candidates:
         apply_filters(candidates, work.config.dataset, work.config.seed, scratch, accounting)
         yield candidates, accounting
+
+
+def _decide(
+    work: FinishedWork, candidates: Candidates, scratch: Path, accounting: Accounting
+) -> tuple[Staged, Fate]:
+    """Cut, split and count the filtered rows; returns them in the order of the dataset, and their outcomes."""
+    settings = work.config.dataset
+    if work.config.target is not None:
+        accounting.filters["target"] = cut(candidates, work.config.target)
+    accounting.splits = divide(candidates, settings.split, work.config.seed)
+    candidates.count(accounting)
+    accounting.check()
+    fate = fate_of(candidates)
+    if settings.order is None:
+        return candidates.staged, fate
+    return ordered(candidates, fate, settings.order, scratch)
 
 
 def _require_newest(
@@ -152,30 +171,3 @@ def require_finished(work: FinishedWork, partial: bool) -> None:
             f"{missing:,} of {total:,} shards are not done, no dataset was written",
             f"run `kgqa run {work.run.path}` again, or merge what is there with --partial",
         )
-
-
-class _Progress:
-    """Progress of a merge: counts every shard when it is staged, and again in proportion to the bytes written."""
-
-    def __init__(self, shards: int, progress: StageProgress | None) -> None:
-        self._shards = shards
-        self._progress = progress
-        self._done = 0
-
-    def staged(self) -> None:
-        self._advance(self._done + 1)
-
-    def written(self, share: float) -> None:
-        """Report progress: `share` (0 to 1) of the bytes is on disk."""
-        self._advance(self._shards + round(self._shards * share))
-
-    def _advance(self, done: int) -> None:
-        self._done = done
-        if self._progress is not None:
-            self._progress(done, 2 * self._shards, "merge")
-
-
-def _write_published(run: RunFolder, folder: Path) -> None:
-    from kgqa_hpc.dataset.exports.biographletqa import write_published
-
-    write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)

@@ -6,6 +6,7 @@ results give the same bytes on every machine. docs/reference/record.md lists the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,6 @@ from kgqa_hpc.dataset.columns import ENTRIES, EXCLUDED, fitting
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
 
-TOKENS = ("prompt", "completion", "cached")
 PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, in its trace entry
 PAIR = ("question", "answer")
 THOUGHTS = "thoughts"
@@ -115,14 +115,6 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
     }
 
 
-def attempts(trace: list[dict[str, Any]]) -> dict[str, int]:
-    """The number of requests of each step."""
-    counts: dict[str, int] = {}
-    for entry in trace:
-        counts[entry["step"]] = counts.get(entry["step"], 0) + 1
-    return counts
-
-
 def pair_of(fields: Mapping[str, Any]) -> tuple[str, str] | None:
     """Question and answer of an item, None if it does not have both."""
     question, answer = fields.get("question"), fields.get("answer")
@@ -141,7 +133,7 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         "reason": item["reason"],
         "kind": anchor.kind,
         "group": anchor.group,
-        "attempts": attempts(item["trace"]),
+        "attempts": dict(Counter(entry["step"] for entry in item["trace"])),
         **({"refusal": last["text"]} if last.get("finish") == "refusal" else {}),
     }
 

@@ -81,7 +81,7 @@ class _SharedFolder:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.opened = Path(f"/proc/self/fd/{descriptor}")
         self._path = path
-        self._identity = _identity(os.fstat(descriptor))
+        self._status = os.fstat(descriptor)
 
     def staged(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
         """The folder of the staged files, which are all there (a `Stage`, see staging.py)."""
@@ -95,7 +95,7 @@ class _SharedFolder:
         """Whether the folder still exists and is the one that this process opened."""
         with disk_errors(self._path):
             try:
-                return self._identity == _identity(os.stat(self._path))
+                return os.path.samestat(self._status, os.stat(self._path))
             except OSError as problem:
                 if problem.errno in GONE:
                     return False
@@ -135,10 +135,6 @@ def _shared_folder(path: Path) -> Iterator[_SharedFolder]:
         yield _SharedFolder(path, descriptor)
     finally:
         os.close(descriptor)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
 
 
 def _key(work: FinishedWork, published: bool) -> str:

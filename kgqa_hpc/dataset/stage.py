@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import chain as joined
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +22,22 @@ import pyarrow.parquet as pq
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
+from kgqa_hpc.dataset.accounting import OUTCOMES, RequestCounts
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork
-from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
-from kgqa_hpc.dataset.requests import RequestCounts
-from kgqa_hpc.dataset.signatures import Signatures
-from kgqa_hpc.dataset.words import words
+from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.errors import AccountingError, KgqaError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.entries import texts_of
 from kgqa_hpc.runs.open import kept_prompts
+from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.lifecycle import begin, end, retrace
 from kgqa_hpc.steps.outcomes import Done, Outcome, Retry
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.atomic import write_file
 from kgqa_hpc.store.run_folder import RunFolder
 
-STATUSES = ("accepted", "rejected", "invalid", "failed")
 SUFFIX = ".parquet"
 FACTS = b"kgqa"  # the key of ShardFacts in a file's metadata
 # Columns of a staged file. `question_length`, `answer_length`: characters (null: no pair). `bytes`: approximate length
@@ -114,7 +112,7 @@ class Stager:
         Raises CorruptFile (the result is then in quarantine), AccountingError, StoreError.
         """
         entry = self._work.manifest.entry(name)
-        shard, number = _Shard(self._maker, self._decision), 1
+        shard, number = _Shard(self._maker, self._decision, self._compares), 1
         try:
             for plain, item in self._work.pairs(entry):
                 anchor = Anchor.from_dict(plain)
@@ -129,22 +127,12 @@ class Stager:
                 f"move its result out of {self._work.run.results(self._work.pass_name)} and `kgqa run` redoes it; "
                 "please report it when nobody wrote there but kgqa",
             ) from problem
-        return self._table(shard)
-
-    def _table(self, shard: _Shard) -> pa.Table:
-        questions = shard.questions
-        rows = shard.finished()
-        texts = [
-            " ".join(words(question)) if self._compares and row["status"] == "accepted" else None
-            for row, question in zip(rows, questions, strict=True)
-        ]
-        for row, text in zip(rows, texts, strict=True):
-            row |= {"words": text, "same": None if text is None else _digest(text)}
-        facts = {FACTS: orjson.dumps(asdict(shard.facts))}
+        rows, facts = shard.finished()
         table = pa.Table.from_pylist(rows, SCHEMA)
-        for column, values in zip(self._signatures.schema, self._signatures.columns(texts), strict=True):
+        bands = self._signatures.columns([row["words"] for row in rows])
+        for column, values in zip(self._signatures.schema, bands, strict=True):
             table = table.append_column(column, values)
-        return table.replace_schema_metadata(facts)
+        return table.replace_schema_metadata({FACTS: orjson.dumps(asdict(facts))})
 
 
 # Staged files are read once or twice: fast compression is best.
@@ -164,31 +152,35 @@ def write_staged(path: Path, table: pa.Table) -> None:
 
 
 class _Shard:
-    """The rows and the facts of a shard, collected item by item."""
+    """The rows and the facts of a shard, collected item by item; `compares`: duplicates are looked for."""
 
-    def __init__(self, maker: Any, decision: Any) -> None:
-        self._maker = maker
-        self._decision = decision
-        self._columns = Columns(maker.columns)
-        self._requests = RequestCounts()
+    def __init__(self, maker: RecordMaker, decision: Decision, compares: bool) -> None:
+        self._maker, self._decision, self._compares = maker, decision, compares
+        self._columns, self._requests = Columns(maker.columns), RequestCounts()
+        self._ids: list[str] = []
         self._groups: list[str] = []
         self._rows: list[dict[str, Any]] = []
-        self.ids: list[str] = []
-        self.questions: list[str] = []
-        self.facts = ShardFacts()
+        self._facts = ShardFacts()
 
     def add(self, anchor: Anchor, item: dict[str, Any] | None) -> None:
         """Add the rows of an item: its record, its line in lost.jsonl, or its list of records.
 
         `item` is None if unfinished.
         """
-        self.ids.append(anchor.id)
+        self._ids.append(anchor.id)
         self._groups.append(anchor.group)
         if item is None:
-            self.facts.waiting.append(anchor.group)
+            self._facts.waiting.append(anchor.group)
             return
         self._requests.add(item)
-        status, reason = self._outcome(item)
+        status, reason = item["status"], item["reason"]
+        if status not in OUTCOMES:
+            raise AccountingError(
+                f"an item ended with the status {status!r}, which is no outcome", "please report it"
+            )
+        if item["decided"]:  # by verdicts: the present decision rule holds
+            reason = self._decision.reason(item["verdicts"])
+            status = "accepted" if reason is None else "rejected"
         if item["records"] is not None:
             self._add_list(anchor, item, status, reason)
             return
@@ -199,19 +191,8 @@ class _Shard:
         lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
         self._row(anchor, status, reason, record, lost, single=True)
 
-    def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Status and reason: by the present decision rule where verdicts decided, else those that the last step set."""
-        if item["status"] not in STATUSES:
-            raise AccountingError(
-                f"an item ended with the status {item['status']!r}, which is no outcome", "please report it"
-            )
-        if not item["decided"]:
-            return item["status"], item["reason"]
-        reason = self._decision.reason(item["verdicts"])
-        return ("accepted", None) if reason is None else ("rejected", reason)
-
     def _add_list(self, anchor: Anchor, item: dict[str, Any], status: str, reason: str | None) -> None:
-        self.facts.lists.append((anchor.group, status, reason))
+        self._facts.lists.append((anchor.group, status, reason))
         if status in ("invalid", "failed"):
             self._row(anchor, status, reason, None, lost_record(anchor, item), single=False)
         for number, entry in enumerate(item["records"], start=1):
@@ -231,28 +212,31 @@ class _Shard:
         *,
         single: bool,
     ) -> None:
+        row = {
+            "id": anchor.id if record is None else record["id"],
+            "grp": anchor.group,
+            "status": status,
+            "reason": reason,
+            **lengths_of(record),
+            "single": single,
+            "record": record,
+            "lost": lost and orjson.dumps(lost).decode(),
+            "words": None,
+        }
         if record is not None:
             self._columns.add(record)
-        self.questions.append("" if record is None else record["question"])
-        self._rows.append(
-            {
-                "id": anchor.id if record is None else record["id"],
-                "grp": anchor.group,
-                "status": status,
-                "reason": reason,
-                **lengths_of(record),
-                "single": single,
-                "record": record,
-                "lost": lost and orjson.dumps(lost).decode(),
-            }
-        )
+            if self._compares and status == "accepted":
+                text = " ".join(words(record["question"]))
+                digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+                row |= {"words": text, "same": digest}
+        self._rows.append(row)
 
-    def finished(self) -> list[dict[str, Any]]:
-        """All rows after the last item, each record as a line of JSON with the columns of the shard."""
-        self.facts.sampled = sampled_digest(self.ids, self._groups)
-        self.facts.requests, self.facts.columns = self._requests.rows(), self._columns.state()
+    def finished(self) -> tuple[list[dict[str, Any]], ShardFacts]:
+        """All rows after the last item, each record as a line of JSON with the columns of the shard; the facts."""
+        self._facts.sampled = sampled_digest(self._ids, self._groups)
+        self._facts.requests, self._facts.columns = self._requests.rows(), self._columns.state()
         write_lines(self._rows, self._columns)
-        return self._rows
+        return self._rows, self._facts
 
 
 def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
@@ -279,26 +263,25 @@ def sampled_digest(ids: list[str], groups: list[str]) -> str:
     return hashlib.blake2b(orjson.dumps([ids, groups]), digest_size=16).hexdigest()
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
 class Redo:
     """The steps of a run with the settings of `dataset.steps`; `item` gives an item's record as they make it."""
 
     def __init__(self, run: RunFolder, config: RunConfig) -> None:
         changed = config.with_last_steps()
-        passes = [
-            build_chain(changed, pass_config.name, prompts=kept_prompts(run))
+        self._chain: list[Step] = [
+            step
             for pass_config in changed.passes
+            for step in build_chain(changed, pass_config.name, prompts=kept_prompts(run))
         ]
-        self._chain: list[Step] = list(joined.from_iterable(passes))
         self._labels = tuple(config.dataset.steps or ())
         self._seed = config.seed
 
     def item(self, anchor: Anchor, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The record of the item, done again if it reached the last steps; a record as results hold it."""
-        if not self._reached(record):
+        """The record of the item, as results hold it: done again if it was accepted or closed by a repeated step."""
+        reason = record["reason"] or ""
+        if record["status"] != "accepted" and not any(
+            reason.startswith(f"{label}:") for label in self._labels
+        ):
             return dict(record)
         trace = record["trace"]
         item = begin(self._chain[0].context.kind, anchor)
@@ -318,8 +301,3 @@ class Redo:
         end(item, outcome, step.context.kind, step.label)
         item.trace = trace
         return item.to_record()
-
-    def _reached(self, record: Mapping[str, Any]) -> bool:
-        """Whether an item was accepted, or was closed by one of the steps that are done again."""
-        reason = record["reason"] or ""
-        return record["status"] == "accepted" or any(reason.startswith(f"{label}:") for label in self._labels)

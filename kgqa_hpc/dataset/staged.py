@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa_hpc import errors
-from kgqa_hpc.dataset.accounting import Accounting
+from kgqa_hpc.dataset.accounting import Accounting, RequestCounts
 from kgqa_hpc.dataset.columns import Columns, without_json_text
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import record_maker
-from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.stage import FACTS, SUFFIX, ShardFacts, sampled_digest
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError, StoreError
 
@@ -51,15 +50,19 @@ class Staged:
     def __len__(self) -> int:
         return sum(file.rows for file in self.files)
 
-    def read(self, names: Sequence[str], rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """(row numbers, their columns) file by file for `rows`: ascending row numbers, shape (n,)."""
+    def slices(self, rows: np.ndarray) -> Iterator[tuple[StagedFile, np.ndarray, pa.Array]]:
+        """(file, numbers of its rows, their positions in it) for `rows`: ascending row numbers, shape (n,)."""
         start = 0
         for file in self.files:
             begin, last = np.searchsorted(rows, [start, start + file.rows])
             if begin < last:
-                inside = rows[begin:last]
-                yield inside, file.read(names).take(pa.array(inside - start))
+                yield file, rows[begin:last], pa.array(rows[begin:last] - start)
             start += file.rows
+
+    def read(self, names: Sequence[str], rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """(row numbers, their columns) file by file for `rows`."""
+        for file, numbers, positions in self.slices(rows):
+            yield numbers, file.read(names).take(positions)
 
     def records(self, rows: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
         """(row number, record without the decided fields) for `rows`."""
@@ -102,7 +105,12 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
         files.append(file)
         columns.take(facts.columns)
         requests.take(facts.requests)
-        _count(accounting, facts, groups)
+        for name, number in Counter(groups).items():
+            accounting.group(name).sampled += number
+        for name in facts.waiting:
+            accounting.group(name).waiting += 1
+        for name, status, reason in facts.lists:
+            accounting.group(name).add(status, reason)
     _raise_together(problems)
     accounting.requests = requests.rows()
     accounting.json_text = columns.json_text()
@@ -117,15 +125,6 @@ def _raise_together(problems: list[KgqaError]) -> None:
     if problems:
         messages = "\n       ".join(sorted(problem.message for problem in problems)[:10])
         raise CorruptFile(f"{len(problems)} results are damaged\n       {messages}", problems[0].cure)
-
-
-def _count(accounting: Accounting, facts: ShardFacts, groups: list[str]) -> None:
-    for name, number in Counter(groups).items():
-        accounting.group(name).sampled += number
-    for name in facts.waiting:
-        accounting.group(name).waiting += 1
-    for name, status, reason in facts.lists:
-        accounting.group(name).add(status, reason)
 
 
 def open_staged(path: Path) -> tuple[StagedFile, ShardFacts]:

@@ -41,9 +41,8 @@ class StagingWorker:
         self._leases = Leases(folder / "leases", f"merge-{os.getpid()}-{secrets.token_hex(4)}", expiry)
         self._queue = ShardQueue(work.manifest.names, folder, SUFFIX, self._leases)
         self._stager = Stager(work)
-        self._heart = Heartbeat(
-            expiry, lambda *_, **__: None
-        )  # after a missed heartbeat another process stages the shard too
+        # After a missed heartbeat another process stages the shard too.
+        self._heart = Heartbeat(expiry, lambda *_, **__: None)
 
     def __enter__(self) -> StagingWorker:
         self._heart.start()
@@ -54,7 +53,9 @@ class StagingWorker:
 
     def stage(self, staged: Callable[[], None] = lambda: None) -> None:
         """Stage shards until all are staged, here or elsewhere; `staged` is called after each shard of this process."""
-        with _no_garbage_collection():
+        collects = gc.isenabled()
+        gc.disable()  # a shard makes a million objects and no cycles: a third of the time would go into the search
+        try:
             while True:
                 lease = self._queue.claim()
                 if lease is not None:
@@ -65,6 +66,9 @@ class StagingWorker:
                     return
                 else:
                     self.pause()
+        finally:
+            if collects:
+                gc.enable()
 
     @contextmanager
     def claimed(self, task: str) -> Iterator[bool]:
@@ -122,20 +126,6 @@ def _helpers(run: Path, folder: Path, number: int) -> Iterator[None]:
             stack.callback(helper.wait)
             stack.callback(helper.kill)
         yield
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Context without garbage collection: a shard makes a million objects and no cycles, and the search takes a
-    third of the
-    time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def main() -> None:

@@ -69,9 +69,10 @@ class Fate:
     bytes: np.ndarray
     parts: tuple[str, ...]
 
-    def rows(self, holds: Callable[[Outcome], bool]) -> np.ndarray:
-        """Numbers of the rows whose outcome satisfies `holds`, ascending."""
-        return np.flatnonzero(np.array([holds(outcome) for outcome in self.outcomes], bool)[self.codes])
+    def rows(self, member: str, value: str) -> np.ndarray:
+        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending."""
+        matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
+        return np.flatnonzero(matches[self.codes])
 
     def endings(self, rows: np.ndarray) -> pa.Array:
         """The endings of the lines of these rows."""
@@ -117,12 +118,12 @@ def write_dataset(
     schema = arrow_schema(staged.columns.all(split=bool(fate.parts)))
     with ThreadPoolExecutor(usable_cores()) as pool:
         futures = [
-            pool.submit(_write_lines, folder / f"{file}.jsonl", staged, fate, fate.rows(_in_file(file)))
+            pool.submit(_write_lines, folder / f"{file}.jsonl", staged, fate, fate.rows("file", file))
             for file in files
         ]
         accepted = [f"{ACCEPTED}-{part}" for part in fate.parts] or [ACCEPTED]
         for stem in (*accepted, REJECTED):
-            rows = fate.rows(_with_stem(stem))
+            rows = fate.rows("stem", stem)
             bounds = cuts(fate.bytes[rows], part_bytes)
             for number, (begin, end) in enumerate(bounds):
                 path = folder / part_name(stem, number, len(bounds))
@@ -132,40 +133,27 @@ def write_dataset(
             progress(done / len(futures))
 
 
-def _in_file(file: str) -> Callable[[Outcome], bool]:
-    return lambda outcome: outcome.file == file
-
-
-def _with_stem(stem: str) -> Callable[[Outcome], bool]:
-    return lambda outcome: outcome.stem == stem
-
-
 def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Array]:
     """The complete lines of records for these rows, an array per staged file."""
-    start = 0
-    for file in staged.files:
-        begin, last = np.searchsorted(rows, [start, start + file.rows])
-        if begin < last:
-            inside = rows[begin:last]
-            table = file.read(["record"]).take(pa.array(inside - start))
-            yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(inside), "")
-        start += file.rows
+    for file, numbers, positions in staged.slices(rows):
+        table = file.read(["record"]).take(positions)
+        yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(numbers), "")
 
 
 def _write_lines(path: Path, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
     """Write a file of JSON lines: records, or items without a record (lost.jsonl)."""
-    blocks = _lost_lines(staged, rows) if path.stem == LOST else final_lines(staged, fate, rows)
+    blocks: Iterator[pa.Array]
+    if path.stem == LOST:
+        tables = (table["lost"].combine_chunks() for _, table in staged.read(["lost"], rows))
+        blocks = (pc.binary_join_element_wise(lost, "\n", "") for lost in tables)
+    else:
+        blocks = final_lines(staged, fate, rows)
     size = 0
     with path.open("wb") as out:
         for lines in blocks:
             size += int(pc.sum(pc.binary_length(lines)).as_py() or 0)
             out.write(_joined(lines))
     _require_whole(path, path.stat().st_size == size)
-
-
-def _lost_lines(staged: Staged, rows: np.ndarray) -> Iterator[pa.Array]:
-    for _, table in staged.read(["lost"], rows):
-        yield pc.binary_join_element_wise(table["lost"].combine_chunks(), "\n", "")
 
 
 def _write_parquet(path: Path, schema: pa.Schema, staged: Staged, fate: Fate, rows: np.ndarray) -> None:

@@ -19,10 +19,9 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.signatures import Signatures
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, lengths_of
 from kgqa_hpc.dataset.staged import Staged, StagedFile
-from kgqa_hpc.dataset.words import words
+from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder

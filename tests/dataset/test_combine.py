@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.combine import COUNTS, combine
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
+from kgqa_hpc.dataset.sampling import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from tests.dataset.conftest import rewrite
 from tests.golden.command import kgqa, succeed

@@ -12,9 +12,8 @@ import pandas
 import pytest
 
 from kgqa_hpc.config.dataset import EvaluationSet
-from kgqa_hpc.dataset.contamination import contaminated
+from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.test_sets import read_test_sets
 from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
 

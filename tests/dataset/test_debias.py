@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.config.dataset import Debias
-from kgqa_hpc.dataset.debias import left_out
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.sampling import left_out
 from kgqa_hpc.errors import InputError
 
 RECORDS = [{"topic": "common"}] * 90 + [{"topic": "rare"}] * 10

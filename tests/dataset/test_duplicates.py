@@ -17,8 +17,7 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.duplicates import REPEATED, _later, near_duplicates
 from kgqa_hpc.dataset.filters import apply_filters
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.signatures import band_shape
-from kgqa_hpc.dataset.words import grams, words
+from kgqa_hpc.dataset.words import band_shape, grams, words
 from tests.runs import CONFIG
 
 SEED = 20261122

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.dataset.lengths import LengthSum, length_limits, limits_of
+from kgqa_hpc.dataset.lengths import LengthLimits, LengthSum, length_limits
 from kgqa_hpc.dataset.record import pair_of
 
 LENGTHS = st.lists(st.integers(0, 5_000), min_size=1, max_size=200)
@@ -53,14 +53,14 @@ def test_equal_lengths_are_no_outliers() -> None:
 
 
 def test_without_any_pair_nothing_is_bounded() -> None:
-    limits = limits_of({"question": _sum([]), "answer": _sum([])}, 3.0)
+    limits = LengthLimits({"question": _sum([]), "answer": _sum([])}, 3.0)
     assert limits.bounds == {"question": None, "answer": None}
     assert limits.to_dict()["pairs"] == 0
 
 
 def test_each_field_has_its_own_bounds() -> None:
     questions, answers = [100 + i % 3 for i in range(200)], [300 + i % 5 for i in range(200)]
-    limits = limits_of({"question": _sum(questions), "answer": _sum(answers)}, 3.0)
+    limits = LengthLimits({"question": _sum(questions), "answer": _sum(answers)}, 3.0)
     assert limits.bounds == {"question": (99, 103), "answer": (298, 306)}
     described = limits.to_dict()
     assert described["standard_deviation"] == "population"
@@ -68,7 +68,7 @@ def test_each_field_has_its_own_bounds() -> None:
 
 
 def test_without_a_z_score_everything_is_kept() -> None:
-    assert limits_of({"question": _sum([1]), "answer": _sum([1])}, None).bounds["question"] is None
+    assert LengthLimits({"question": _sum([1]), "answer": _sum([1])}, None).bounds["question"] is None
 
 
 def test_the_sums_of_the_table_are_exact(tmp_path: Path, rows_of: Any) -> None:

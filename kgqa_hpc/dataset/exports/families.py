@@ -1,18 +1,17 @@
-"""The three forms of the guide to question families: standard, with choices, chain of thought.
+"""The three forms of the guide to question families (standard, with choices, chain of thought), and text to query.
 
-Each part of the split is one JSON list. All values come from the records, and no date is added, so the same dataset
-gives the same bytes.
+All values come from the records, and no date is added, so the same dataset gives the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.dataset.exports.source import ExportSource, write_lines
 
 Record = dict[str, Any]
 QUALITY = "quality_score"  # the label of the scoring step (`as: quality_score`)
@@ -45,14 +44,26 @@ class ChainOfThought:
         _write_lists(source, folder, _chain)
 
 
+class TextToQuery:
+    """SPLIT.jsonl with id, question, query (SPARQL), cypher and answers, of the records that have a query."""
+
+    name = "text-to-query"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        write_lines(source, folder, _query)
+
+
 def _standard(record: Record) -> Record | None:
-    metadata = {"difficulty": record.get("difficulty"), QUALITY: _quality(record)}
     return {
         "id": record["id"],
         "question": record["question"],
         "answer": record["answer"],
         "type": record.get("reasoning_type") or record["kind"],
-        "metadata": {**metadata, "graph_nodes_used": record.get("graph_nodes_used")},
+        "metadata": {
+            "difficulty": record.get("difficulty"),
+            QUALITY: _quality(record),
+            "graph_nodes_used": record.get("graph_nodes_used"),
+        },
     }
 
 
@@ -81,21 +92,23 @@ def _chain(record: Record) -> Record | None:
     return {"id": record["id"], "question": record["question"], "answer": answer, "steps": steps}
 
 
+def _query(record: Record) -> Record | None:
+    if not record.get("query"):
+        return None
+    answers = record["answers"] if "answers" in record else [record["asked"]]
+    pair = {name: record[name] for name in ("id", "question", "query")}
+    return {**pair, "cypher": record.get("cypher"), "answers": answers}
+
+
 def _quality(record: Record) -> Any:
     return (record.get("features") or {}).get(QUALITY)
 
 
 def _write_lists(source: ExportSource, folder: Path, form: Callable[[Record], Record | None]) -> None:
+    """One SPLIT.json for each part: a JSON list of `form(record)`; None leaves the record out."""
     for split in source.splits:
         with (folder / f"{split}.json").open("wb") as file:
-            for number, entry in enumerate(_entries(source, split, form)):
+            for number, entry in enumerate(filter(None, map(form, source.records(split)))):
                 file.write(b"[\n" if number == 0 else b",\n")
                 file.write(orjson.dumps(entry))
             file.write(b"\n]\n" if file.tell() else b"[]\n")
-
-
-def _entries(source: ExportSource, split: str, form: Callable[[Record], Record | None]) -> Iterator[Record]:
-    for record in source.records(split):
-        entry = form(record)
-        if entry is not None:
-            yield entry

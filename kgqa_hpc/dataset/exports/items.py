@@ -1,9 +1,14 @@
-"""Items of a run for exports that need more than a record: raw answers, thoughts."""
+"""Items of a run behind its records, for exports that need more than a record: raw answers and reasoning.
+
+`kgqa export --with reasoning` adds the text in which the writer of a pair thought before it answered: the thought of a
+thinking model (`keep_thoughts: true`) and the fields of its answer that no record holds (analysis, draft and
+reflection). Both are read from the raw answers in the run's results.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -11,10 +16,19 @@ from typing import Any
 import numpy as np
 import orjson
 
-from kgqa_hpc.dataset.read import FinishedWork
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.errors import InputError, PromptError
+from kgqa_hpc.runs import kept_prompts
+from kgqa_hpc.runs.chain import build_chain, kind_of
+from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
+from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
+from kgqa_hpc.steps.lifecycle import begin
+from kgqa_hpc.steps.step import Step
+from kgqa_hpc.store.run_folder import RunFolder
 
 Json = dict[str, Any]
+FIELDS = ("analysis", "draft_question", "draft_answer", "reflection")
 
 
 def items_of(work: FinishedWork) -> Iterator[tuple[int, Json, Json]]:
@@ -52,3 +66,49 @@ class ItemsById:
             if item["id"] == item_id:
                 return self._rows[position], item
         raise InputError(f"{item_id} is none of this run's items", "merge again")
+
+
+class Reasoning:
+    """The reasoning of a run's records, in the order they are asked for; needs room for it in `folder`."""
+
+    def __init__(self, run: RunFolder, folder: Path) -> None:
+        work = open_work(run)
+        self._kind, prompts = kind_of(work.config), kept_prompts(run)
+        self._writers: dict[str, Step] = {}
+        for pass_config in work.config.passes:
+            try:
+                steps = build_chain(work.config, pass_config.name, prompts=prompts)
+            except PromptError:
+                continue  # a pass that cannot be read any more; its thoughts are still in the trace
+            self._writers |= {step.label: step for step in steps if step.asks and step.adds == "output"}
+        self._judges = {step.label for step in work.config.steps} - self._writers.keys()
+        self._items = ItemsById(work, folder, self._part)
+
+    def of(self, record: Mapping[str, Any]) -> str:
+        """The reasoning behind a record, and its column `reasoning` (MedQA); empty where its writer gave none."""
+        _, item = self._items.find(record["provenance"]["anchor"]["id"])
+        return "\n\n".join(filter(None, [item["reasoning"], record.get("reasoning")]))
+
+    def _part(self, anchor: Json, item: Json) -> Json:
+        last = {entry["step"]: entry for entry in item["trace"] if entry["step"] not in self._judges}
+        written = (self._text(entry, anchor) for entry in last.values())
+        return {"reasoning": "\n\n".join(filter(None, written))}
+
+    def _text(self, entry: Json, anchor: Json) -> str:
+        """The thought of an answer, then its fields, each as a paragraph."""
+        parts = [entry.get("thought", ""), *self._fields(entry, anchor)]
+        return "\n\n".join(part.strip() for part in parts if part.strip())
+
+    def _fields(self, entry: Json, anchor: Json) -> list[str]:
+        step = self._writers.get(entry["step"])
+        if step is None:
+            return []
+        prompt = step.of(begin(self._kind, Anchor.from_dict(anchor))).prompt_at(entry.get("turn", 0))
+        if prompt.sha256 != entry["prompt"]["sha256"]:
+            return []
+        read = parse_last_object if prompt.last_object else parse_json
+        try:
+            answer = read(entry["text"], fields_of(prompt.schema)).value
+        except Unparseable:
+            return []
+        return [answer[name] for name in FIELDS if isinstance(answer.get(name), str)]

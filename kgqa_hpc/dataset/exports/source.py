@@ -14,7 +14,6 @@ from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import read_accounting_file, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.entries import load_run_plugins
-from kgqa_hpc.steps.answer_fields import choices_of, right_letter, with_choices
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
@@ -23,7 +22,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.opener import read_bytes
 
 if TYPE_CHECKING:
-    from kgqa_hpc.dataset.exports.reasoning import Reasoning
+    from kgqa_hpc.dataset.exports.items import Reasoning
 
 TRAIN = "train"
 THINKING = "thinking"  # member of a record with its reasoning; no column has this name
@@ -114,7 +113,7 @@ def export(
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
         if reasoning:
-            from kgqa_hpc.dataset.exports.reasoning import Reasoning
+            from kgqa_hpc.dataset.exports.items import Reasoning
 
             source = replace(source, reasoning=Reasoning(run, folder))
         with EXPORTS.calling(format):
@@ -154,32 +153,9 @@ def read_accounting(run: RunFolder) -> dict[str, Any]:
     return read_accounting_file(run.dataset)
 
 
-def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, Any]], Line]) -> None:
-    """One SPLIT.jsonl for each part, one `line(record)` per record."""
+def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, Any]], Line | None]) -> None:
+    """One SPLIT.jsonl for each part, one `line(record)` per record; None leaves the record out."""
     for split in source.splits:
         with (folder / f"{split}.jsonl").open("wb") as file:
-            for record in source.records(split):
-                file.write(orjson.dumps(line(record)) + b"\n")
-
-
-def pair_line(record: dict[str, Any]) -> Line:
-    """The members of a record that evaluation harnesses read; of one with options `choices` (letters) and `gold` too.
-
-    The question then holds the options; `gold` is the position of the right one, from 0.
-    """
-    line = {name: record[name] for name in ("id", "question", "answer")}
-    if not (choices := choices_of(record)):
-        return line
-    gold = list(choices).index(right_letter(record))
-    return {
-        **line,
-        "question": with_choices(line["question"], choices),
-        "choices": list(choices),
-        "gold": gold,
-    }
-
-
-def only_choices(source: ExportSource) -> bool:
-    """Whether there are records and all are multiple-choice questions."""
-    kinds = {bool(choices_of(record)) for record in source.records()}
-    return kinds == {True}
+            lines = filter(None, map(line, source.records(split)))
+            file.writelines(orjson.dumps(content) + b"\n" for content in lines)
