@@ -32,20 +32,15 @@ def as_grown(folder: Path, config: RunConfig) -> RunConfig:
     if not run.manifest_file.exists() or not run.config_file.exists() or run.untouched():
         return config
     data, recorded = config.plain(), run.config()
-    added = _added_passes(data["passes"], recorded.get("passes") or [])
+    written, passes = data["passes"], recorded.get("passes") or []
+    same = [entry.get("name") for entry in passes[: len(written)]] == [entry["name"] for entry in written]
+    added = passes[len(written) :] if same else []
     sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
     if not added and not sizes:
         return config
     return config.changed(
-        str(run.config_file), passes=[*data["passes"], *added], anchors={**data["anchors"], **sizes}
+        str(run.config_file), passes=[*written, *added], anchors={**data["anchors"], **sizes}
     )
-
-
-def _added_passes(written: list[Any], recorded: list[Any]) -> list[Any]:
-    """The recorded passes after those of the configuration; empty if the first passes differ."""
-    names = [pass_data["name"] for pass_data in written]
-    same = [pass_data.get("name") for pass_data in recorded[: len(written)]] == names
-    return recorded[len(written) :] if same else []
 
 
 def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:

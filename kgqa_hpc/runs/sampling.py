@@ -161,10 +161,10 @@ def _extended(folder: Path, size: int, threads: int | None, *, trust: bool) -> S
         raise InputError(
             "this study's variants draw anchors of their own", "make a new run with more of each"
         )
-    if _half_grown(run, config, size):
-        grown = config
-    else:
-        grown = larger(open_for_work(folder)[1], size)
+    recorded = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
+    # True if an earlier growth to this size was killed after it wrote config.yaml and before the manifest.
+    half_grown = size_of(config) == size != recorded
+    grown = config if half_grown else larger(open_for_work(folder)[1], size)
     sections = fingerprint(grown, kept_prompts(run))
     before = read_header(run.anchors, "anchors")
     if before.get("made_by") != anchors_origin(sections)["made_by"]:
@@ -184,12 +184,6 @@ def size_of(config: RunConfig) -> int | None:
     """The configured number of anchors; None for a kind without such a number, or if all anchors are taken."""
     size: int | None = getattr(config.anchors, type(config.anchors).size, None)
     return size
-
-
-def _half_grown(run: RunFolder, config: RunConfig, size: int) -> bool:
-    """Whether an earlier growth to this size was killed after it wrote config.yaml and before the manifest."""
-    recorded: int | None = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
-    return size_of(config) == size != recorded
 
 
 def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:

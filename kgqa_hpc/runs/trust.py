@@ -24,20 +24,15 @@ def effects(config: Mapping[str, Any]) -> dict[str, Any]:
     engines = {"engine": config.get("engine")}
     for pass_data in config.get("passes") or ():
         engines[f"passes.{pass_data['name']}.engine"] = pass_data.get("engine")
-    return {
-        f"{name}.{key}": engine[key]
-        for name, engine in engines.items()
-        if isinstance(engine, Mapping)
-        for key in sorted(_dangerous(engine.get("kind")))
-        if engine.get(key) not in (None, "", [])
-    }
-
-
-def _dangerous(kind: object) -> frozenset[str]:
-    if not isinstance(kind, str) or kind not in ENGINES:
-        return frozenset()
-    keys: frozenset[str] = ENGINES.get(kind).Settings.dangerous
-    return keys
+    dangerous = {}
+    for name, engine in engines.items():
+        kind = engine.get("kind") if isinstance(engine, Mapping) else None
+        if isinstance(engine, Mapping) and isinstance(kind, str) and kind in ENGINES:
+            keys = sorted(ENGINES.get(kind).Settings.dangerous)
+            dangerous |= {
+                f"{name}.{key}": engine[key] for key in keys if engine.get(key) not in (None, "", [])
+            }
+    return dangerous
 
 
 def require_agreed(run: RunFolder, config: Mapping[str, Any], *, trust: bool = False) -> dict[str, Any]:

@@ -72,10 +72,6 @@ class PassTotals:
         """Tokens of this pass's answers, including those in journals."""
         return self.tokens + self.journals.tokens
 
-    def ended_in(self, shard: str) -> dict[str, int]:
-        """Numbers of items of one shard that ended in this pass, by outcome, from its journals."""
-        return self.journals.counts(shard, self.last)
-
     def _add(self, shard: str, header: dict[str, Any]) -> None:
         self.counted.add(shard)
         self.corrupt.discard(shard)
@@ -147,7 +143,7 @@ def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, i
             totals.update(pass_state.by_shard[shard])
         later |= pass_state.counted
         for shard in pass_state.journals.shards - later:
-            totals.update(pass_state.ended_in(shard))
+            totals.update(pass_state.journals.counts(shard, pass_state.last))
     total = sum(items.values())
     ended = {name: totals[name] for name in ENDED}
     return {**ended, "waiting": max(total - sum(ended.values()), 0)}

@@ -61,18 +61,15 @@ def render_runs(rows: list[dict[str, Any]], folder: Path) -> str:
     """A line for each run."""
     if not rows:
         return f"no run below {folder}"
-    wide = max(len(row["path"]) for row in rows)
-    return "\n".join(f"{row['path']:<{wide}}  {row['state']:<9}{_rest(row)}" for row in rows)
-
-
-def _rest(row: dict[str, Any]) -> str:
-    if "problem" in row:
-        return str(row["problem"])
-    items = row["items"]
-    if not items["total"]:
-        return ""
-    merged = f" · {row['merged']:,} in the dataset" if "merged" in row else ""
-    return f"{items['ended']:,} of {items['total']:,} items · {row['accepted']:,} accepted{merged}"
+    wide, lines = max(len(row["path"]) for row in rows), []
+    for row in rows:
+        progress = row.get("problem", "")
+        if "problem" not in row and row["items"]["total"]:
+            merged = f" · {row['merged']:,} in the dataset" if "merged" in row else ""
+            ended, total = row["items"]["ended"], row["items"]["total"]
+            progress = f"{ended:,} of {total:,} items · {row['accepted']:,} accepted{merged}"
+        lines.append(f"{row['path']:<{wide}}  {row['state']:<9}{progress}")
+    return "\n".join(lines)
 
 
 def leftovers(folder: Path) -> list[dict[str, Any]]:

@@ -51,43 +51,35 @@ def accepted_at_merge(run: RunFolder) -> int | None:
         return None
 
 
-def pass_names(run: RunFolder) -> list[str]:
-    """The passes of a run in their order, from its manifest."""
-    passes = run.manifest().sections["passes"]["values"]
-    return sorted(passes, key=lambda name: passes[name]["position"])
-
-
 def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
     """The sums that the coordinator saved last; empty sums if they are damaged or belong to another run.
 
     `names` are all shards in order; without them the saved sums cannot be continued, and empty ones are returned.
     """
-    passes = pass_names(run)
+    passes = run.manifest().sections["passes"]["values"]
+    in_order = sorted(passes, key=lambda name: passes[name]["position"])
+    empty = [PassTotals(name, name == in_order[-1]) for name in in_order]
     if not names:
-        return [_empty(name, passes) for name in passes]
-    saved: dict[str, Any] = {}
+        return empty
     try:
         document = canonical.loads(read_if_there(run.status_file) or b"{}")
-        if document["totals_check"] == _check(run, document["totals"]):
-            saved = document["totals"]
+        saved = document["totals"]
+        if document["totals_check"] != _check(run, saved):
+            return empty
         return [
-            PassTotals.from_dict(name, name == passes[-1], saved[name], names)
-            if name in saved
-            else _empty(name, passes)
-            for name in passes
+            PassTotals.from_dict(totals.pass_name, totals.last, saved[totals.pass_name], names)
+            if totals.pass_name in saved
+            else totals
+            for totals in empty
         ]
     except (ValueError, KeyError, TypeError, AttributeError):
-        return [_empty(name, passes) for name in passes]
+        return empty
 
 
 def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals]) -> bytes:
     """The content of status.json: the state, and the sums that the next survey continues."""
     saved = {pass_totals.pass_name: pass_totals.to_dict() for pass_totals in totals}
     return canonical.pretty({**status, "totals": saved, "totals_check": _check(run, saved)})
-
-
-def _empty(name: str, passes: Sequence[str]) -> PassTotals:
-    return PassTotals(name, name == passes[-1])
 
 
 def _check(run: RunFolder, totals: Any) -> str:
@@ -109,11 +101,10 @@ def compose(
     )
     complete = bool(sizes) and all(len(pass_totals.counted) == len(sizes) for pass_totals in totals)
     counts = verdicts(totals, sizes)
-    through = sum(pass_totals.items for pass_totals in totals) + sum(
-        pass_totals.journals.ended for pass_totals in totals
-    )
+    through = sum(pass_totals.items + pass_totals.journals.ended for pass_totals in totals)
     work = {"total": sum(sizes.values()) * len(totals), "ended": through}
     speed = history.rate(run.logs)
+    per_day = speed.last_hour or speed.overall
     alive = [state for state in states if state["age"] <= ALIVE]
     loads = read_loads(run.logs)
     spent = money(run, totals)
@@ -137,7 +128,9 @@ def compose(
         ],
         "work": work,
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
-        "seconds_left": None if complete else _seconds_left(work["total"] - work["ended"], speed),
+        "seconds_left": max(work["total"] - work["ended"], 0) / per_day * history.DAY
+        if per_day and not complete
+        else None,
         "workers": _workers([] if complete else states, alive),
         "journal_answers": sum(pass_totals.journals.answers for pass_totals in totals),
         "queue": None if queue is None else list(queue),
@@ -185,8 +178,3 @@ def _number(state: Status, key: str) -> float:
     return (
         value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
     )
-
-
-def _seconds_left(items: int, speed: history.Rate) -> float | None:
-    per_day = speed.last_hour or speed.overall
-    return max(items, 0) / per_day * history.DAY if per_day else None
