@@ -24,7 +24,7 @@ def effects(config: Mapping[str, Any]) -> dict[str, Any]:
     engines = {"engine": config.get("engine")}
     for pass_data in config.get("passes") or ():
         engines[f"passes.{pass_data['name']}.engine"] = pass_data.get("engine")
-    dangerous = {}
+    dangerous: dict[str, Any] = {}
     for name, engine in engines.items():
         kind = engine.get("kind") if isinstance(engine, Mapping) else None
         if isinstance(engine, Mapping) and isinstance(kind, str) and kind in ENGINES:
