@@ -19,7 +19,7 @@ from kgqa_hpc.config.dataset import DatasetConfig, Target
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import Registry
+from kgqa_hpc.registry import Registry, first_paragraph
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
 
@@ -87,16 +87,21 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
         yield f"### {section}: keys of several entries\n"
         yield from _lines_of(shared)
         yield ""
+    about = {name: first_paragraph(registry.get(name).__doc__) for name in names}
     for name in names:
+        if not rows[name]:
+            continue
         yield f"### {section}: {{{by}: {name}}}\n"
-        if text := (registry.get(name).__doc__ or "").strip().split("\n")[0]:
-            yield f"{text}\n"
-        own = [row for row in rows[name] if row not in shared]
-        if also := [
-            row.split(" ")[1] for row in rows[name] if row in shared and "." not in row.split("`")[1]
-        ]:
+        yield f"{about[name]}\n"
+        also = [row.split(" ")[1] for row in rows[name] if row in shared and "." not in row.split("`")[1]]
+        if also:
             yield f"Takes {', '.join(also)}.\n"
-        yield from _lines_of(own) if own else ["No keys of its own."]
+        if own := [row for row in rows[name] if row not in shared]:
+            yield from _lines_of(own)
+            yield ""
+    if plain := [name for name in names if not rows[name]]:
+        yield f"### {section}: entries without keys of their own\n"
+        yield from (f"- `{by}: {name}`: {about[name]}" for name in plain)
         yield ""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kgqa_hpc.cli.app import COMMANDS, AsJson, Run, app, print_json, print_result
-from kgqa_hpc.registry import METRICS, SECTIONS, Registry
+from kgqa_hpc.registry import METRICS, SECTIONS, Registry, first_paragraph
 
 Entry = dict[str, Any]
 # Metrics of `kgqa score` that are built in, not registry entries.
@@ -88,7 +88,11 @@ def _entries(kind: str, registry: Registry) -> list[Entry]:
         for name in (_SCORES if kind == "metrics" else ())
     ]
     return shipped + [
-        {"name": name, "package": registry.origin(name), "description": _description(registry.get(name))}
+        {
+            "name": name,
+            "package": registry.origin(name),
+            "description": first_paragraph(registry.get(name).__doc__),
+        }
         for name in registry.names()
     ]
 
@@ -100,21 +104,10 @@ def _commands() -> list[Entry]:
         {
             "name": name,
             "package": COMMANDS.origin(name) if name in COMMANDS else "kgqa_hpc",
-            "description": _first_words(command.help),
+            "description": first_paragraph(command.help),
         }
         for name, command in commands.items()
     ]
-
-
-def _description(entry: Any) -> str:
-    text = entry.__doc__ or ""
-    if text.startswith("Implements"):  # an engine's class; its settings say what it is
-        text = entry.Settings.__doc__ or text
-    return _first_words(text)
-
-
-def _first_words(text: str | None) -> str:
-    return " ".join((text or "").strip().split("\n\n")[0].split())
 
 
 def _details(entry: Any) -> Entry:

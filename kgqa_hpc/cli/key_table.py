@@ -67,7 +67,7 @@ def _name(annotation: Any) -> str:
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "required"
+        return "" if "default:" in (field.description or "") else "required"
     value = field.get_default(call_default_factory=True)
     if value is None or value is PydanticUndefined or isinstance(value, BaseModel):
         return ""

@@ -101,7 +101,7 @@ class Target(Settings):
     per: Literal["all", "group"] = Field(
         "all", description="Scope of `accepted`: the whole dataset, or each group (shape, type …)."
     )
-    budget: Budget = Budget()
+    budget: Budget = Field(Budget(), description="Limits at which the sample stops growing.")
 
 
 class DatasetConfig(Settings):

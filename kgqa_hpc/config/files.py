@@ -19,7 +19,7 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.prompts.folders import shipped_prompts
-from kgqa_hpc.registry import Registry, did_you_mean
+from kgqa_hpc.registry import Registry, did_you_mean, first_paragraph
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
@@ -142,7 +142,7 @@ def _choice(
     for name in registry.names():
         model = registry.get(name).Settings
         settings = _part(parts, references[model, "validation"])
-        about = (registry.get(name).__doc__ or name).strip().split("\n")[0]
+        about = first_paragraph(registry.get(name).__doc__) or name
         properties = {**settings.get("properties", {}), by: {"const": name, "description": about}}
         required = {*settings.get("required", ()), by} - {"as", by if name == default else "as"}
         options.append({**settings, "title": name, "properties": properties, "required": sorted(required)})

@@ -36,8 +36,8 @@ class PromptConfig(Settings):
 class PassConfig(Settings):
     """Settings of a pass: a chain of steps that one engine runs over all shards."""
 
-    name: Name
-    steps: list[SerializeAsAny[StepSettings]] = Field(min_length=1)
+    name: Name = Field(description="Name of the pass, and of its folder of results.")
+    steps: list[SerializeAsAny[StepSettings]] = Field(min_length=1, description="Steps of an item, in order.")
     engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's engine.")
     variant: Name | None = Field(
         None,

@@ -118,11 +118,11 @@ class RunConfig(Settings):
     anchors: SerializeAsAny[KindSettings] = Field(
         description="Evidence that questions are based on, and how much of it; default: graphlets."
     )
-    prompts: PromptConfig = PromptConfig()
-    engine: EngineConfig
-    passes: list[PassConfig] = Field(min_length=1)
-    runtime: RuntimeConfig = RuntimeConfig()
-    dataset: DatasetConfig = DatasetConfig()
+    prompts: PromptConfig = Field(PromptConfig(), description="Prompts of the steps.")
+    engine: EngineConfig = Field(description="Engine that answers the prompts.")
+    passes: list[PassConfig] = Field(min_length=1, description="Passes over all shards; default: one, main.")
+    runtime: RuntimeConfig = Field(RuntimeConfig(), description="Shards, time limits, restarts, budget.")
+    dataset: DatasetConfig = Field(DatasetConfig(), description="What `kgqa merge` makes of the results.")
     target: Target | None = Field(
         None, description="Number of accepted records to reach; the sample grows until then."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,8 @@ class Staged:
         """(file, numbers of its rows, their positions in it) for `rows`: ascending row numbers, shape (n,)."""
         start = 0
         for file in self.files:
-            begin, last = np.searchsorted(rows, [start, start + file.rows])
+            bounds = np.array([start, start + file.rows], rows.dtype)  # of another dtype: all rows are converted
+            begin, last = np.searchsorted(rows, bounds)
             if begin < last:
                 yield file, rows[begin:last], pa.array(rows[begin:last] - start)
             start += file.rows
@@ -89,6 +90,7 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     files: list[StagedFile] = []
+    layouts: dict[bytes, Columns] = {}  # shared by the many files with the same columns: some kB each
     problems: list[KgqaError] = []
     for entry, ids, groups in work.sampled():
         file, facts = open_staged(folder / f"{entry.name}{SUFFIX}")
@@ -102,7 +104,7 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
                 "restore anchors.h5, or run anew",
             )
-        files.append(file)
+        files.append(replace(file, columns=layouts.setdefault(file.columns.layout(), file.columns)))
         columns.take(facts.columns)
         requests.take(facts.requests)
         for name, number in Counter(groups).items():

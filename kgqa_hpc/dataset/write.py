@@ -70,9 +70,9 @@ class Fate:
     parts: tuple[str, ...]
 
     def rows(self, member: str, value: str) -> np.ndarray:
-        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending."""
+        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
         matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
-        return np.flatnonzero(matches[self.codes])
+        return np.flatnonzero(matches[self.codes]).astype(np.uint32)
 
     def endings(self, rows: np.ndarray) -> pa.Array:
         """The endings of the lines of these rows."""

@@ -58,7 +58,7 @@ class FunctionSettings(EngineSettings):
 
 
 class FunctionEngine:
-    """Implements `Engine`."""
+    """A Python function of your own as the engine."""
 
     name = "function"
     Settings = FunctionSettings

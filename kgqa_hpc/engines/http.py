@@ -59,7 +59,7 @@ class HttpSettings(EngineSettings):
 
 
 class HttpEngine:
-    """Implements `Engine`. Raises EngineConfigError when the key's variable is not set."""
+    """Base of the engines that ask a server. Raises EngineConfigError when the key's variable is not set."""
 
     name: ClassVar[str]
     Settings: ClassVar[type[HttpSettings]] = HttpSettings

@@ -63,7 +63,10 @@ class CpuSettings(EngineSettings):
 
 
 class CpuEngine:
-    """Implements `Engine`. Raises EngineConfigError when package or model are missing or unreadable."""
+    """llama.cpp within the worker: a small GGUF model on the CPU, for trials and demos.
+
+    Raises EngineConfigError when package or model are missing or unreadable.
+    """
 
     name = "cpu"
     Settings = CpuSettings

@@ -33,7 +33,10 @@ _FINISH: dict[str, Finish] = {"stop": "stop", "length": "length", "abort": "abor
 
 
 class LmdeployEngine:
-    """Implements `Engine`. Raises EngineConfigError when LMDeploy or the model cannot run as configured."""
+    """LMDeploy on the worker's own GPUs.
+
+    Raises EngineConfigError when LMDeploy or the model cannot run as configured.
+    """
 
     name = "lmdeploy"
     Settings = LmdeploySettings

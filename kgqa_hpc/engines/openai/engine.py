@@ -39,7 +39,10 @@ FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the
 
 
 class OpenAIEngine:
-    """Implements `Engine`. Raises EngineConfigError when no server answers, or refuses key, model or mode."""
+    """Servers with OpenAI's chat API: hosted ones, or vLLM, SGLang and llama.cpp, which the worker can start.
+
+    Raises EngineConfigError when no server answers, or refuses key, model or mode.
+    """
 
     name = "openai"
     Settings = OpenAISettings

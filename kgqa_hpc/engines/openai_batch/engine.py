@@ -39,7 +39,10 @@ _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 
 
 class OpenAIBatchEngine:
-    """Implements `Engine`. `folder` is the run's folder of batches."""
+    """Batch API of OpenAI, or `vllm run-batch`: a shard is a batch, answered within a day.
+
+    `folder` is the run's folder of batches.
+    """
 
     name = "openai_batch"
     Settings = OpenAIBatchSettings

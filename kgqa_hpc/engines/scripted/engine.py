@@ -74,15 +74,18 @@ class ScriptedSettings(EngineSettings):
         None, description="Other shares for requests that contain certain texts; the first match counts."
     )
     answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer in the latency model.")
-    latency: GpuModel = GpuModel()
-    faults: Faults = Faults()
+    latency: GpuModel = Field(GpuModel(), description="Model of a GPU's speed.")
+    faults: Faults = Field(Faults(), description="Shares of requests with a planted fault.")
 
     def with_batch(self, size: int) -> ScriptedSettings:
         return self.model_copy(update={"latency": self.latency.model_copy(update={"batch": size})})
 
 
 class ScriptedEngine:
-    """Implements `Engine`. `memory` is the file that outlives the process; needed for hang and crash."""
+    """Canned answers that follow from seed and prompt, with planted faults and a model of a GPU's speed: for tests.
+
+    `memory` is the file that outlives the process; needed for hang and crash.
+    """
 
     name = "scripted"
     Settings = ScriptedSettings

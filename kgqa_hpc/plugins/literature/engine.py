@@ -43,7 +43,10 @@ class IndexSettings(EngineSettings):
 
 
 class IndexEngine:
-    """Implements `Engine`. Raises EngineConfigError without an index."""
+    """Document search as the engine of step `retrieve`: a BM25 index in a folder, or an OpenSearch service.
+
+    Raises EngineConfigError without an index.
+    """
 
     name = "index"
     Settings = IndexSettings
