@@ -66,9 +66,7 @@ class OutcomeCounts:
         return {
             "sampled": self.sampled,
             "accepted": self.accepted,
-            "rejected": dict(sorted(self.rejected.items())),
-            "invalid": dict(sorted(self.invalid.items())),
-            "failed": dict(sorted(self.failed.items())),
+            **{outcome: dict(sorted(getattr(self, outcome).items())) for outcome in OUTCOMES[1:]},
             "waiting": self.waiting,
             "generated": self.generated,
         }
@@ -83,16 +81,11 @@ class RecordCounts:
     rejected: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: RecordCounts) -> RecordCounts:
-        return RecordCounts(
-            self.records + other.records, self.accepted + other.accepted, self.rejected + other.rejected
-        )
+        return RecordCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "records": self.records,
-            "accepted": self.accepted,
-            "rejected": dict(sorted(self.rejected.items())),
-        }
+        rejected = dict(sorted(self.rejected.items()))
+        return {"records": self.records, "accepted": self.accepted, "rejected": rejected}
 
 
 @dataclass(slots=True)
@@ -135,6 +128,12 @@ class Accounting:
             return sum(self.records.values(), RecordCounts())
         total = self.total
         return RecordCounts(total.accepted + total.rejected.total(), total.accepted, total.rejected)
+
+    def reasons(self) -> list[tuple[str, str, int]]:
+        """(outcome, reason, number) of all items that were not accepted, then of the rejected records."""
+        total, records = self.total, self.record_total.rejected if self.records else {}
+        items = [(name, *pair) for name in OUTCOMES[1:] for pair in sorted(getattr(total, name).items())]
+        return [*items, *(("record rejected", *pair) for pair in sorted(records.items()))]
 
     def __str__(self) -> str:
         return render(self)
@@ -266,35 +265,24 @@ def record_sentence(counts: RecordCounts) -> str:
 
 def render(accounting: Accounting) -> str:
     """Text of the accounting for a terminal: the identities, then a line for each reason."""
-    total = accounting.total
-    lines = [sentence(total)]
+    total, splits = accounting.total, accounting.splits
+    reasons = [f"  {outcome.split()[-1]:<9} {n:>9,}  {reason}" for outcome, reason, n in accounting.reasons()]
+    records = accounting.record_total.rejected if accounting.records else {}
+    lines = [sentence(total), *reasons]
+    if accounting.records:
+        lines.insert(len(lines) - len(records), record_sentence(accounting.record_total))
     if accounting.partial:
         lines.insert(
             0,
             f"PARTIAL: {accounting.missing_shards:,} of {accounting.shards:,} shards are not done yet; what has "
             f"ended in them is in, {total.waiting:,} items are not",
         )
-    for outcome in OUTCOMES[1:]:
-        reasons: Counter[str] = getattr(total, outcome)
-        lines += [f"  {outcome:<9} {n:>9,}  {reason}" for reason, n in sorted(reasons.items())]
-    if accounting.records:
-        records = accounting.record_total
-        lines += [record_sentence(records)]
-        lines += [f"  rejected  {n:>9,}  {reason}" for reason, n in sorted(records.rejected.items())]
-    lines += [
-        f"  {part:<9} {part_counts['records']:>9,}  records"
-        for part, part_counts in accounting.splits.get("parts", {}).items()
-    ]
-    lines += _empty_parts(accounting.splits)
+    parts = {name: counts["records"] for name, counts in splits.get("parts", {}).items()}
+    lines += [f"  {name:<9} {number:>9,}  records" for name, number in parts.items()]
+    if empty := [name for name, number in parts.items() if not number]:
+        lines.append(
+            f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
+            f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column "
+            "(dataset.split.by)"
+        )
     return "\n".join(lines)
-
-
-def _empty_parts(splits: Mapping[str, Any]) -> list[str]:
-    """A line that names the empty parts of a split, and why they are empty: a group is never divided."""
-    empty = [name for name, counts in splits.get("parts", {}).items() if not counts["records"]]
-    if not empty:
-        return []
-    return [
-        f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
-        f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column (dataset.split.by)"
-    ]

@@ -8,6 +8,7 @@ Collected fields keep the order in which they first occur.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -90,14 +91,17 @@ class Columns:
 
     def state(self) -> list[Any]:
         """The collected fields, as plain data."""
-        groups = [
+        return [self._mapped(sorted), sorted(self._optional), sorted(self._observed)]
+
+    def _mapped(self, convert: Callable[[set[str]], Any]) -> list[dict[str, dict[str, Any]]]:
+        """The groups of collected fields, with the types of each field converted."""
+        return [
             {
-                label: {name: sorted(kinds) for name, kinds in fields.items()}
+                label: {name: convert(kinds) for name, kinds in fields.items()}
                 for label, fields in group.items()
             }
             for group in self._groups
         ]
-        return [groups, sorted(self._optional), sorted(self._observed)]
 
     def take(self, state: list[Any]) -> None:
         """Add the collected fields of other columns (their `state()`)."""
@@ -112,14 +116,7 @@ class Columns:
 
     def layout(self) -> bytes:
         """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""
-        groups = [
-            {
-                label: {name: _common(kinds) for name, kinds in fields.items()}
-                for label, fields in group.items()
-            }
-            for group in self._groups
-        ]
-        return orjson.dumps([sorted(self._observed), *groups])
+        return orjson.dumps([sorted(self._observed), *self._mapped(_common)])
 
     def json_text(self) -> list[list[str]]:
         """Paths of the fields stored as JSON text because their values are of mixed types: member, label (if any),

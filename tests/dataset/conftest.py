@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, lengths_of
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.words import Signatures, words
@@ -32,6 +34,26 @@ from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor, synthetic
 def make_run(tmp_path: Path) -> Callable[..., SyntheticRun]:
     """Make a run: make_run(items=60, shard_size=8, name="run", **changes to the configuration)."""
     return partial(synthetic, tmp_path)
+
+
+@pytest.fixture
+def make_merged(make_run: Callable[..., SyntheticRun]) -> Callable[..., tuple[SyntheticRun, Accounting]]:
+    """Make a finished run and merge it; make_merged(**options of make_run) gives the run and the accounting."""
+
+    def make(*, published: bool = False, **options: Any) -> tuple[SyntheticRun, Accounting]:
+        run = make_run(**options)
+        run.finish()
+        return run, merge(run.folder, published=published)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[SyntheticRun, Accounting]:
+    """A merged run with the published form, and its accounting. Read by tests, changed by none."""
+    run = synthetic(tmp_path_factory.mktemp("merged"))
+    run.finish()
+    return run, merge(run.folder, published=True)
 
 
 @pytest.fixture
@@ -131,6 +153,12 @@ def candidate(number: int, given: dict[str, Any]) -> dict[str, Any]:
         "same": hashlib.blake2b(plain.encode(), digest_size=16).digest(),
         **lengths_of(record),
     }
+
+
+def records_of(dataset: Path, *names: str) -> list[dict[str, Any]]:
+    """The records of files of a dataset (accepted, rejected, lost; default: accepted), one after the other."""
+    paths = [dataset / f"{name}.jsonl" for name in names or ("accepted",)]
+    return [orjson.loads(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

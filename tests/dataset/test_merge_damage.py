@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.dataset import staging
 from kgqa_hpc.dataset import write as writing
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError, StoreError
-from tests.dataset.conftest import contents, rewrite, workers_of
+from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
+from tests.dataset.conftest import contents, workers_of
 from tests.waiting import wait_for
 from tests.work.rig import reconfigure, seeded
 
@@ -91,16 +91,15 @@ def test_a_run_that_never_ran_is_bad_input(make_run: Any) -> None:
         merge(run.folder, partial=True)
 
 
-def test_a_damaged_result_is_named_set_aside_and_never_merged(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_damaged_result_is_named_set_aside_and_never_merged(make_merged: Any, processes: int) -> None:
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     paths = [run.folder.result("main", name) for name in ("shard-000001", "shard-000005")]
     flip(paths[0], 5000)
     paths[1].write_bytes(paths[1].read_bytes()[:-7])
     with pytest.raises(CorruptFile, match="2 results are damaged") as caught:
-        merge(run.folder)
+        merge(run.folder, processes=processes)
     assert "shard-000001" in caught.value.message
     assert "shard-000005" in caught.value.message
     assert "kgqa run" in caught.value.cure
@@ -111,60 +110,13 @@ def test_a_damaged_result_is_named_set_aside_and_never_merged(make_run: Any) -> 
     assert contents(run.folder.dataset) == before
 
 
-def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_merged: Any) -> None:
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     flip(run.folder.shard("shard-000002"), 3000)
     merge(run.folder)
     assert contents(run.folder.dataset) == before
     assert list(run.folder.quarantine.rglob("*shard-000002*"))
-
-
-@pytest.mark.parametrize("at", [40, 5000])
-def test_damaged_anchors_are_an_error_with_its_cure(make_run: Any, at: int) -> None:
-    run = make_run()
-    run.finish()
-    flip(run.folder.anchors, at)
-    with pytest.raises(CorruptFile, match=r"anchors\.h5") as caught:
-        merge(run.folder)
-    assert "kgqa sample" in caught.value.cure
-
-
-def test_a_result_of_another_shard_is_not_believed(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    shutil.copy(run.folder.result("main", "shard-000001"), run.folder.result("main", "shard-000002"))
-    with pytest.raises(CorruptFile, match=r"shard-000002.*belongs to shard 'shard-000001'"):
-        merge(run.folder)
-
-
-def test_a_result_that_lost_an_item_is_not_believed(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    rewrite(run.folder.result("main", "shard-000002"), lambda records: records[:-1])
-    with pytest.raises(CorruptFile, match=r"shard-000002.*holds other items"):
-        merge(run.folder)
-
-
-def test_an_item_without_an_outcome_stops_the_merge(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    rewrite(
-        run.folder.result("main", "shard-000002"), lambda records: [{**r, "status": "open"} for r in records]
-    )
-    with pytest.raises(AccountingError, match="'open'"):
-        merge(run.folder)
-    assert not run.folder.dataset.exists()
-
-
-def test_anchors_that_are_not_those_of_the_shards_are_refused(make_run: Any) -> None:
-    run, other = make_run(), make_run(items=59, name="other")
-    run.finish()
-    shutil.copy(other.folder.anchors, run.folder.anchors)
-    with pytest.raises(FingerprintMismatch, match=r"another anchors.h5"):
-        merge(run.folder)
 
 
 def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_dataset(make_run: Any) -> None:
@@ -205,10 +157,18 @@ def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) 
     assert not list(run.folder.path.glob(".dataset*"))
 
 
-def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_a_merge_whose_workers_end_at_once_stages_their_shards_itself(
+    make_merged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = make_merged()
+    before = contents(run.folder.dataset)
+    monkeypatch.setattr(staging.sys, "executable", "/bin/false")
+    merge(run.folder, processes=3)
+    assert contents(run.folder.dataset) == before
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_merged: Any) -> None:
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     assert in_child(FULL, run.folder.path) == 0
     assert contents(run.folder.dataset) == before
@@ -216,11 +176,9 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_run: Any
 
 
 def test_a_file_that_is_not_what_was_written_never_gets_into_the_dataset(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch
+    make_merged: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     joined = writing._joined
     monkeypatch.setattr(writing, "_joined", lambda lines: joined(lines)[:-1])
