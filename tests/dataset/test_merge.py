@@ -6,6 +6,8 @@ import csv
 import itertools
 import json
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -249,3 +251,29 @@ def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> 
     merge(run.folder)
     assert pq.read_table(run.folder.dataset / "accepted-00000-of-00001.parquet").num_rows == 0
     assert records_of(run.folder.dataset, "lost")[0]["reason"] == "generate: engine died"
+
+
+MERGE_AND_MEASURE = """
+import resource, sys
+from pathlib import Path
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.run_folder import RunFolder
+merge(RunFolder(Path(sys.argv[1])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_of_merging(run: Path) -> int:
+    """Peak resident memory of a merge in a process of its own, in bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", MERGE_AND_MEASURE, run], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout) * 1024
+
+
+@pytest.mark.slow
+def test_ten_times_the_records_take_no_more_memory(make_tiny_run: Any) -> None:
+    small = peak_of_merging(make_tiny_run(4_000, 1000, "small"))
+    large = peak_of_merging(make_tiny_run(40_000, 1000, "large"))
+    # Held as objects, 36,000 more records would be about 120 MB.
+    assert large - small < 40 << 20
