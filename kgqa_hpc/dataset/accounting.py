@@ -202,10 +202,8 @@ class RequestCounts:
                 row["repaired"] += bool(entry["repaired"])
             else:
                 row[_USELESS.get(entry["finish"], "errors")] += 1
-            tokens, used = row["tokens"], entry["tokens"]
-            tokens["prompt"] += used["prompt"]
-            tokens["completion"] += used["completion"]
-            tokens["cached"] += used["cached"]
+            for kind in TOKENS:
+                row["tokens"][kind] += entry["tokens"][kind]
 
     def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
         prompt, engine = entry["prompt"], entry["engine"]

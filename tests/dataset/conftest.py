@@ -64,19 +64,20 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
         "attempt": 0,
         "prompt": {"name": "p", "sha256": "0"},
         "engine": ENGINE.provenance(),
+        "seed": 1,
+        "text": "",
+        "finish": "stop",
+        "error": None,
+        "repaired": False,
+        "tokens": {"prompt": 1, "completion": 1, "cached": 0},
     }
-    entry |= {"seed": 1, "text": "", "finish": "stop", "error": None, "repaired": False}
-    entry |= {"tokens": {"prompt": 1, "completion": 1, "cached": 0}}
+    common = {"verdicts": {}, "features": {}, "annotations": {}, "records": None, "decided": False}
 
     def record(number: int) -> dict[str, Any]:
-        fate = (
-            {"status": "accepted", "reason": None}
-            if number % 3
-            else {"status": "rejected", "reason": "check: no"}
-        )
+        status, reason = ("accepted", None) if number % 3 else ("rejected", "check: no")
         output = {"question": f"Q{number}", "answer": f"A{number}"}
-        about = {"verdicts": {}, "features": {}, "annotations": {}, "records": None, "decided": False}
-        return {"id": make_anchor(number).id, **fate, "output": output, **about, "trace": [entry]}
+        fate = {"id": make_anchor(number).id, "status": status, "reason": reason}
+        return {**fate, "output": output, **common, "trace": [entry]}
 
     def make(items: int, shard_size: int, name: str) -> Path:
         run = SyntheticRun(tmp_path / name, items, shard_size, CONFIG).folder

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.dataset import order
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.order import key_of
-from kgqa_hpc.dataset.write import cuts, table_of
+from kgqa_hpc.dataset.write import cuts
 from kgqa_hpc.errors import InputError
 from tests.dataset.conftest import contents, records_of
 
@@ -84,29 +81,6 @@ def test_stretches_are_as_few_as_can_be_without_gaps_and_no_longer_than_the_limi
     assert [number for start, end in found for number in range(start, end)] == list(range(len(sizes)))
     assert len(found) <= max(1, -(-sum(sizes) // limit))
     assert all(sum(sizes[start:end]) <= limit + max(sizes) for start, end in found if sizes)
-
-
-def test_parquet_is_never_four_times_as_large_as_its_lines(tmp_path: Path) -> None:
-    """The worst there is: a digit and a comma in a list take eight bytes, if nothing were compressed."""
-    rng = random.Random(5)
-    print("seed 5")
-    schema = pa.schema([("a", pa.list_(pa.int64())), ("b", pa.list_(pa.float64())), ("c", pa.string())])
-    lines = [
-        orjson.dumps(
-            {
-                "a": [rng.randrange(10) for _ in range(500)],
-                "b": [rng.choice([0.5, 1.5, rng.random()]) for _ in range(50)],
-                "c": rng.choice("abc"),
-            }
-        )
-        + b"\n"
-        for _ in range(300)
-    ]
-    path = tmp_path / "accepted.parquet"
-    pq.write_table(table_of(b"".join(lines), schema), path, compression="zstd")
-    assert path.stat().st_size < 4 * sum(map(len, lines))
-    columns = [pq.read_metadata(path).row_group(0).column(i) for i in range(3)]
-    assert sum(one.total_uncompressed_size for one in columns) < 4 * sum(map(len, lines))
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1 << 30])

@@ -48,14 +48,6 @@ def test_what_is_missing_is_said_with_the_key_that_states_it(
         assert key in missing
 
 
-def test_a_file_that_merge_did_not_write_so_is_refused(run: Any, tmp_path: Path) -> None:
-    path = run.folder.dataset / "accepted.jsonl"
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(CorruptFile, match=r"accepted.jsonl: is damaged"):
-        publish(run.folder, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_nothing_that_was_put_beside_the_dataset_is_published(run: Any, tmp_path: Path) -> None:
     """Whoever may write into the run could else publish any file of the one who publishes."""
     secret = tmp_path / "secret"
