@@ -17,6 +17,7 @@ from kgqa_hpc.errors import AccountingError
 
 T = TypeVar("T")
 OUTCOMES = ("accepted", "rejected", "invalid", "failed")
+RECORD_REJECTED = "record rejected"  # the outcome of a record, where an item yields several
 LENGTH = "length"  # the reason of pairs that the length filter left out
 NO_REASON = "no reason given"
 TOKENS = ("prompt", "completion", "cached")
@@ -133,7 +134,7 @@ class Accounting:
         """(outcome, reason, number) of all items that were not accepted, then of the rejected records."""
         total, records = self.total, self.record_total.rejected if self.records else {}
         items = [(name, *pair) for name in OUTCOMES[1:] for pair in sorted(getattr(total, name).items())]
-        return [*items, *(("record rejected", *pair) for pair in sorted(records.items()))]
+        return [*items, *((RECORD_REJECTED, *pair) for pair in sorted(records.items()))]
 
     def __str__(self) -> str:
         return render(self)
@@ -264,11 +265,15 @@ def record_sentence(counts: RecordCounts) -> str:
 def render(accounting: Accounting) -> str:
     """Text of the accounting for a terminal: the identities, then a line for each reason."""
     total, splits = accounting.total, accounting.splits
-    reasons = [f"  {outcome.split()[-1]:<9} {n:>9,}  {reason}" for outcome, reason, n in accounting.reasons()]
-    records = accounting.record_total.rejected if accounting.records else {}
-    lines = [sentence(total), *reasons]
+    lines, of_records = [sentence(total)], []
+    for outcome, reason, number in accounting.reasons():
+        text = f"{number:>9,}  {reason}"
+        if outcome == RECORD_REJECTED:
+            of_records.append(f"  rejected  {text}")
+        else:
+            lines.append(f"  {outcome:<9} {text}")
     if accounting.records:
-        lines.insert(len(lines) - len(records), record_sentence(accounting.record_total))
+        lines += [record_sentence(accounting.record_total), *of_records]
     if accounting.partial:
         lines.insert(
             0,

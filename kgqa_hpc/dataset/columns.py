@@ -131,22 +131,6 @@ class Columns:
             if _common(kinds) == "json"
         ]
 
-    def plain(self) -> bool:
-        """Whether every collected field has one type, so that no value needs a conversion."""
-        kinds = [kinds for group in self._groups for fields in group.values() for kinds in fields.values()]
-        return all(len(types - {"null"}) < 2 and "json" not in types for types in kinds)
-
-    def complete(self, record: dict[str, Any]) -> bool:
-        """Whether a record has all labels and fields in order, so that `conform` would not change it (plain
-        columns).
-        """
-        engines = [engine for engine in record["provenance"]["engine"].values() if engine]
-        return all(self._observed <= engine.keys() for engine in engines) and all(
-            list(labels) == list(group)
-            and all(list(labels[label] or ()) == list(fields) for label, fields in group.items())
-            for labels, group in zip(_groups_of(record), self._groups, strict=True)
-        )
-
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with the labels and fields of all records, null where it has no value."""
         verdicts, parameters, features = (

@@ -237,14 +237,12 @@ class _Shard:
 
 def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
     """Replace the records of rows by staged lines of JSON with all columns, in place."""
-    plain = columns.plain()
     for row in rows:
         if (record := row["record"]) is not None:
-            line = orjson.dumps(record)
-            row["bytes"] = len(line)  # before nulls are added, whose number depends on the shard
-            if not (plain and columns.complete(record)):
-                line = orjson.dumps(columns.conform(record))
-            row["record"] = line[:-1]
+            row["bytes"] = len(
+                orjson.dumps(record)
+            )  # before nulls are added, whose number depends on the shard
+            row["record"] = orjson.dumps(columns.conform(record))[:-1]
 
 
 def lengths_of(record: dict[str, Any] | None) -> dict[str, int]:

@@ -110,14 +110,6 @@ def test_a_record_holds_its_graphlet_as_it_stands_in_the_graph_and_its_provenanc
     assert origin["parameters"]["generate"]["temperature"] == run.chain[0].prompt.retry_temperature
 
 
-def test_parquet_and_json_lines_of_a_run_hold_the_same(merged: Merged) -> None:
-    folder = merged[0].folder.dataset
-    for name in ("accepted", "rejected"):
-        table = pq.read_table(folder / f"{name}-00000-of-00001.parquet")
-        # A struct without fields (no step measured a feature) is what Parquet cannot hold.
-        assert [{**row, "features": {}} for row in table.to_pylist()] == records_of(folder, name)
-
-
 def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and_made(make_run: Any) -> None:
     one, other = make_run(name="here"), make_run(name="there/and/back", shard_size=25)
     one.finish()

@@ -14,10 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import ConfigError, InputError
@@ -188,21 +185,6 @@ def test_lighteval_scores_a_model_that_knows_every_second_answer(run: Any, tmp_p
     number = len(records_of(tmp_path / "out", "test"))
     assert scores["em"] == pytest.approx((number + 1) // 2 / number)
     assert scores["rougeL"] >= scores["em"]
-
-
-# The others need records that were rephrased first: tests/steps/test_rephrase.py.
-@pytest.mark.parametrize("name", [name for name in EXPORTS.names() if not name.startswith("linkbert")])
-def test_every_form_is_written_by_the_command_and_says_what_it_wrote(
-    run: Any, tmp_path: Path, name: str
-) -> None:
-    out = tmp_path / "out"
-    done = CliRunner().invoke(
-        app, ["export", str(run.folder.path), "--to", name, "--out", str(out), "--json"]
-    )
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)
-    assert all(Path(path).is_file() for path in json.loads(done.stdout))
-    assert EXPORTS.get(name).__doc__
 
 
 def test_what_no_export_wrote_is_never_replaced(run: Any, tmp_path: Path) -> None:
