@@ -17,7 +17,7 @@ from kgqa_hpc.dataset import merge as merging
 from kgqa_hpc.dataset import staging
 from kgqa_hpc.dataset import write as writing
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
+from kgqa_hpc.errors import CorruptFile, InputError, StoreError
 from kgqa_hpc.store import replace_folder
 from tests.dataset.conftest import contents, workers_of
 from tests.golden.command import Ended, kgqa
@@ -68,26 +68,6 @@ def in_child(code: str, *arguments: object) -> int:
     """Run code in a process of its own; its exit code."""
     command = [sys.executable, "-c", _PREAMBLE + code, *map(str, arguments)]
     return subprocess.run(command, check=False).returncode
-
-
-def test_an_unfinished_run_is_refused_with_the_number_of_missing_shards(make_run: Any) -> None:
-    run = make_run()
-    run.finish("shard-000000", "shard-000003")
-    with pytest.raises(AccountingError, match=r"6 of 8 shards are not done") as caught:
-        merge(run.folder)
-    assert "kgqa run" in caught.value.cure
-    assert not run.folder.dataset.exists()
-
-
-def test_a_partial_merge_counts_what_is_waiting(make_run: Any) -> None:
-    run = make_run()
-    run.finish("shard-000000", "shard-000003")
-    document = merge(run.folder, partial=True).to_dict()
-    assert document["partial"]
-    assert document["waiting"] == 60 - 16
-    assert "partial merge: 6 of 8 shards" in (run.folder.dataset / "README.md").read_text()
-    run.finish(*[name for name in run.manifest.names if name not in ("shard-000000", "shard-000003")])
-    assert not merge(run.folder).to_dict()["partial"]
 
 
 def test_a_run_that_never_ran_is_bad_input(make_run: Any) -> None:

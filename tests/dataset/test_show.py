@@ -31,7 +31,10 @@ def folder(merged: Any) -> Path:
 
 def test_accepted_rejected_and_lost_are_shown_with_their_reasons(folder: Path) -> None:
     assert "What links the nodes" in render(show(folder, "accepted"))
-    assert "rejected: judge: invalid question" in render(show(folder, "rejected"))
+    rejected = render(show(folder, "rejected"))
+    assert "rejected: judge: invalid question" in rejected
+    assert "valid_question: no" in rejected
+    assert not set(rejected) & set("{}")
     assert "invalid: generate: not_json" in render(show(folder, "lost"))
 
 
@@ -41,13 +44,6 @@ def test_a_group_and_a_number_narrow_what_is_shown(folder: Path) -> None:
     with pytest.raises(InputError, match="no group 'shape 9'") as caught:
         show(folder, "accepted", "shape 9")
     assert "shape 1, shape 2, shape 3" in caught.value.cure
-
-
-def test_verdicts_are_words_not_python(folder: Path) -> None:
-    text = render(show(folder, "rejected", number=1))
-    assert "valid_question: no" in text
-    assert "{" not in text
-    assert "False" not in text
 
 
 def test_an_empty_answer_names_the_records_that_are_there(folder: Path) -> None:

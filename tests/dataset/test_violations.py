@@ -132,7 +132,7 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
         AccountingError,
         f"{SHARD}: item 1 of 8 is none that a worker writes: .* engine of a request are texts",
     ),
-    "a result is missing": (missing, AccountingError, "1 of 8 shards are not done"),
+    "a result is missing": (missing, AccountingError, r"1 of 8 shards are not done[\s\S]*kgqa run"),
     "a result is cut": (torn, CorruptFile, SHARD),
     "a result of another shard": (neighbour, CorruptFile, "belongs to shard 'shard-000001'"),
     "a result of another pass": (changed(lambda items: items, **{"pass": "second"}), CorruptFile, SHARD),
