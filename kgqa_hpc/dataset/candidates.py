@@ -31,6 +31,12 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
 """
 
 
+def repeated(condition: str) -> str:
+    """SQL condition of the rows with an equal `same` in an earlier row, among the rows for which a condition holds."""
+    return f"""row IN (SELECT row FROM candidate WHERE {condition}
+               QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1)"""
+
+
 class Candidates:
     """The candidate records of a merge.
 

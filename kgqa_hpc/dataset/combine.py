@@ -20,7 +20,7 @@ import pyarrow as pa
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, open_candidates
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates, repeated
 from kgqa_hpc.dataset.card import cell, configurations, data_files
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
@@ -91,7 +91,8 @@ def _write(
     scratch.mkdir()
     staged = _stage(runs, where, scratch)
     with open_candidates(staged, scratch) as candidates:
-        candidates.database.execute(f"UPDATE candidate SET status = 'combined' WHERE {_REPEATED}")
+        same_id = repeated("status <> 'filtered'")
+        candidates.database.execute(f"UPDATE candidate SET status = 'combined' WHERE {same_id}")
         if mixture is not None:
             _draw(candidates, mixture)
         counts = [dict.fromkeys(COUNTS, 0) for _ in runs]
@@ -150,13 +151,6 @@ def _write_chunk(
     write_lines(rows, columns)
     write_staged(path, pa.Table.from_pylist(rows, SCHEMA))
     return StagedFile(path, len(rows), columns)
-
-
-# Records with the id of an earlier record that matches the condition.
-_REPEATED = """row IN (
-  SELECT row FROM candidate WHERE status <> 'filtered'
-  QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
-)"""
 
 
 def _draw(candidates: Candidates, mixture: Mixture) -> None:

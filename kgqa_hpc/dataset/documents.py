@@ -112,7 +112,19 @@ def croissant(
         ),
         "rai:dataLimitations": "Machine-generated; no human checked it.",
         "distribution": list(_distribution(folder, files, sums)),
-        "recordSet": [_record_set(name, columns) for name in dict.fromkeys(file.config for file in files)],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": name,
+                "name": name,
+                "description": f"The {name} pairs.",
+                "key": {"@id": f"{name}/id"},
+                "field": [
+                    _field(name, (column.name,), column.type, column.description) for column in columns
+                ],
+            }
+            for name in dict.fromkeys(file.config for file in files)
+        ],
     }
 
 
@@ -137,17 +149,6 @@ def _distribution(folder: Path, files: Sequence[DataFile], sums: dict[str, str])
             "encodingFormat": _FORMATS[".parquet"],
             "includes": f"{config}-*.parquet",
         }
-
-
-def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
-    return {
-        "@type": "cr:RecordSet",
-        "@id": config,
-        "name": config,
-        "description": f"The {config} pairs.",
-        "key": {"@id": f"{config}/id"},
-        "field": [_field(config, (column.name,), column.type, column.description) for column in columns],
-    }
 
 
 def _field(config: str, path: tuple[str, ...], kind: Type, description: str) -> dict[str, Any]:

@@ -18,16 +18,11 @@ import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.candidates import Candidates, repeated
 from kgqa_hpc.dataset.words import band_name, band_shape, grams_of_words
 
-# Exact duplicates, as an SQL condition on `candidate`: all rows but the first accepted one with the same words.
-REPEATED = """
-row IN (
-  SELECT row FROM candidate WHERE status = 'accepted'
-  QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
-)
-"""
+# Exact duplicates: all rows but the first accepted one with the same words.
+REPEATED = repeated("status = 'accepted'")
 CACHED = 512  # questions whose grams are kept, 25 kB each
 REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated comparisons
 

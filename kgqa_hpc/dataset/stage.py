@@ -213,7 +213,8 @@ class _Shard:
             "grp": anchor.group,
             "status": status,
             "reason": reason,
-            **lengths_of(record),
+            "question_length": record and len(record["question"]),
+            "answer_length": record and len(record["answer"]),
             "single": single,
             "record": record,
             "lost": lost and orjson.dumps(lost).decode(),
@@ -243,13 +244,6 @@ def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
                 orjson.dumps(record)
             )  # before nulls are added, whose number depends on the shard
             row["record"] = orjson.dumps(columns.conform(record))[:-1]
-
-
-def lengths_of(record: dict[str, Any] | None) -> dict[str, int]:
-    """The staged lengths of question and answer; none without a record."""
-    if record is None:
-        return {}
-    return {"question_length": len(record["question"]), "answer_length": len(record["answer"])}
 
 
 def sampled_digest(ids: list[str], groups: list[str]) -> str:

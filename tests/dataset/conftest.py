@@ -21,7 +21,7 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, lengths_of
+from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.store.partition import read_shards_manifest
@@ -152,7 +152,8 @@ def candidate(number: int, given: dict[str, Any]) -> dict[str, Any]:
         "bytes": len(line),
         "words": plain,
         "same": hashlib.blake2b(plain.encode(), digest_size=16).digest(),
-        **lengths_of(record),
+        "question_length": len(record["question"]),
+        "answer_length": len(record["answer"]),
     }
 
 
