@@ -17,6 +17,7 @@ from kgqa_hpc.errors import AccountingError
 
 T = TypeVar("T")
 OUTCOMES = ("accepted", "rejected", "invalid", "failed")
+RECORD_REJECTED = "record rejected"  # the outcome of a record, where an item yields several
 LENGTH = "length"  # the reason of pairs that the length filter left out
 NO_REASON = "no reason given"
 TOKENS = ("prompt", "completion", "cached")
@@ -66,9 +67,7 @@ class OutcomeCounts:
         return {
             "sampled": self.sampled,
             "accepted": self.accepted,
-            "rejected": dict(sorted(self.rejected.items())),
-            "invalid": dict(sorted(self.invalid.items())),
-            "failed": dict(sorted(self.failed.items())),
+            **{outcome: dict(sorted(getattr(self, outcome).items())) for outcome in OUTCOMES[1:]},
             "waiting": self.waiting,
             "generated": self.generated,
         }
@@ -83,16 +82,11 @@ class RecordCounts:
     rejected: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: RecordCounts) -> RecordCounts:
-        return RecordCounts(
-            self.records + other.records, self.accepted + other.accepted, self.rejected + other.rejected
-        )
+        return RecordCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "records": self.records,
-            "accepted": self.accepted,
-            "rejected": dict(sorted(self.rejected.items())),
-        }
+        rejected = dict(sorted(self.rejected.items()))
+        return {"records": self.records, "accepted": self.accepted, "rejected": rejected}
 
 
 @dataclass(slots=True)
@@ -135,6 +129,12 @@ class Accounting:
             return sum(self.records.values(), RecordCounts())
         total = self.total
         return RecordCounts(total.accepted + total.rejected.total(), total.accepted, total.rejected)
+
+    def reasons(self) -> list[tuple[str, str, int]]:
+        """(outcome, reason, number) of all items that were not accepted, then of the rejected records."""
+        total, records = self.total, self.record_total.rejected if self.records else {}
+        items = [(name, *pair) for name in OUTCOMES[1:] for pair in sorted(getattr(total, name).items())]
+        return [*items, *((RECORD_REJECTED, *pair) for pair in sorted(records.items()))]
 
     def __str__(self) -> str:
         return render(self)
@@ -203,10 +203,8 @@ class RequestCounts:
                 row["repaired"] += bool(entry["repaired"])
             else:
                 row[_USELESS.get(entry["finish"], "errors")] += 1
-            tokens, used = row["tokens"], entry["tokens"]
-            tokens["prompt"] += used["prompt"]
-            tokens["completion"] += used["completion"]
-            tokens["cached"] += used["cached"]
+            for kind in TOKENS:
+                row["tokens"][kind] += entry["tokens"][kind]
 
     def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
         prompt, engine = entry["prompt"], entry["engine"]
@@ -266,35 +264,28 @@ def record_sentence(counts: RecordCounts) -> str:
 
 def render(accounting: Accounting) -> str:
     """Text of the accounting for a terminal: the identities, then a line for each reason."""
-    total = accounting.total
-    lines = [sentence(total)]
+    total, splits = accounting.total, accounting.splits
+    lines, of_records = [sentence(total)], []
+    for outcome, reason, number in accounting.reasons():
+        text = f"{number:>9,}  {reason}"
+        if outcome == RECORD_REJECTED:
+            of_records.append(f"  rejected  {text}")
+        else:
+            lines.append(f"  {outcome:<9} {text}")
+    if accounting.records:
+        lines += [record_sentence(accounting.record_total), *of_records]
     if accounting.partial:
         lines.insert(
             0,
             f"PARTIAL: {accounting.missing_shards:,} of {accounting.shards:,} shards are not done yet; what has "
             f"ended in them is in, {total.waiting:,} items are not",
         )
-    for outcome in OUTCOMES[1:]:
-        reasons: Counter[str] = getattr(total, outcome)
-        lines += [f"  {outcome:<9} {n:>9,}  {reason}" for reason, n in sorted(reasons.items())]
-    if accounting.records:
-        records = accounting.record_total
-        lines += [record_sentence(records)]
-        lines += [f"  rejected  {n:>9,}  {reason}" for reason, n in sorted(records.rejected.items())]
-    lines += [
-        f"  {part:<9} {part_counts['records']:>9,}  records"
-        for part, part_counts in accounting.splits.get("parts", {}).items()
-    ]
-    lines += _empty_parts(accounting.splits)
+    parts = {name: counts["records"] for name, counts in splits.get("parts", {}).items()}
+    lines += [f"  {name:<9} {number:>9,}  records" for name, number in parts.items()]
+    if empty := [name for name, number in parts.items() if not number]:
+        lines.append(
+            f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
+            f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column "
+            "(dataset.split.by)"
+        )
     return "\n".join(lines)
-
-
-def _empty_parts(splits: Mapping[str, Any]) -> list[str]:
-    """A line that names the empty parts of a split, and why they are empty: a group is never divided."""
-    empty = [name for name, counts in splits.get("parts", {}).items() if not counts["records"]]
-    if not empty:
-        return []
-    return [
-        f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
-        f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column (dataset.split.by)"
-    ]

@@ -21,7 +21,6 @@ from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
 
 MEMORY = "300MB"  # limit of the database
-ROWS = 200_000  # inserted into the database at once
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
 # Column `file`: the dataset file of the row, as decided so far.
 _TABLE = """
@@ -30,6 +29,12 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
   file VARCHAR GENERATED ALWAYS AS (CASE WHEN status = 'accepted' THEN 'accepted'
     WHEN status = 'rejected' AND bytes IS NOT NULL THEN 'rejected' ELSE 'lost' END))
 """
+
+
+def repeated(condition: str) -> str:
+    """SQL condition of the rows with an equal `same` in an earlier row, among the rows for which a condition holds."""
+    return f"""row IN (SELECT row FROM candidate WHERE {condition}
+               QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1)"""
 
 
 class Candidates:
@@ -69,9 +74,9 @@ class Candidates:
             return self.reject_where("row IN (SELECT row FROM rejected_rows)", reason)
 
     @contextmanager
-    def table(self, name: str, columns: dict[str, Any]) -> Iterator[None]:
+    def table(self, name: str, columns: dict[str, Any] | pa.Table) -> Iterator[None]:
         """Context in which columns of equal length are a table of the database."""
-        self.database.register(name, pa.table(columns))
+        self.database.register(name, pa.table(columns) if isinstance(columns, dict) else columns)
         try:
             yield
         finally:
@@ -103,24 +108,13 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
     with connect(MEMORY, str(scratch), **extensions) as database:
         try:
             database.execute(_TABLE)
-            start = 0
-            for chunk in _chunks(staged):
-                numbers = pa.array(np.arange(start, start + len(chunk)))
-                database.register("chunk", chunk.add_column(0, "row", numbers))
-                database.execute("INSERT INTO candidate SELECT *, NULL FROM chunk")
-                database.unregister("chunk")
-                start += len(chunk)
-            yield Candidates(database, staged)
+            candidates, start = Candidates(database, staged), 0
+            for file in staged.files:
+                rows = file.read(NARROW)
+                numbers = pa.array(np.arange(start, start + len(rows)))
+                with candidates.table("staged", rows.add_column(0, "row", numbers)):
+                    database.execute("INSERT INTO candidate SELECT *, NULL FROM staged")
+                start += len(rows)
+            yield candidates
         except (duckdb.IOException, duckdb.OutOfMemoryException) as problem:
             raise DiskFull(f"{scratch}: {problem}", "free some space, then merge again") from problem
-
-
-def _chunks(staged: Staged) -> Iterator[pa.Table]:
-    tables: list[pa.Table] = []
-    for file in staged.files:
-        tables.append(file.read(NARROW))
-        if sum(map(len, tables)) >= ROWS:
-            yield pa.concat_tables(tables)
-            tables = []
-    if tables:
-        yield pa.concat_tables(tables)

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kgqa_hpc.columns import Column, Type
-from kgqa_hpc.dataset.accounting import (
-    OUTCOMES,
-    Accounting,
-    OutcomeCounts,
-    in_order,
-    record_sentence,
-    sentence,
-)
+from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order, record_sentence, sentence
 from kgqa_hpc.dataset.facts import Facts, one_line
 
 # Licence identifiers of the Hub that knowledge graphs use.
@@ -47,28 +40,29 @@ class DataFile:
     folder: Path
 
     @property
-    def rows(self) -> int:
-        """Number of records in all parts."""
+    def counts(self) -> tuple[int, int, int]:
+        """Number of records, bytes of the columns before compression, and bytes of the files, of all parts."""
         import pyarrow.parquet as pq
 
-        return sum(pq.read_metadata(self.folder / name).num_rows for name in self.names)
+        paths = [self.folder / name for name in self.names]
+        files = [pq.read_metadata(path) for path in paths]
+        memory = sum(file.row_group(i).total_byte_size for file in files for i in range(file.num_row_groups))
+        return sum(file.num_rows for file in files), memory, sum(path.stat().st_size for path in paths)
 
-    @property
-    def memory(self) -> int:
-        """Size of the columns in bytes before compression."""
-        import pyarrow.parquet as pq
 
-        files = (pq.read_metadata(self.folder / name) for name in self.names)
-        return sum(file.row_group(i).total_byte_size for file in files for i in range(file.num_row_groups))
-
-    @property
-    def disk(self) -> int:
-        """Size of the files in bytes."""
-        return sum((self.folder / name).stat().st_size for name in self.names)
-
-    def fingerprint(self, sums: dict[str, str]) -> str:
-        """32 hex digits of a digest over the sha256 of all parts."""
-        return hashlib.sha256("".join(sums[name] for name in self.names).encode()).hexdigest()[:32]
+def data_files(folder: Path, parts: tuple[str, ...] = ()) -> list[DataFile]:
+    """The Parquet parts by configuration and split."""
+    stems = {("accepted", part): f"accepted-{part}" for part in parts} or {("accepted", "train"): "accepted"}
+    stems[("rejected", "train")] = "rejected"
+    return [
+        DataFile(
+            config,
+            split,
+            tuple(sorted(path.name for path in folder.glob(f"{stem}-?????-of-*.parquet"))),
+            folder,
+        )
+        for (config, split), stem in stems.items()
+    ]
 
 
 def render_card(
@@ -96,7 +90,7 @@ def render_card(
         pairs=accounting.record_total.accepted,
         identity=sentence(accounting.total),
         second_identity=record_sentence(accounting.record_total) if accounting.records else None,
-        reasons=_reasons(accounting),
+        reasons=accounting.reasons(),
         limits=accounting.lengths,
         filters=accounting.filters,
         splits=accounting.splits,
@@ -156,41 +150,40 @@ def _front_matter(
 
 
 def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str, Any]:
-    """Front matter that assigns files to configurations and splits; `sums` maps file names to sha256."""
-    configs = list(dict.fromkeys(file.config for file in files))
-    filled = {file.config for file in files if file.rows}
-    # Readers of the Hub refuse an empty file in a list of files, so it is left out.
-    files = [file for file in files if file.rows or file.config not in filled]
-    return {
-        "configs": [_config(name, files, sums) for name in configs],
-        "dataset_info": [_info(name, files) for name in configs],
-    }
+    """Front matter that assigns files to configurations and splits; `sums` maps file names to sha256.
 
-
-def _config(name: str, files: Sequence[DataFile], sums: dict[str, str]) -> dict[str, Any]:
-    """A configuration; its description holds a fingerprint, so that readers which cache by configuration notice
-    changes.
+    The description of a configuration holds a fingerprint, so that readers which cache by configuration notice changes.
     """
-    mine = [file for file in files if file.config == name]
-    print_ = hashlib.sha256("".join(file.fingerprint(sums) for file in mine).encode()).hexdigest()[:32]
-    return {
-        "config_name": name,
-        **({"default": True} if name == "accepted" else {}),
-        "description": f"fingerprint {print_}",
-        "data_files": [{"split": file.split, "path": list(file.names)} for file in mine],
-    }
+    front: dict[str, Any] = {"configs": [], "dataset_info": []}
+    for config in dict.fromkeys(file.config for file in files):
+        counted = [(file, *file.counts) for file in files if file.config == config]
+        # Readers of the Hub refuse an empty file in a list of files, so it is left out.
+        counted = [counts for counts in counted if counts[1]] or counted
+        digests = (_fingerprint(sums[name] for name in file.names) for file, *_ in counted)
+        front["configs"].append(
+            {
+                "config_name": config,
+                **({"default": True} if config == "accepted" else {}),
+                "description": f"fingerprint {_fingerprint(digests)}",
+                "data_files": [{"split": file.split, "path": list(file.names)} for file, *_ in counted],
+            }
+        )
+        front["dataset_info"].append(
+            {
+                "config_name": config,
+                "splits": [
+                    {"name": file.split, "num_bytes": memory, "num_examples": rows}
+                    for file, rows, memory, _ in counted
+                ],
+                "download_size": sum(disk for *_, disk in counted),
+                "dataset_size": sum(memory for _, _, memory, _ in counted),
+            }
+        )
+    return front
 
 
-def _info(name: str, files: Sequence[DataFile]) -> dict[str, Any]:
-    mine = [file for file in files if file.config == name]
-    return {
-        "config_name": name,
-        "splits": [
-            {"name": file.split, "num_bytes": file.memory, "num_examples": file.rows} for file in mine
-        ],
-        "download_size": sum(file.disk for file in mine),
-        "dataset_size": sum(file.memory for file in mine),
-    }
+def _fingerprint(digests: Iterable[str]) -> str:
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:32]
 
 
 def _sample_text(record: dict[str, Any] | None) -> str | None:
@@ -208,15 +201,6 @@ def _cut(value: Any) -> Any:
     if isinstance(value, str) and len(value) > SHOWN:
         return f"{value[:SHOWN]}…"
     return value
-
-
-def _reasons(accounting: Accounting) -> list[tuple[str, str, int]]:
-    total = accounting.total
-    reasons = [(o, reason, n) for o in OUTCOMES[1:] for reason, n in sorted(getattr(total, o).items())]
-    if accounting.records:
-        rejected = sorted(accounting.record_total.rejected.items())
-        reasons += [("record rejected", reason, n) for reason, n in rejected]
-    return reasons
 
 
 def _models(accounting: Accounting) -> list[list[Any]]:
@@ -264,7 +248,7 @@ def group_table(facts: Facts, accounting: Accounting) -> str:
     writer.writerow([key, "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"])
     for row in rows:
         counts, total = row["counts"], row["total"]
-        accepted = counts.generated and _accepted_pairs(row["group"], counts, accounting)
+        accepted = counts.generated and accounting.records.get(row["group"], counts).accepted
         writer.writerow(
             [
                 row.get(key, row["group"]),
@@ -277,11 +261,6 @@ def group_table(facts: Facts, accounting: Accounting) -> str:
             ]
         )
     return out.getvalue()
-
-
-def _accepted_pairs(group: str, counts: OutcomeCounts, accounting: Accounting) -> int:
-    records = accounting.records.get(group)
-    return counts.accepted if records is None else records.accepted
 
 
 def _ratio(part: int, whole: int | None) -> str:

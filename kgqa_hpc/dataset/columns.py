@@ -8,6 +8,7 @@ Collected fields keep the order in which they first occur.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -90,14 +91,17 @@ class Columns:
 
     def state(self) -> list[Any]:
         """The collected fields, as plain data."""
-        groups = [
+        return [self._mapped(sorted), sorted(self._optional), sorted(self._observed)]
+
+    def _mapped(self, convert: Callable[[set[str]], Any]) -> list[dict[str, dict[str, Any]]]:
+        """The groups of collected fields, with the types of each field converted."""
+        return [
             {
-                label: {name: sorted(kinds) for name, kinds in fields.items()}
+                label: {name: convert(kinds) for name, kinds in fields.items()}
                 for label, fields in group.items()
             }
             for group in self._groups
         ]
-        return [groups, sorted(self._optional), sorted(self._observed)]
 
     def take(self, state: list[Any]) -> None:
         """Add the collected fields of other columns (their `state()`)."""
@@ -112,14 +116,7 @@ class Columns:
 
     def layout(self) -> bytes:
         """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""
-        groups = [
-            {
-                label: {name: _common(kinds) for name, kinds in fields.items()}
-                for label, fields in group.items()
-            }
-            for group in self._groups
-        ]
-        return orjson.dumps([sorted(self._observed), *groups])
+        return orjson.dumps([sorted(self._observed), *self._mapped(_common)])
 
     def json_text(self) -> list[list[str]]:
         """Paths of the fields stored as JSON text because their values are of mixed types: member, label (if any),
@@ -133,22 +130,6 @@ class Columns:
             for name, kinds in fields.items()
             if _common(kinds) == "json"
         ]
-
-    def plain(self) -> bool:
-        """Whether every collected field has one type, so that no value needs a conversion."""
-        kinds = [kinds for group in self._groups for fields in group.values() for kinds in fields.values()]
-        return all(len(types - {"null"}) < 2 and "json" not in types for types in kinds)
-
-    def complete(self, record: dict[str, Any]) -> bool:
-        """Whether a record has all labels and fields in order, so that `conform` would not change it (plain
-        columns).
-        """
-        engines = [engine for engine in record["provenance"]["engine"].values() if engine]
-        return all(self._observed <= engine.keys() for engine in engines) and all(
-            list(labels) == list(group)
-            and all(list(labels[label] or ()) == list(fields) for label, fields in group.items())
-            for labels, group in zip(_groups_of(record), self._groups, strict=True)
-        )
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with the labels and fields of all records, null where it has no value."""

@@ -16,13 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, open_candidates
-from kgqa_hpc.dataset.card import DataFile, cell, configurations
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates, repeated
+from kgqa_hpc.dataset.card import cell, configurations, data_files
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import gather_facts
@@ -31,7 +30,7 @@ from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines, write_staged
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import require_whole, write_sums
+from kgqa_hpc.dataset.whole import read_records, write_sums
 from kgqa_hpc.dataset.write import fate_of, write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
@@ -92,7 +91,8 @@ def _write(
     scratch.mkdir()
     staged = _stage(runs, where, scratch)
     with open_candidates(staged, scratch) as candidates:
-        candidates.database.execute(f"UPDATE candidate SET status = 'combined' WHERE {_REPEATED}")
+        same_id = repeated("status <> 'filtered'")
+        candidates.database.execute(f"UPDATE candidate SET status = 'combined' WHERE {same_id}")
         if mixture is not None:
             _draw(candidates, mixture)
         counts = [dict.fromkeys(COUNTS, 0) for _ in runs]
@@ -153,13 +153,6 @@ def _write_chunk(
     return StagedFile(path, len(rows), columns)
 
 
-# Records with the id of an earlier record that matches the condition.
-_REPEATED = """row IN (
-  SELECT row FROM candidate WHERE status <> 'filtered'
-  QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
-)"""
-
-
 def _draw(candidates: Candidates, mixture: Mixture) -> None:
     """Mark accepted records beyond each run's share as not drawn. Raises InputError for shares that cannot be met."""
     rows = [candidates.rows(f"status = 'accepted' AND grp = '{n}'") for n in range(len(mixture.shares))]
@@ -209,25 +202,18 @@ def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
 def _records(run: RunFolder, name: str) -> Iterator[dict[str, Any]]:
     """Records of a file with JSON text parsed again: which fields become JSON text depends on all runs together."""
     paths = read_accounting(run).get("json_text", [])
-    require_whole(run.dataset, f"{name}.jsonl")
-    with (run.dataset / f"{name}.jsonl").open("rb") as file:
-        for line in file:
-            yield without_json_text(orjson.loads(line), paths)
+    return (without_json_text(record, paths) for record in read_records(run.dataset, name))
 
 
 def write_combined_card(
     folder: Path, runs: Sequence[RunFolder], document: Mapping[str, Any], sums: dict[str, str]
 ) -> None:
     """Write folder/README.md; `document` is the content of combined.json, `sums` maps file names to sha256."""
-    files = [
-        DataFile(name, "train", tuple(sorted(path.name for path in folder.glob(f"{name}-*.parquet"))), folder)
-        for name in ("accepted", "rejected")
-    ]
     front = {
         "pretty_name": "Questions and answers of several runs",
         "task_categories": ["question-answering", "text-generation"],
         "tags": ["synthetic"],
-        **configurations(files, sums),
+        **configurations(data_files(folder), sums),
     }
     counts = [name for name in document["runs"][0] if name != "run"]
     lines = [

@@ -11,6 +11,7 @@ import hashlib
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -60,32 +61,27 @@ def visible_words(value: Any) -> list[str]:
 
 
 def _read(test: EvaluationSet) -> EvaluationTexts:
-    path = Path(test.path)
-    question, answer = _fields(path, test)
-    texts = [(visible_words(item.get(question)), visible_words(item.get(answer))) for item in _objects(path)]
-    return EvaluationTexts(path.name, question, answer, texts)
-
-
-def _fields(path: Path, test: EvaluationSet) -> tuple[str, str | None]:
-    """The names of the fields of question and answer, as given or guessed from the first items."""
-    question = answer = None
-    names: dict[str, None] = {}
-    for item in _objects(path):
-        names |= dict.fromkeys(map(str, item))
+    """The texts of a file; the fields of question and answer are as given, or guessed from the first items."""
+    path, question, answer = Path(test.path), None, None
+    items: list[dict[Any, Any]] = []
+    for number, item in enumerate(_items(path), start=1):
+        if not isinstance(item, dict):
+            raise InputError(f"{path} item {number:,}: is no object with fields", "give one object per line")
         question = question or _name(item, test.question, QUESTION_FIELDS)
         answer = answer or _name(item, test.answer, ANSWER_FIELDS)
-        if question and answer:
-            break
+        items.append(item)
+    names = list(dict.fromkeys(str(name) for item in items for name in item))
     if not names:
         raise InputError(f"{path}: holds no test item", "remove it from dataset.decontaminate")
     for field, requested, role in ((question, test.question, "question"), (answer, test.answer, "answer")):
         if field is None and (requested or role == "question"):
             raise InputError(
-                f"{path}: no field {requested or f'for the {role}'} among {', '.join(list(names)[:20])}",
+                f"{path}: no field {requested or f'for the {role}'} among {', '.join(names[:20])}",
                 f"name it: dataset.decontaminate: [{{path: …, {role}: NAME}}]",
             )
     assert question is not None
-    return question, answer
+    texts = [(visible_words(item.get(question)), visible_words(item.get(answer))) for item in items]
+    return EvaluationTexts(path.name, question, answer, texts)
 
 
 def _name(item: dict[str, Any], requested: str | None, names: tuple[str, ...]) -> str | None:
@@ -93,13 +89,6 @@ def _name(item: dict[str, Any], requested: str | None, names: tuple[str, ...]) -
         return requested if requested in item else None
     by_lower_case = {str(name).lower(): name for name in item if isinstance(item[name], str)}
     return next((by_lower_case[name] for name in names if name in by_lower_case), None)
-
-
-def _objects(path: Path) -> Iterator[dict[Any, Any]]:
-    for number, item in enumerate(_items(path), start=1):
-        if not isinstance(item, dict):
-            raise InputError(f"{path} item {number:,}: is no object with fields", "give one object per line")
-        yield item
 
 
 def _items(path: Path) -> Iterator[Any]:
@@ -119,21 +108,15 @@ def _items(path: Path) -> Iterator[Any]:
             raise InputError(f"{path}: not Parquet, or damaged: {problem}", "mend or remove it") from None
         return
     with TextStream(path) as file:
-        kinds = [
-            suffix for suffix in path.suffixes[-2:] if suffix in (".json", ".jsonl", ".ndjson")
-        ]  # .json.gz
-        if kinds[-1:] == [".json"]:
-            yield from _document(file.readall(), path)
-        else:
+        kinds = [suffix for suffix in path.suffixes[-2:] if suffix in (".json", ".jsonl", ".ndjson")]
+        if kinds[-1:] != [".json"]:  # also .json.gz
             yield from (item for _, item in json_lines(io.BufferedReader(file), path))
-
-
-def _document(data: bytes, path: Path) -> Iterator[Any]:
-    try:
-        document = loads(data)
-    except ValueError as problem:
-        raise InputError(f"{path}: not JSON: {problem}", "mend or remove it") from None
-    yield from document.values() if isinstance(document, dict) else document
+            return
+        try:
+            document = loads(file.readall())
+        except ValueError as problem:
+            raise InputError(f"{path}: not JSON: {problem}", "mend or remove it") from None
+        yield from document.values() if isinstance(document, dict) else document
 
 
 def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: int) -> np.ndarray:
@@ -141,17 +124,16 @@ def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: i
 
     Raises InputError for a test set without a text that is long enough.
     """
-    vocabulary = _Vocabulary()
-    forbidden = _wanted(tests, window, vocabulary)
+    forbidden = _forbidden(tests, window)
     hits: list[int] = []
     records = candidates.staged.records(candidates.accepted)
     while batch := list(islice(records, BATCH)):
         texts = [(row, record[name]) for row, record in batch for name in ("question", "answer")]
-        hits += _hits([(row, vocabulary.hashes(visible_words(text))) for row, text in texts], forbidden)
+        hits += _hits([(row, _hashes(visible_words(text))) for row, text in texts], forbidden)
     return np.unique(np.array(hits, np.int64))
 
 
-def _wanted(tests: list[EvaluationTexts], window: int, vocabulary: _Vocabulary) -> dict[int, np.ndarray]:
+def _forbidden(tests: list[EvaluationTexts], window: int) -> dict[int, np.ndarray]:
     """Sorted hashes of the word windows that must not occur, by their length in words."""
     hashes: dict[int, list[np.ndarray]] = {}
     for test in tests:
@@ -163,12 +145,10 @@ def _wanted(tests: list[EvaluationTexts], window: int, vocabulary: _Vocabulary) 
             )
         for question, answer in test.texts:
             if SHORTEST <= len(question) < window:
-                hashes.setdefault(len(question), []).append(
-                    _windows(vocabulary.hashes(question), len(question))
-                )
+                hashes.setdefault(len(question), []).append(_windows(_hashes(question), len(question)))
             for text in (question, answer):
                 if len(text) >= window:
-                    hashes.setdefault(window, []).append(_windows(vocabulary.hashes(text), window))
+                    hashes.setdefault(window, []).append(_windows(_hashes(text), window))
     return {length: np.unique(np.concatenate(parts)) for length, parts in hashes.items()}
 
 
@@ -194,16 +174,12 @@ def _windows(text: np.ndarray, length: int) -> np.ndarray:
     return mixed
 
 
-class _Vocabulary:
-    """A 64-bit hash for every word, the same in every run."""
+def _hashes(text: list[str]) -> np.ndarray:
+    """A 64-bit hash of every word, the same in every run: uint64, shape (words,)."""
+    return np.array(list(map(_hash, text)), np.uint64)
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
 
-    def hashes(self, text: list[str]) -> np.ndarray:
-        numbers = self._numbers
-        for word in text:
-            if word not in numbers:
-                digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
-                numbers[word] = int.from_bytes(digest, "little")
-        return np.array([numbers[word] for word in text], np.uint64)
+@lru_cache(1_000_000)
+def _hash(word: str) -> int:
+    digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

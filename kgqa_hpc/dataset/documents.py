@@ -14,7 +14,7 @@ import orjson
 
 from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.card import DataFile, group_table, licence_fields, render_card, table_name
+from kgqa_hpc.dataset.card import DataFile, data_files, group_table, licence_fields, render_card, table_name
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.whole import write_sums
@@ -41,7 +41,11 @@ def write_documents(
     """Write these files into the folder of the records; `parts` are the parts of the split."""
     (folder / "accounting.json").write_bytes(pretty(accounting.to_dict()))
     (folder / table_name(facts)).write_text(group_table(facts, accounting), encoding="utf-8")
-    _copy_prompts(run, folder / "prompts")
+    for path in sorted(run.prompts.rglob("*")):  # so that a reader of a record finds its prompts
+        if path.is_file() and not path.is_symlink():
+            copy = folder / "prompts" / path.relative_to(run.prompts)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
     sums = {
         path.relative_to(folder).as_posix(): sha256_of(path) for path in folder.rglob("*") if path.is_file()
     }
@@ -54,33 +58,6 @@ def write_documents(
     card = render_card(facts, accounting, all_columns, files, sums, sample)
     (folder / "README.md").write_text(card, encoding="utf-8")
     write_sums(folder, sums)
-
-
-def data_files(folder: Path, parts: tuple[str, ...]) -> list[DataFile]:
-    """The Parquet parts by configuration and split."""
-    stems = {("accepted", part): f"accepted-{part}" for part in parts} or {("accepted", "train"): "accepted"}
-    stems[("rejected", "train")] = "rejected"
-    return [
-        DataFile(
-            config,
-            split,
-            tuple(sorted(path.name for path in folder.glob(f"{stem}-?????-of-*.parquet"))),
-            folder,
-        )
-        for (config, split), stem in stems.items()
-    ]
-
-
-def _copy_prompts(run: RunFolder, target: Path) -> None:
-    """Copy RUN/prompts to `target`, so that a reader of a record finds its prompts."""
-    prompts = run.prompts
-    if prompts.is_dir():
-        target.mkdir()
-        for path in sorted(prompts.rglob("*")):
-            if path.is_file() and not path.is_symlink():
-                copy = target / path.relative_to(prompts)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, copy)
 
 
 _TYPES = {"string": "sc:Text", "int64": "cr:Int64", "double": "cr:Float64", "bool": "sc:Boolean"}
@@ -135,7 +112,19 @@ def croissant(
         ),
         "rai:dataLimitations": "Machine-generated; no human checked it.",
         "distribution": list(_distribution(folder, files, sums)),
-        "recordSet": [_record_set(name, columns) for name in dict.fromkeys(file.config for file in files)],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": name,
+                "name": name,
+                "description": f"The {name} pairs.",
+                "key": {"@id": f"{name}/id"},
+                "field": [
+                    _field(name, (column.name,), column.type, column.description) for column in columns
+                ],
+            }
+            for name in dict.fromkeys(file.config for file in files)
+        ],
     }
 
 
@@ -160,17 +149,6 @@ def _distribution(folder: Path, files: Sequence[DataFile], sums: dict[str, str])
             "encodingFormat": _FORMATS[".parquet"],
             "includes": f"{config}-*.parquet",
         }
-
-
-def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
-    return {
-        "@type": "cr:RecordSet",
-        "@id": config,
-        "name": config,
-        "description": f"The {config} pairs.",
-        "key": {"@id": f"{config}/id"},
-        "field": [_field(config, (column.name,), column.type, column.description) for column in columns],
-    }
 
 
 def _field(config: str, path: tuple[str, ...], kind: Type, description: str) -> dict[str, Any]:

@@ -9,25 +9,20 @@ Memory: about 40 bytes per question. The words lie in a file and are read when t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.candidates import Candidates, repeated
 from kgqa_hpc.dataset.words import band_name, band_shape, grams_of_words
 
-# Exact duplicates, as an SQL condition on `candidate`: all rows but the first accepted one with the same words.
-REPEATED = """
-row IN (
-  SELECT row FROM candidate WHERE status = 'accepted'
-  QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
-)
-"""
+# Exact duplicates: all rows but the first accepted one with the same words.
+REPEATED = repeated("status = 'accepted'")
 CACHED = 512  # questions whose grams are kept, 25 kB each
 REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated comparisons
 
@@ -35,12 +30,20 @@ REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated com
 def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> np.ndarray:
     """Row numbers of the accepted questions connected to an earlier one: int64, ascending."""
     rows = candidates.accepted
-    path = scratch / "words"
-    ends = _write_words(candidates, rows, path)
+    path = scratch / "words.arrow"
+    with pa.ipc.new_file(path, pa.schema([("words", pa.string())])) as out:
+        for _, table in candidates.staged.read(["words"], rows):
+            out.write_table(table.combine_chunks())
     remembered = np.full((REMEMBERED, len(rows)), -1, np.int32)
     links = [np.empty((2, 0), np.int32)]
-    with path.open("rb", buffering=0) as file:
-        similar = partial(_similar, _reader(file.fileno(), ends), threshold, remembered)
+    with pa.memory_map(str(path)) as source:
+        texts = pa.ipc.open_file(source).read_all()["words"]
+
+        @lru_cache(CACHED)
+        def grams(question: int) -> set[str]:
+            return set(grams_of_words(texts[question].as_py()))
+
+        similar = partial(_similar, grams, threshold, remembered)
         for band in range(band_shape(threshold)[0]):
             members, leaders = _sets(_hashes(candidates, rows, band), remembered, similar)
             remembered[band % REMEMBERED, members] = leaders
@@ -49,33 +52,11 @@ def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> 
     return rows[_later(np.concatenate(links, axis=1), len(rows))]
 
 
-def _write_words(candidates: Candidates, rows: np.ndarray, path: Path) -> np.ndarray:
-    """Write the words of all questions to a file; returns the end of each in bytes: int64, shape (n,)."""
-    sizes = [np.empty(0, np.int64)]
-    with path.open("wb") as file:
-        for _, table in candidates.staged.read(["words"], rows):
-            texts = [text.encode() for text in table["words"].to_pylist()]
-            file.write(b"".join(texts))
-            sizes.append(np.array([len(text) for text in texts], np.int64))
-    return np.cumsum(np.concatenate(sizes))
-
-
 def _hashes(candidates: Candidates, rows: np.ndarray, band: int) -> np.ndarray:
     """The hash of each question in a band: uint64, shape (n,)."""
     name = band_name(band)
     tables = candidates.staged.read([name], rows)
     return np.concatenate([np.empty(0, np.uint64), *(table[name].to_numpy() for _, table in tables)])
-
-
-def _reader(file: int, ends: np.ndarray) -> Callable[[int], set[str]]:
-    """A cached function from the position of a question to the set of its grams."""
-
-    @lru_cache(CACHED)
-    def grams(question: int) -> set[str]:
-        start = int(ends[question - 1]) if question else 0
-        return set(grams_of_words(os.pread(file, int(ends[question]) - start, start).decode()))
-
-    return grams
 
 
 def _similar(
@@ -103,11 +84,8 @@ def _sets(
     leaders = members[begins][np.cumsum(begins) - 1]
     unknown = np.flatnonzero(~np.any([leader[members] == leaders for leader in earlier_leaders], axis=0))
     firsts: list[int] = []
-    views = (
-        unknown.data,
-        members[unknown].data,
-        begins[unknown].data,
-    )  # memory views: lists would need an object per number
+    # Memory views: lists would need an object per number.
+    views = unknown.data, members[unknown].data, begins[unknown].data
     for position, member, begins_set in zip(*views, strict=True):
         if begins_set:
             firsts = []

@@ -6,8 +6,7 @@ its module; a prompt whose module has changed since is not shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from kgqa_hpc import __version__
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import LENGTH
+from kgqa_hpc.dataset.filters import FIELDS
 from kgqa_hpc.dataset.item_text import render
-from kgqa_hpc.dataset.lengths import FIELDS
 from kgqa_hpc.dataset.read import has_ended
 from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
@@ -39,17 +38,6 @@ from kgqa_hpc.text.opener import open_bytes, read_bytes
 __all__ = ["explain", "render"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The file that holds an item's record, and the state of the item."""
-
-    state: str  # finished | in flight | waiting
-    shard: str
-    row: int
-    file: Path | None = None
-    record: dict[str, Any] | None = None
-
-
 def explain(folder: Path, item: str) -> dict[str, Any]:
     """The story of one item as plain data; `item` is an id, that of one of its records (ID.NUMBER), or a beginning
     that only one id has. Of a record `record` holds its number and its own fields.
@@ -60,24 +48,24 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     config = run_config(run)
     row, anchor = _find(run, item)
     try:
-        location = _locate(run, config, row, anchor.id)
+        state, shard, file, stored = _locate(run, config, row, anchor.id)
     except StoreError:
         # A journal vanishes when its shard's result is committed. Retry once; the second failure is real.
-        location = _locate(run, config, row, anchor.id)
-    record = location.record or Item(anchor).to_record()
+        state, shard, file, stored = _locate(run, config, row, anchor.id)
+    record = stored or Item(anchor).to_record()
     steps = _steps(config, kept_prompts(run), anchor)
     status, reason = _outcome(run, config, record)
     return {
         "id": anchor.id,
         **_record_of(item, anchor.id, record),
-        "state": location.state,
+        "state": state,
         "status": status,
         "reason": reason,
         "where": {
             "run": str(run.path),
             "anchor": f"{run.anchors.name} row {row}",
-            "shard": location.shard,
-            "record": str(location.file.relative_to(run.path)) if location.file else None,
+            "shard": shard,
+            "record": str(file.relative_to(run.path)) if file else None,
         },
         "anchor": anchor.to_dict(),
         "output": record["output"],
@@ -96,7 +84,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
 def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor, dict[str, Any] | None]:
     """An anchor and the stored record of its item, None while the item is waiting. Raises as `explain`."""
     row, anchor = _find(run, record_id)
-    return anchor, _locate(run, config, row, anchor.id).record
+    return anchor, _locate(run, config, row, anchor.id)[-1]
 
 
 def _record_of(record_id: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
@@ -140,10 +128,15 @@ def _only_beginning(run: RunFolder, beginning: str, ids: list[str]) -> int:
     )
 
 
-def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
-    """The file with the most advanced record of an item, from the last pass to the first."""
+def _locate(
+    run: RunFolder, config: RunConfig, row: int, item: str
+) -> tuple[str, str, Path | None, dict[str, Any] | None]:
+    """The state of an item (finished, in flight, waiting), its shard, its most advanced record and the record's file.
+
+    The passes are searched from the last to the first.
+    """
     if not run.shards_manifest.exists():
-        return _Place("waiting", "not cut yet", row)
+        return "waiting", "not cut yet", None, None
     shard = read_shards_manifest(run).holder(row)
     for position in reversed(range(len(config.passes))):
         name = config.passes[position].name
@@ -161,8 +154,8 @@ def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
         if records:
             path, record = max(records, key=lambda pair: (pair[1]["status"] != "open", len(pair[1]["trace"])))
             ended = has_ended(record, config.passes[position + 1 :])
-            return _Place("finished" if ended else "in flight", shard, row, path, record)
-    return _Place("waiting", shard, row)
+            return "finished" if ended else "in flight", shard, path, record
+    return "waiting", shard, None, None
 
 
 def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
@@ -234,10 +227,8 @@ def _requests(
     of = {step.label: step.of(item) for step in chain}
     notes = [_note(entry, steps, of) for entry in record["trace"]]
     # Prompts after a removed or changed step cannot be rendered from the recorded answers any more.
-    whole = [
-        entry
-        for entry, _ in takewhile(lambda pair: pair[1] is None, zip(record["trace"], notes, strict=True))
-    ]
+    intact = next((number for number, note in enumerate(notes) if note), len(notes))
+    whole = record["trace"][:intact]
     sent = retrace(chain, item, whole, config.seed, record["output"]) if whole else []
     final = Item.from_record(anchor, record)
     requests = []

@@ -6,7 +6,6 @@ import csv
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgqa_hpc.config import PassConfig, RunConfig
 from kgqa_hpc.kg.input_files import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
@@ -110,6 +109,13 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         **texts_of(run),
     }
     totals = header.get("totals") or _totals_of_table(run)
+    # Of the steps that ask a model: what they add (output, verdict …), and their engine.
+    asking = [
+        (STEPS.get(step.use).adds, config.engine_of(part.name).kind)
+        for part in config.passes
+        for step in part.steps
+        if step.use in STEPS and STEPS.get(step.use).asks_with(step)
+    ]
     created = getattr(run.manifest(), "created", None)
     languages = [stated.language] if isinstance(stated.language, str) else stated.language or []
     return Facts(
@@ -130,22 +136,10 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         languages=tuple(languages),
         authors=tuple(stated.authors or ()),
         evidence=_EVIDENCE.get(kind.name, "a knowledge graph"),
-        rehearsed=any(_rehearses(config, entry) for entry in config.passes),
-        written=_asks(config, "output"),
-        judged=_asks(config, "verdict"),
+        rehearsed=any(engine == "scripted" for _, engine in asking),
+        written=any(adds == "output" for adds, _ in asking),
+        judged=any(adds == "verdict" for adds, _ in asking),
     )
-
-
-def _rehearses(config: RunConfig, entry: PassConfig) -> bool:
-    """Whether a pass asks the scripted engine."""
-    asks = (s.use in STEPS and STEPS.get(s.use).asks_with(s) for s in entry.steps)
-    return config.engine_of(entry.name).kind == "scripted" and any(asks)
-
-
-def _asks(config: RunConfig, adds: str) -> bool:
-    """Whether a step that adds `adds` (output, verdict …) asks a model."""
-    steps = [(STEPS.get(settings.use), settings) for settings in config.steps if settings.use in STEPS]
-    return any(step.adds == adds and step.asks_with(settings) for step, settings in steps)
 
 
 def _files(run: RunFolder) -> dict[str, str]:

@@ -29,21 +29,17 @@ def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -
     console = Console(
         file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False
     )
-    _head(console, story)
+    reason = f": {story['reason']}" if story["reason"] else ""
+    console.print(_text(story["id"], "bold"), _text(f"{story['state']}, {story['status']}{reason}"))
+    location = story["where"]
+    record = f", record in {location['record']}" if location["record"] else ""
+    console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
     _anchor(console, story["anchor"])
     for request in story["requests"]:
         _request(console, request)
     _steps(console, story)
     _result(console, story)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
-
-
-def _head(console: Console, story: dict[str, Any]) -> None:
-    reason = f": {story['reason']}" if story["reason"] else ""
-    console.print(_text(story["id"], "bold"), _text(f"{story['state']}, {story['status']}{reason}"))
-    location = story["where"]
-    record = f", record in {location['record']}" if location["record"] else ""
-    console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
 
 
 def _anchor(console: Console, anchor: dict[str, Any]) -> None:

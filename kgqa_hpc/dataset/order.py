@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.write import Fate
 from kgqa_hpc.errors import InputError
 
+KEYS = 100_000  # inserted into the database at once
 FILES = 256  # at most; all are open at once
 ROWS = 4096  # of a file at least
 MEMORY = 64 << 20  # bytes of records copied at once
 COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
-_KEYS = "kind TINYINT, number DOUBLE, text VARCHAR, id VARCHAR"
 
 Key = tuple[int, float, str, str]  # numbers sort before texts, texts before null; then by id
 
@@ -46,27 +47,18 @@ def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> t
 def _ranks(candidates: Candidates, column: str) -> np.ndarray:
     """The new position of every row: int64, shape (rows,)."""
     database = candidates.database
-    database.execute(f"CREATE TABLE sort_key (row BIGINT, {_KEYS})")
-    for keys in _keys(candidates, column):
-        database.register("some_keys", keys)
-        database.execute("INSERT INTO sort_key SELECT * FROM some_keys")
-        database.unregister("some_keys")
+    database.execute(
+        "CREATE TABLE sort_key (row BIGINT, kind TINYINT, number DOUBLE, text VARCHAR, id VARCHAR)"
+    )
+    records = candidates.staged.records(candidates.rows("file <> 'lost'"))
+    rows = ((row, *key_of(record, column)) for row, record in records)
+    while keys := list(islice(rows, KEYS)):
+        columns = zip(("row", "kind", "number", "text", "id"), zip(*keys, strict=True), strict=True)
+        with candidates.table("some_keys", dict(columns)):
+            database.execute("INSERT INTO sort_key SELECT * FROM some_keys")
     query = """SELECT rank FROM (SELECT row, row_number() OVER (ORDER BY kind NULLS LAST, number, text, id, row) - 1
                AS rank FROM candidate LEFT JOIN sort_key USING (row)) ORDER BY row"""
     return np.asarray(database.execute(query).fetchnumpy()["rank"], np.int64)
-
-
-def _keys(candidates: Candidates, column: str) -> Iterator[pa.Table]:
-    """Row numbers and sort keys of all records of the dataset."""
-    names = ["row", "kind", "number", "text", "id"]
-    keys: list[tuple[Any, ...]] = []
-    for row, record in candidates.staged.records(candidates.rows("file <> 'lost'")):
-        keys.append((row, *key_of(record, column)))
-        if len(keys) == 100_000:
-            yield pa.table(dict(zip(names, zip(*keys, strict=True), strict=True)))
-            keys = []
-    if keys:
-        yield pa.table(dict(zip(names, map(list, zip(*keys, strict=True)), strict=True)))
 
 
 def key_of(record: dict[str, Any], column: str) -> Key:

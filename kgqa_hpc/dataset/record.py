@@ -14,6 +14,7 @@ from typing import Any
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.accounting import TOKENS
 from kgqa_hpc.dataset.columns import ENTRIES, EXCLUDED, fitting
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
@@ -87,19 +88,6 @@ def _look_up(column: Column, mappings: tuple[Mapping[str, Any], ...]) -> Any:
 
 def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
     """The prompt, engine and parameters of the last request of each step (by label), and the tokens of all requests."""
-    prompts: dict[str, Any] = {}
-    engines: dict[str, Any] = {}
-    parameters: dict[str, dict[str, Any]] = {}
-    counts: dict[str, int] = {}
-    prompt = completion = cached = 0
-    for entry in trace:
-        label, used = entry["step"], entry["tokens"]
-        prompts[label], engines[label] = entry["prompt"], entry["engine"]
-        parameters[label] = {name: entry[name] for name in PARAMETERS if name in entry}
-        counts[label] = counts.get(label, 0) + 1
-        prompt += used["prompt"]
-        completion += used["completion"]
-        cached += used["cached"]
     return {
         "run": origin.run,
         "seed": origin.seed,
@@ -107,11 +95,13 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
         **({EXCLUDED.name: list(origin.excluded)} if origin.excluded else {}),
         **({ENTRIES.name: list(origin.entries)} if origin.entries else {}),
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
-        "prompt": prompts,
-        "engine": engines,
-        "parameters": parameters,
-        "tokens": {"prompt": prompt, "completion": completion, "cached": cached},
-        "attempts": counts,
+        "prompt": {entry["step"]: entry["prompt"] for entry in trace},
+        "engine": {entry["step"]: entry["engine"] for entry in trace},
+        "parameters": {
+            entry["step"]: {name: entry[name] for name in PARAMETERS if name in entry} for entry in trace
+        },
+        "tokens": {kind: sum(entry["tokens"][kind] for entry in trace) for kind in TOKENS},
+        "attempts": dict(Counter(entry["step"] for entry in trace)),
     }
 
 

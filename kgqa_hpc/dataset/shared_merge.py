@@ -11,8 +11,9 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from kgqa_hpc import __version__
@@ -48,7 +49,7 @@ def merge_shared(
     work = open_work(run)
     require_finished(work, partial=False)
     path = run.path / f".{run.dataset.name}.shared-{_key(work, published)}{TEMP_SUFFIX}"
-    with _shared_folder(path) as folder:
+    with closing(_SharedFolder(path)) as folder:
         try:
             with StagingWorker(work, folder.opened) as worker:
                 worker.stage()
@@ -73,13 +74,20 @@ def merge_shared(
 
 
 class _SharedFolder:
-    """The folder of a shared merge as this process opened it; another may remove it, or make one of the same name.
+    """The folder of a shared merge as this process opened it, made if it is missing.
 
-    `opened` is its path through the open descriptor: files go into it as long as it stands, and nowhere after.
+    Another process may remove it at any moment, or make one of the same name. `opened` is its path through the open
+    descriptor: files go into it as long as it stands, and nowhere after.
     """
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path) -> None:
+        descriptor = None
+        while descriptor is None:
+            make_folder(path)
+            with disk_errors(path), suppress(FileNotFoundError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self.opened = Path(f"/proc/self/fd/{descriptor}")
+        self.close = partial(os.close, descriptor)
         self._path = path
         self._status = os.fstat(descriptor)
 
@@ -119,22 +127,6 @@ class _SharedFolder:
             shutil.rmtree(gone, ignore_errors=True)
             if not exists(gone):
                 break
-
-
-@contextmanager
-def _shared_folder(path: Path) -> Iterator[_SharedFolder]:
-    """The opened folder of a shared merge, made if it is missing; a process that is done may remove it at any
-    moment.
-    """
-    descriptor = None
-    while descriptor is None:
-        make_folder(path)
-        with disk_errors(path), suppress(FileNotFoundError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield _SharedFolder(path, descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _key(work: FinishedWork, published: bool) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
-
-import orjson
 
 from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder, open_source, read_accounting
 from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import require_whole
+from kgqa_hpc.dataset.whole import read_records
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.store.atomic import disk_errors
-from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.text.plain_text import plain_line
 
 _SHOWN = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
@@ -39,26 +36,17 @@ def show(
         raise InputError(f"{folder}: a combined dataset has no lost items", "show those of its runs")
     holds = where.selector(source.run.dataset, which)
     if group is not None:
-        groups = _combined_groups(folder) if combined else list(read_accounting(source.run).get("groups", {}))
+        if combined:
+            names = ("accepted", "rejected")
+            groups = sorted({record["group"] for name in names for record in read_records(folder, name)})
+        else:
+            groups = list(read_accounting(source.run).get("groups", {}))
         word = "dataset" if combined else "run"
         if group not in groups:
             raise InputError(f"no group {group!r} in this {word}", f"its groups: {', '.join(groups)}")
-    records = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
-    return [record for record, _ in zip(records, range(number), strict=False)]
-
-
-def _combined_groups(folder: Path) -> list[str]:
-    files = ("accepted.jsonl", "rejected.jsonl")
-    return sorted({record["group"] for name in files for record in _records(folder / name, None)})
-
-
-def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
-    require_whole(path.parent, path.name)
-    with disk_errors(path), open(open_regular(path), "rb") as file:
-        for line in file:
-            record = orjson.loads(line)
-            if group is None or record.get("group") == group:
-                yield record
+    records = read_records(source.run.dataset, which)
+    of_group = (record for record in records if group is None or record.get("group") == group)
+    return list(islice(filter(holds, of_group), number))
 
 
 def render(records: list[dict[str, Any]]) -> str:
@@ -70,7 +58,7 @@ def why_none(folder: Path, which: Which) -> str:
     """A sentence for an empty list: the number of records in the other files, and the command that shows them."""
     dataset = open_folder(folder).dataset
     numbers = {
-        name: sum(1 for _ in _records(dataset / f"{name}.jsonl", None))
+        name: sum(1 for _ in read_records(dataset, name))
         for name in ("accepted", "rejected", "lost")
         if (dataset / f"{name}.jsonl").is_file()
     }

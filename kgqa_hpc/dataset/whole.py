@@ -1,7 +1,8 @@
-"""Verification of a dataset's files by SHA256SUMS, before a command reads them."""
+"""Readers of a dataset's files, which are verified by SHA256SUMS before a command reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,14 @@ def read_accounting_file(dataset: Path) -> dict[str, Any]:
     if not isinstance(accounting, dict) or not isinstance(accounting.get("groups"), dict):
         raise damaged(path)
     return accounting
+
+
+def read_records(dataset: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Records of a file of the dataset (accepted, rejected or lost). Raises CorruptFile for a damaged file."""
+    path = dataset / f"{name}.jsonl"
+    require_whole(dataset, path.name)
+    with disk_errors(path), open(open_regular(path), "rb") as file:
+        yield from map(orjson.loads, file)
 
 
 def damaged(path: Path) -> CorruptFile:

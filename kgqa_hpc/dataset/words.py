@@ -90,22 +90,14 @@ class Signatures:
         return [pa.array(band, mask=~has) for band in hashes]
 
     def _hashes(self, texts: list[str]) -> np.ndarray:
-        """Band hashes of the texts: uint64, shape (texts, bands)."""
-        blocks = []
+        """Band hashes of the texts: uint64, shape (texts, bands); equal bands of a signature have equal hashes."""
+        signatures = []
         for start in range(0, len(texts), BATCH):
             sets = [grams_of_words(text) for text in texts[start : start + BATCH]]
-            signatures = np.array(
-                self._hasher.digests_from_token_sets(sets, PERMUTATIONS, self._seed), np.uint32
-            )
-            used = signatures[:, : self._bands * self._height]
-            blocks.append(_band_hashes(used.reshape(-1, self._bands, self._height)))
-        return np.concatenate(blocks)
-
-
-def _band_hashes(bands: np.ndarray) -> np.ndarray:
-    """64 bits of each band's values, (rows, bands) of (rows, bands, height); equal values have equal hashes."""
-    mixed = np.zeros(bands.shape[:2], np.uint64)
-    for height in range(bands.shape[2]):
-        mixed = (mixed ^ bands[:, :, height]) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    return mixed
+            signatures += self._hasher.digests_from_token_sets(sets, PERMUTATIONS, self._seed)
+        used = np.array(signatures, np.uint32)[:, : self._bands * self._height]
+        mixed = np.zeros((len(texts), self._bands), np.uint64)
+        for values in used.reshape(-1, self._bands, self._height).transpose(2, 0, 1):
+            mixed = (mixed ^ values) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        return mixed

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from kgqa_hpc.dataset.candidates import ROWS, Candidates
+from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.columns import arrow_schema
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import StoreError
@@ -83,27 +83,18 @@ class Fate:
 def fate_of(candidates: Candidates) -> Fate:
     """The outcomes of all candidates, after all rules."""
     database = candidates.database
-    distinct = "SELECT DISTINCT file, reason, part FROM candidate ORDER BY ALL"
-    outcomes = [Outcome(*values) for values in database.execute(distinct).fetchall()]
-    named = {
-        "code": pa.array(range(len(outcomes)), pa.int32()),
-        **{
-            name: pa.array([getattr(outcome, name) for outcome in outcomes], pa.string())
-            for name in ("file", "reason", "part")
-        },
-    }
-    query = """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
-               ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
-               ORDER BY row"""
-    codes, sizes = np.empty((2, len(candidates)), np.int32)
-    with candidates.table("outcome", named):
-        row = 0
-        batches: pa.RecordBatchReader = database.sql(query).to_arrow_reader(ROWS)
-        for batch in batches:
-            end = row + len(batch)
-            codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
-            row = end
-    return Fate(outcomes, codes, sizes, candidates.parts)
+    database.execute(
+        """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
+           file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
+    )
+    outcomes = database.execute("SELECT file, reason, part FROM outcome ORDER BY code").fetchall()
+    columns = database.execute(
+        """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
+           ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
+           ORDER BY row"""
+    ).fetchnumpy()
+    codes, sizes = (np.asarray(columns[name], np.int32) for name in ("code", "bytes"))
+    return Fate([Outcome(*values) for values in outcomes], codes, sizes, candidates.parts)
 
 
 def write_dataset(

@@ -17,9 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, lengths_of
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.store.partition import read_shards_manifest
@@ -35,6 +37,26 @@ def make_run(tmp_path: Path) -> Callable[..., SyntheticRun]:
 
 
 @pytest.fixture
+def make_merged(make_run: Callable[..., SyntheticRun]) -> Callable[..., tuple[SyntheticRun, Accounting]]:
+    """Make a finished run and merge it; make_merged(**options of make_run) gives the run and the accounting."""
+
+    def make(*, published: bool = False, **options: Any) -> tuple[SyntheticRun, Accounting]:
+        run = make_run(**options)
+        run.finish()
+        return run, merge(run.folder, published=published)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[SyntheticRun, Accounting]:
+    """A merged run with the published form, and its accounting. Read by tests, changed by none."""
+    run = synthetic(tmp_path_factory.mktemp("merged"))
+    run.finish()
+    return run, merge(run.folder, published=True)
+
+
+@pytest.fixture
 def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
     """A finished run of many small items: make_tiny_run(items, shard_size, name) gives its folder."""
     entry = {
@@ -42,19 +64,20 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
         "attempt": 0,
         "prompt": {"name": "p", "sha256": "0"},
         "engine": ENGINE.provenance(),
+        "seed": 1,
+        "text": "",
+        "finish": "stop",
+        "error": None,
+        "repaired": False,
+        "tokens": {"prompt": 1, "completion": 1, "cached": 0},
     }
-    entry |= {"seed": 1, "text": "", "finish": "stop", "error": None, "repaired": False}
-    entry |= {"tokens": {"prompt": 1, "completion": 1, "cached": 0}}
+    common = {"verdicts": {}, "features": {}, "annotations": {}, "records": None, "decided": False}
 
     def record(number: int) -> dict[str, Any]:
-        fate = (
-            {"status": "accepted", "reason": None}
-            if number % 3
-            else {"status": "rejected", "reason": "check: no"}
-        )
+        status, reason = ("accepted", None) if number % 3 else ("rejected", "check: no")
         output = {"question": f"Q{number}", "answer": f"A{number}"}
-        about = {"verdicts": {}, "features": {}, "annotations": {}, "records": None, "decided": False}
-        return {"id": make_anchor(number).id, **fate, "output": output, **about, "trace": [entry]}
+        fate = {"id": make_anchor(number).id, "status": status, "reason": reason}
+        return {**fate, "output": output, **common, "trace": [entry]}
 
     def make(items: int, shard_size: int, name: str) -> Path:
         run = SyntheticRun(tmp_path / name, items, shard_size, CONFIG).folder
@@ -129,8 +152,15 @@ def candidate(number: int, given: dict[str, Any]) -> dict[str, Any]:
         "bytes": len(line),
         "words": plain,
         "same": hashlib.blake2b(plain.encode(), digest_size=16).digest(),
-        **lengths_of(record),
+        "question_length": len(record["question"]),
+        "answer_length": len(record["answer"]),
     }
+
+
+def records_of(dataset: Path, *names: str) -> list[dict[str, Any]]:
+    """The records of files of a dataset (accepted, rejected, lost; default: accepted), one after the other."""
+    paths = [dataset / f"{name}.jsonl" for name in names or ("accepted",)]
+    return [orjson.loads(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -14,66 +14,61 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.combine import COUNTS, combine
+from kgqa_hpc.dataset.combine import COUNTS, FILES, combine
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.sampling import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
-from tests.dataset.conftest import rewrite
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.dataset.conftest import records_of, rewrite
 from tests.golden.command import kgqa, succeed
 from tests.sealed_dataset import seal
 
 
-def merged(make_run: Any, name: str, **options: Any) -> Any:
-    run = make_run(name=name, **options)
-    run.finish()
-    merge(run.folder)
-    return run
-
-
 def ids(folder: Path) -> list[str]:
+    """Ids of all records, which are the same in both forms."""
     found = []
-    for name in ("accepted", "rejected"):
-        lines = (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    for name in FILES:
         table = pq.read_table(folder / f"{name}-00000-of-00001.parquet").to_pylist()
-        assert [{**row, "features": {}} for row in table] == [json.loads(line) for line in lines]
+        assert [{**row, "features": {}} for row in table] == records_of(folder, name)
         found += [row["id"] for row in table]
     return found
 
 
-def test_every_id_stands_once_and_all_are_counted(make_run: Any, tmp_path: Path) -> None:
-    large, small = merged(make_run, "large/run"), merged(make_run, "small/run", items=24)
-    told = combine(tmp_path / "out", [small.folder, large.folder])
+@pytest.fixture
+def two(make_merged: Any) -> list[RunFolder]:
+    """Merged runs of 60 and 24 items, of which the second has the ids of the first."""
+    return [make_merged(name="large/run")[0].folder, make_merged(name="small/run", items=24)[0].folder]
+
+
+def test_every_id_stands_once_and_all_are_counted(two: list[RunFolder], tmp_path: Path) -> None:
+    large, small = two
+    told = combine(tmp_path / "out", [small, large])
     found = ids(tmp_path / "out")
     assert len(found) == len(set(found)) == told["accepted"] + told["rejected"]
-    theirs = [set(ids(run.folder.dataset)) for run in (small, large)]
+    theirs = [set(ids(run.dataset)) for run in (small, large)]
     assert set(found) == theirs[0] | theirs[1]
     assert told["combined"] == len(theirs[0] & theirs[1])
-    assert told["runs"][0]["run"] == small.folder.manifest().digest
+    assert told["runs"][0]["run"] == small.manifest().digest
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "out", check=True)
 
 
 def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
-    make_run: Any, tmp_path: Path
+    two: list[RunFolder], tmp_path: Path
 ) -> None:
-    runs = [merged(make_run, "large/run"), merged(make_run, "small/run", items=24)]
-    counts = combine(tmp_path / "out", [run.folder for run in runs])
+    counts = combine(tmp_path / "out", two)
     shown = json.loads(succeed("show", tmp_path / "out", "-n", "500", "--json").stdout)
     assert len(shown) == counts["accepted"]
     assert "none" not in succeed("show", tmp_path / "out", "--rejected", "-n", "1").stdout
     for name in ("messages", "lm-eval", "lighteval", "csv"):
         succeed("export", tmp_path / "out", "--to", name, "--out", tmp_path / name)
-    lines = (tmp_path / "messages/train.jsonl").read_text(encoding="utf-8").splitlines()
-    assert {json.loads(line)["id"] for line in lines} == {record["id"] for record in shown}
+    written = {record["id"] for record in records_of(tmp_path / "messages", "train")}
+    assert written == {record["id"] for record in shown}
     rows = json.loads(succeed("sql", tmp_path / "out", "SELECT count(*) AS n FROM accepted", "--json").stdout)
     assert rows == [{"n": counts["accepted"]}]
     succeed("report", tmp_path / "out")
     page = (tmp_path / "out/report/index.html").read_text(encoding="utf-8")
     whole = f"{counts['accepted'] + counts['rejected']} records = {counts['accepted']} accepted"
-    assert all(words in page for words in (whole, "from 2 runs", runs[0].folder.manifest().digest[:16]))
-    refused = kgqa("export", tmp_path / "out", "--to", "biographletqa", "--out", tmp_path / "published")
-    assert refused.code == 2
-    assert "a combined dataset has no raw answers" in refused.error
-    assert not (tmp_path / "published").exists()
+    assert all(words in page for words in (whole, "from 2 runs", two[0].manifest().digest[:16]))
     with (tmp_path / "out/accepted.jsonl").open("a") as file:
         file.write("{}\n")
     damaged = kgqa("show", tmp_path / "out")
@@ -82,14 +77,18 @@ def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
     assert "combine again" in damaged.error
 
 
-def test_runs_of_other_models_are_refused_unless_mixing_is_wanted(make_run: Any, tmp_path: Path) -> None:
-    one = merged(make_run, "one/run", items=8)
+def test_runs_of_other_models_are_refused_unless_mixing_is_wanted_and_one_run_always(
+    make_merged: Any, tmp_path: Path
+) -> None:
     passes = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
-    other = merged(make_run, "other/run", items=8, passes=passes)
+    changes: dict[str, Any] = {"one": {}, "other": {"passes": passes}}
+    runs = [make_merged(name=f"{name}/run", items=8, **change)[0].folder for name, change in changes.items()]
     with pytest.raises(FingerprintMismatch, match="differ in passes"):
-        combine(tmp_path / "out", [one.folder, other.folder])
+        combine(tmp_path / "out", runs)
+    with pytest.raises(InputError, match="two runs or more"):
+        combine(tmp_path / "out", [runs[0], runs[0]])
     assert not (tmp_path / "out").exists()
-    combine(tmp_path / "out", [one.folder, other.folder], mixed=True)
+    combine(tmp_path / "out", runs, mixed=True)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -115,26 +114,15 @@ def test_a_value_of_a_column_that_is_mixed_in_one_run_alone_is_quoted_once(
     renamed(runs[1].folder)
     combine(tmp_path / "out", [runs[at].folder for at in order])
     ids(tmp_path / "out")
-    lines = [
-        json.loads(line)
-        for name in ("accepted", "rejected")
-        for line in (tmp_path / "out" / f"{name}.jsonl").open()
-    ]
-    found = {one["id"]: one["verdicts"]["judge"]["my_answer"] for one in lines if one["verdicts"]["judge"]}
+    records = records_of(tmp_path / "out", *FILES)
+    found = {one["id"]: one["verdicts"]["judge"]["my_answer"] for one in records if one["verdicts"]["judge"]}
     assert {type(said[name]) for name in found} == {int, str}
     assert {name: json.loads(text) for name, text in found.items()} == {name: said[name] for name in found}
 
 
-def test_one_run_is_no_combination(make_run: Any, tmp_path: Path) -> None:
-    run = merged(make_run, "one/run", items=8)
-    with pytest.raises(InputError, match="two runs or more"):
-        combine(tmp_path / "out", [run.folder, run.folder])
-
-
-def test_shares_are_met_exactly_seeded_and_in_order(make_run: Any, tmp_path: Path) -> None:
-    runs = [merged(make_run, "one/run").folder, merged(make_run, "two/run", items=48, seed=8).folder]
-    accepted = [(run.dataset / "accepted.jsonl").read_bytes().splitlines() for run in runs]
-    theirs = [[json.loads(line)["id"] for line in lines] for lines in accepted]
+def test_shares_are_met_exactly_seeded_and_in_order(make_merged: Any, tmp_path: Path) -> None:
+    runs = [make_merged(name="one/run")[0].folder, make_merged(name="two/run", items=48, seed=8)[0].folder]
+    theirs = [[record["id"] for record in records_of(run.dataset)] for run in runs]
     options: dict[str, Any] = {"mixed": True, "mixture": Mixture([2, 1], 9, seed=5)}
     distinct = [theirs[0], [one for one in theirs[1] if one not in set(theirs[0])]]
     assert len(distinct[1]) == 0  # the same anchors: an id stands once, so the second run has nothing to give
@@ -147,21 +135,16 @@ def test_shares_are_met_exactly_seeded_and_in_order(make_run: Any, tmp_path: Pat
     assert [one["accepted"] for one in told["runs"]] == [6, 3]
     assert [one["not drawn"] for one in told["runs"]] == [len(theirs[0]) - 6, len(theirs[1]) - 3]
     for one, run in zip(told["runs"], runs, strict=True):
-        lines = [
-            (run.dataset / f"{name}.jsonl").read_bytes().count(b"\n") for name in ("accepted", "rejected")
-        ]
-        assert sum(one[name] for name in COUNTS) == sum(lines)
+        assert sum(one[name] for name in COUNTS) == len(records_of(run.dataset, *FILES))
     ids(tmp_path / "out")
-    found = [json.loads(line) for line in (tmp_path / "out" / "accepted.jsonl").open()]
+    found = records_of(tmp_path / "out")
     order = {record: at for at, record in enumerate([*theirs[0], *(f"second-{one}" for one in theirs[1])])}
     assert [order[record["id"]] for record in found] == sorted(order[record["id"]] for record in found)
     combine(tmp_path / "again", runs, **options)
     assert (tmp_path / "again" / "SHA256SUMS").read_bytes() == (tmp_path / "out" / "SHA256SUMS").read_bytes()
     other = combine(tmp_path / "other", runs, mixed=True, mixture=Mixture([2, 1], 9, seed=6))
     assert other["accepted"] == 9
-    assert (tmp_path / "other" / "accepted.jsonl").read_bytes() != (
-        tmp_path / "out" / "accepted.jsonl"
-    ).read_bytes()
+    assert records_of(tmp_path / "other") != found
 
 
 def renamed(run: Any) -> None:
@@ -192,11 +175,8 @@ def test_counts_keep_to_the_shares_and_never_ask_for_more_than_there_is(
     ("number", "shares", "counts"),
     [
         (10, [1, 1, 1], [4, 3, 3]),  # equal remainders: the earlier first
-        (
-            26,
-            [9061, 7179, 5259, 3319, 1182],
-            [9, 7, 5, 4, 1],
-        ),  # Balinski and Young 1982, table of Hamilton's rule
+        # Balinski and Young 1982, table of Hamilton's rule
+        (26, [9061, 7179, 5259, 3319, 1182], [9, 7, 5, 4, 1]),
         (100, [0.7, 0.2, 0.1], [70, 20, 10]),  # no rounding of binary fractions
         (1, [0.5, 0.5], [1, 0]),
         (0, [3, 4], [0, 0]),
@@ -222,11 +202,14 @@ def test_a_share_that_is_none_is_refused() -> None:
     ],
 )
 def test_what_only_a_run_holds_is_refused_in_one_line(
-    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
+    two: list[RunFolder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    runs = [merged(make_run, "large/run", items=16), merged(make_run, "small/run", items=8)]
-    combine(tmp_path / "out", [run.folder for run in runs])
+    combine(tmp_path / "out", two)
     verb, *options = command
     done = CliRunner().invoke(app, [verb, "out", *options])
     assert isinstance(done.exception, InputError)

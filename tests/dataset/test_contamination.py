@@ -13,9 +13,9 @@ import pytest
 
 from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
+from tests.dataset.conftest import records_of
 
 SEED = 7
 LONG = (
@@ -121,28 +121,33 @@ def test_items_without_a_text_are_counted_and_a_set_of_nothing_else_is_refused(
         contaminated(rows_of(tmp_path, [{"question": LONG}]), [tests], 13)
 
 
-def test_what_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "bad.jsonl").write_text('{"question": "A b c?"}\n{oops\n')
-    with pytest.raises(InputError, match=r"bad.jsonl line 2: not JSON"):
-        read_test_sets([str(tmp_path / "bad.jsonl")])
-    with pytest.raises(InputError, match="no such file"):
-        read_test_sets([str(tmp_path / "none.jsonl")])
-    (tmp_path / "bad.parquet").write_text("PAR1")
-    with pytest.raises(InputError, match=r"bad.parquet: not Parquet, or damaged"):
-        read_test_sets([str(tmp_path / "bad.parquet")])
-    (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(InputError, match="is empty"):
-        read_test_sets([str(tmp_path / "empty.jsonl")])
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("bad.jsonl", '{"question": "A b c?"}\n{oops\n', r"bad.jsonl line 2: not JSON"),
+        ("bad.json", "{oops", r"bad.json: not JSON"),
+        ("bad.parquet", "PAR1", r"bad.parquet: not Parquet, or damaged"),
+        ("empty.jsonl", "\n", "is empty"),
+        ("list.json", "[[1]]", "list.json item 1: is no object with fields"),
+        ("nothing.json", "[]", "nothing.json: holds no test item"),
+        ("none.jsonl", None, "no such file"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str | None, words: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_test_sets([str(tmp_path / name)])
 
 
-def test_a_merge_rejects_them_under_their_reason(make_run: Any, tmp_path: Path) -> None:
+def test_a_merge_rejects_them_under_their_reason(make_merged: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "test.jsonl", [{"question": "what links the nodes of number 0000"}])
-    run = make_run(dataset={"decontaminate": [path]})
-    run.finish()
-    accounting = merge(run.folder)
+    run, accounting = make_merged(dataset={"decontaminate": [path]})
     assert accounting.total.rejected["contaminated"] == 1
-    lines = (run.folder.dataset / "rejected.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [r["id"] for r in map(json.loads, lines) if r["reason"] == "contaminated"] == [run.ids[0]]
+    rejected = records_of(run.folder.dataset, "rejected")
+    assert [record["id"] for record in rejected if record["reason"] == "contaminated"] == [run.ids[0]]
     assert accounting.filters["decontaminate"]["test_sets"] == [
         {"file": "test.jsonl", "question": "question", "answer": None, "items": 1, "left_aside": 0}
     ]

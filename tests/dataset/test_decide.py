@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -15,7 +14,8 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import ConfigError, ExtensionError
 from kgqa_hpc.registry import FILE_ENTRIES, FileEntry
 from kgqa_hpc.steps.decision import Decide, decision
-from kgqa_hpc.store.results import read_result, write_result
+from tests.dataset.conftest import rewrite
+from tests.work.rig import reconfigure
 
 JUDGES = {name: lambda verdict: None if verdict["yes"] else "no" for name in "abc"}
 
@@ -40,21 +40,12 @@ def test_rules_are_what_they_are_called(yes: set[str], number: int) -> None:
     )
 
 
-def test_half_is_no_majority() -> None:
-    rule = decision(Decide(judges=["a", "b"], rule="majority"), JUDGES)
-    assert rule.reason(verdicts("a")) == "b: no"
-    assert rule.reason(verdicts("ab")) is None
-
-
 def test_the_reason_names_every_objection_in_the_order_of_the_run() -> None:
+    """Half is no majority, a judge that said nothing does not say yes, and without judges everything stands."""
+    rule = decision(Decide(judges=["a", "b"], rule="majority"), JUDGES)
+    assert (rule.reason(verdicts("a")), rule.reason(verdicts("ab"))) == ("b: no", None)
     assert decision(Decide(judges=["c", "a"]), JUDGES).reason(verdicts("b")) == "a: no; c: no"
-
-
-def test_a_judge_that_said_nothing_does_not_say_yes() -> None:
     assert decision(Decide(), JUDGES).reason({"a": {"yes": True}}) == "b: no verdict; c: no verdict"
-
-
-def test_without_judges_everything_stands() -> None:
     assert decision(Decide(), {}).reason({}) is None
 
 
@@ -105,24 +96,21 @@ def test_a_rule_of_a_file_decides_and_its_mistakes_name_it(monkeypatch: pytest.M
 def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: Any) -> None:
     run = make_run(items=8, shard_size=8, dataset={"z_score": None})
     run.finish()
-    path = run.folder.result("main", "shard-000000")
-    records = read_result(path)
-    yes = {"valid_question": True, "original_answer_valid": True}
-    for number, record in enumerate(records):
-        record |= {"features": {}, "annotations": {}, "records": None, "decided": number != 0}
-        record |= {"status": "rejected", "reason": "from another rule", "verdicts": {"judge": yes}}
-        record["output"] = {"question": "Q?", "answer": "A."}
-    path.unlink()
-    write_result(path, records, run.folder.origin("main").header("shard-000000", ""))
+
+    def change(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        yes = {"valid_question": True, "original_answer_valid": True}
+        for number, record in enumerate(records):
+            record |= {"features": {}, "annotations": {}, "records": None, "decided": number != 0}
+            record |= {"status": "rejected", "reason": "from another rule", "verdicts": {"judge": yes}}
+            record["output"] = {"question": "Q?", "answer": "A."}
+        return records
+
+    rewrite(run.folder.result("main", "shard-000000"), change)
     total = merge(run.folder).total
     assert (total.accepted, dict(total.rejected)) == (7, {"from another rule": 1})
 
 
-def test_a_changed_rule_takes_effect_without_asking_again(make_run: Any) -> None:
-    run = make_run(items=12, dataset={"z_score": None})
-    run.finish()
-    strict = merge(run.folder).total.accepted
-    config = yaml.safe_load(run.folder.config_file.read_text())
-    config["dataset"]["decide"]["judges"] = []
-    run.folder.config_file.write_text(yaml.safe_dump(config))
-    assert merge(run.folder).total.accepted > strict
+def test_a_changed_rule_takes_effect_without_asking_again(make_merged: Any) -> None:
+    run, accounting = make_merged(items=12, dataset={"z_score": None})
+    reconfigure(run.folder, dataset={"decide": {"judges": []}})
+    assert merge(run.folder).total.accepted > accounting.total.accepted

@@ -8,15 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset import duplicates
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.duplicates import REPEATED, _later, near_duplicates
+from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
 from kgqa_hpc.dataset.filters import apply_filters
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.words import band_shape, grams, words
 from tests.runs import CONFIG
 
@@ -74,20 +72,6 @@ def test_near_duplicates_are_exactly_those_that_all_pairs_compared_give(tmp_path
     assert found == expected
 
 
-def test_the_oracle_finds_no_pair_that_we_miss(tmp_path: Path, rows_of: Any) -> None:
-    datasketch = pytest.importorskip("datasketch")
-    pytest.importorskip("rensa")
-    questions = planted(random.Random(SEED + 1))
-    index = datasketch.MinHashLSH(threshold=0.7, num_perm=128)
-    theirs = set()
-    for number, question in enumerate(questions):
-        sketch = datasketch.MinHash(num_perm=128, seed=1)
-        sketch.update_batch([gram.encode() for gram in grams(question)])
-        theirs |= {number for other in index.query(sketch) if jaccard(questions[int(other)], question) >= 0.8}
-        index.insert(str(number), sketch)
-    assert theirs <= set(near(tmp_path, rows_of, questions))
-
-
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8, 0.9, 0.95])
 def test_bands_miss_less_than_one_of_a_thousand_pairs_at_the_threshold(threshold: float) -> None:
     bands, height = band_shape(threshold)
@@ -97,22 +81,7 @@ def test_bands_miss_less_than_one_of_a_thousand_pairs_at_the_threshold(threshold
 
 def test_no_question_is_its_own_duplicate_and_none_of_none(tmp_path: Path, rows_of: Any) -> None:
     pytest.importorskip("rensa")
-    assert near(tmp_path, rows_of, []) == []
-    one = tmp_path / "one"
-    one.mkdir()
-    assert near(one, rows_of, ["?"]) == []
-
-
-def test_rows_that_links_connect_know_the_first_of_them() -> None:
-    rng = random.Random(SEED)
-    links = [sorted(rng.sample(range(500), 2)) for _ in range(350)]
-    expected = list(range(500))
-    for one, other in links:
-        first, second = sorted((expected[one], expected[other]))
-        expected = [first if root == second else root for root in expected]
-    assert _later(np.array(links).T, 500).tolist() == [
-        row for row, root in enumerate(expected) if root != row
-    ]
+    assert near(tmp_path, rows_of, []) == near(tmp_path, rows_of, ["?"]) == []
 
 
 @pytest.mark.parametrize("text", ["", "a", "gene", "five!", "Ünïcödé 日本語の質問 𝔸𝔹𝔾 ñ", "tab\tand\nline"])
@@ -161,14 +130,10 @@ def test_the_search_is_spared_what_is_the_same_word_for_word(
     assert (found.get("duplicate"), found["near duplicate"]) == ((4, 1) if exact else (None, 5))
 
 
-def test_a_merge_counts_them_and_a_later_one_brings_them_back(make_run: Any) -> None:
+def test_a_merge_counts_near_duplicates(merged: Any, make_merged: Any) -> None:
     pytest.importorskip("rensa")
-    plain = make_run(name="plain")
-    plain.finish()
-    before = merge(plain.folder).total
-    run = make_run(dataset={"duplicates": {"near": 0.5}})
-    run.finish()
-    accounting = merge(run.folder)
+    before = merged[1].total
+    _, accounting = make_merged(dataset={"duplicates": {"near": 0.5}})
     found = accounting.total.rejected["near duplicate"]
     assert found > 0
     assert accounting.total.accepted == before.accepted - found

@@ -14,25 +14,28 @@ from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.journal import open_next
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.shards import read_shard
+from tests.runs import SyntheticRun, synthetic
 
 
-def prompts_of(run: Any) -> Path:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
+    """A finished run that is not merged. Read by tests, changed by none."""
+    finished = synthetic(tmp_path_factory.mktemp("explain"))
+    finished.finish()
+    return finished
+
+
+def prompts_of(run: SyntheticRun) -> Path:
     return run.folder.path.with_name("prompts")
 
 
-def test_a_finished_item_tells_its_prompts_answers_verdicts_and_place(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
+def test_a_finished_item_tells_its_prompts_answers_verdicts_and_place(run: SyntheticRun) -> None:
     story = explain(run.folder.path, run.ids[10])
     assert (story["state"], story["status"], story["reason"]) == ("finished", "accepted", None)
     assert story["where"]["shard"] == "shard-000001"
     assert story["where"]["record"] == "results/main/shard-000001.h5"
-    assert [(r["step"], r["attempt"]) for r in story["requests"]] == [
-        ("generate", 0),
-        ("generate", 1),
-        ("judge", 0),
-        ("judge", 1),
-    ]
+    requests = [(request["step"], request["attempt"]) for request in story["requests"]]
+    assert requests == [("generate", 0), ("generate", 1), ("judge", 0), ("judge", 1)]
     first, second, *_, judged = story["requests"]
     assert first["text"] == "I would rather not."
     assert second["messages"][1]["content"] == "näme 10-0; näme 10-1; näme 10-2;"
@@ -40,15 +43,8 @@ def test_a_finished_item_tells_its_prompts_answers_verdicts_and_place(make_run: 
     assert story["verdicts"]["judge"]["original_answer_valid"] is True
     assert story["versions"]["run"] == run.folder.manifest().digest
     text = render(story)
-    for part in (
-        run.ids[10],
-        "näme 10-1",
-        "attempt 2",
-        "Check a pair.",
-        "I would rather not.",
-        "shard-000001",
-    ):
-        assert part in text
+    parts = ["näme 10-1", "attempt 2", "Check a pair.", "I would rather not.", "shard-000001"]
+    assert all(part in text for part in [run.ids[10], *parts])
 
 
 def test_a_prompt_that_has_changed_since_is_not_shown_as_if_it_had_been_sent(make_run: Any) -> None:
@@ -97,31 +93,24 @@ def test_an_item_in_a_journal_is_read_where_it_got_farthest_and_a_finished_one_i
     assert len(story["requests"]) == 4
 
 
-def test_an_item_between_two_passes_is_in_flight(make_run: Any) -> None:
+def test_an_item_between_two_passes_is_in_flight_and_one_that_ended_in_the_first_is_finished(
+    make_run: Any,
+) -> None:
     run = make_run(passes=[{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}])
-    run.folder.results("draft").mkdir(parents=True)
-    drafts = [
-        {**r, "status": "open", "verdicts": {}, "trace": r["trace"][:1]} for r in run.records("shard-000000")
-    ]
+    path, records = run.folder.result("draft", "shard-000000"), run.records("shard-000000")
+    path.parent.mkdir(parents=True)
+    header = run.folder.origin("draft").header("shard-000000", "")
+    write_result(path, records, header)
+    states = {r["status"]: explain(run.folder.path, r["id"])["state"] for r in records}
+    assert states["accepted"] == states["rejected"] == "in flight"  # the judge of the next pass decides
+    assert states["invalid"] == "finished"
+    path.unlink()
     write_result(
-        run.folder.result("draft", "shard-000000"),
-        drafts,
-        run.folder.origin("draft").header("shard-000000", ""),
+        path, [{**r, "status": "open", "verdicts": {}, "trace": r["trace"][:1]} for r in records], header
     )
     story = explain(run.folder.path, run.ids[0])
     assert (story["state"], story["status"]) == ("in flight", "open")
     assert story["where"]["record"] == "results/draft/shard-000000.h5"
-
-
-def test_an_item_that_ended_in_an_earlier_pass_is_finished(make_run: Any) -> None:
-    run = make_run(passes=[{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}])
-    run.folder.results("draft").mkdir(parents=True)
-    records = run.records("shard-000000")
-    header = run.folder.origin("draft").header("shard-000000", "")
-    write_result(run.folder.result("draft", "shard-000000"), records, header)
-    states = {r["status"]: explain(run.folder.path, r["id"])["state"] for r in records}
-    assert states["accepted"] == states["rejected"] == "in flight"  # the judge of the next pass decides
-    assert states["invalid"] == "finished"
 
 
 def test_an_item_nobody_asked_yet_is_waiting(make_run: Any) -> None:
@@ -169,14 +158,6 @@ def test_a_damaged_result_is_an_error_and_not_a_story(make_run: Any) -> None:
         explain(run.folder.path, run.ids[10])
 
 
-def test_names_and_answers_are_shown_as_they_are_and_steer_no_terminal(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    story = explain(run.folder.path, run.ids[0])
-    story["anchor"]["nodes"][0][1] = "[bold]p53[/bold] :smile:"
-    assert "[bold]p53[/bold] :smile:" in render(story)
-
-
 STEERING = "\x1b[31m \x9b2J \x1b]0;title\x07 \u202egnp \u2066 \r \x7f \ufeff"
 
 
@@ -189,9 +170,7 @@ def everywhere(value: Any) -> Any:
     return f"{value} {STEERING}" if isinstance(value, str) else value
 
 
-def test_nothing_foreign_steers_a_terminal(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
+def test_nothing_foreign_steers_a_terminal(run: SyntheticRun) -> None:
     story = explain(run.folder.path, run.ids[0])
     story["verdicts"] = {STEERING: everywhere(story["verdicts"]["judge"])}
     story["output"][STEERING] = STEERING
@@ -202,11 +181,10 @@ def test_nothing_foreign_steers_a_terminal(make_run: Any) -> None:
     assert not set(text) & set("\x1b\x9b\x07\u202e\u2066\r\x7f\ufeff")
 
 
-def test_each_turn_of_a_step_is_told_apart(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
+def test_names_are_shown_as_they_are_and_each_turn_of_a_step_apart(run: SyntheticRun) -> None:
     story = explain(run.folder.path, run.ids[10])
+    story["anchor"]["nodes"][0][1] = "[bold]p53[/bold] :smile:"
     story["requests"].append({**story["requests"][0], "turn": 1})
     text = render(story)
-    assert " generate, attempt 1 " in text
-    assert " generate, turn 2, attempt 1 " in text
+    for words in ("[bold]p53[/bold] :smile:", " generate, attempt 1 ", " generate, turn 2, attempt 1 "):
+        assert words in text

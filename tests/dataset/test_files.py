@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,8 +17,8 @@ from kgqa_hpc.dataset import write as writing
 from kgqa_hpc.dataset.columns import Columns, fitting
 from kgqa_hpc.dataset.stage import SCHEMA, write_lines
 from kgqa_hpc.dataset.staged import Staged, StagedFile
-from kgqa_hpc.dataset.whole import write_sums
 from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
+from tests.dataset.conftest import records_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALAR = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | TEXT
@@ -74,9 +72,8 @@ PARQUET = "accepted-00000-of-00001.parquet"
 SHARD = 4  # records of a staged file
 
 
-def write(folder: Path, records: list[dict[str, Any]], part_bytes: int = writing.PART_BYTES) -> None:
+def write(folder: Path, records: list[dict[str, Any]]) -> None:
     """Accepted records as merge writes them, staged in files of SHARD records with columns of their own."""
-    folder.mkdir(exist_ok=True)
     columns, files, sizes = Columns(DECLARED), [], []
     for start in range(0, len(records), SHARD):
         rows, own = [{"record": one} for one in records[start : start + SHARD]], Columns(DECLARED)
@@ -90,14 +87,13 @@ def write(folder: Path, records: list[dict[str, Any]], part_bytes: int = writing
         sizes += [row["bytes"] for row in rows]
     codes, outcomes = np.zeros(len(records), np.int32), [Outcome("accepted", None, None)]
     fate = Fate(outcomes, codes, np.array(sizes, np.int32), ())
-    write_dataset(folder, Staged(files, columns), fate, part_bytes, files=("accepted",))
+    write_dataset(folder, Staged(files, columns), fate, files=("accepted",))
     for file in files:
         file.path.unlink()
 
 
 def read_both(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    lines = (folder / "accepted.jsonl").read_bytes().split(b"\n")[:-1]
-    return [orjson.loads(line) for line in lines], pq.read_table(folder / PARQUET).to_pylist()
+    return records_of(folder), pq.read_table(folder / PARQUET).to_pylist()
 
 
 def _without_empty_structs(record: dict[str, Any]) -> dict[str, Any]:
@@ -125,25 +121,28 @@ def test_parquet_and_json_lines_hold_the_same(
     assert [line["id"] for line in lines] == [f"g01-{i:016x}" for i in range(len(verdicts))]
 
 
-def test_row_groups_bound_what_is_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 10)
-    write(tmp_path, [record(i, {"judge": {"valid": True}}) for i in range(95)])
+@pytest.mark.parametrize(
+    ("limit", "number", "verdict", "rows"),
+    [
+        ({"ROW_GROUP_ROWS": 10}, 95, {"valid": True}, [10] * 9 + [5]),
+        ({"ROW_GROUP_BYTES": 5_000}, 10, {"why": "x" * 3_000}, [2] * 5),
+    ],
+)
+def test_row_groups_bound_what_is_held_in_memory(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: dict[str, int],
+    number: int,
+    verdict: dict[str, Any],
+    rows: list[int],
+) -> None:
+    """By their records, and by their bytes."""
+    for name, value in limit.items():
+        monkeypatch.setattr(writing, name, value)
+    write(tmp_path, [record(i, {"judge": verdict}) for i in range(number)])
     metadata = pq.read_metadata(tmp_path / PARQUET)
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [10] * 9 + [5]
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == rows
     assert read_both(tmp_path)[0] == read_both(tmp_path)[1]
-
-
-def test_long_texts_close_a_row_group_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "ROW_GROUP_BYTES", 5_000)
-    write(tmp_path, [record(i, {"judge": {"why": "x" * 3_000}}) for i in range(10)])
-    assert pq.read_metadata(tmp_path / PARQUET).num_row_groups == 5
-
-
-def test_values_of_different_nature_become_json_text(tmp_path: Path) -> None:
-    write(tmp_path, [record(0, {"judge": {"score": 1}}), record(1, {"judge": {"score": "high"}})])
-    lines, rows = read_both(tmp_path)
-    assert [line["verdicts"]["judge"]["score"] for line in lines] == ["1", '"high"']
-    assert rows == lines
 
 
 def test_a_step_that_some_records_never_reached_is_null_there(tmp_path: Path) -> None:
@@ -152,42 +151,6 @@ def test_a_step_that_some_records_never_reached_is_null_there(tmp_path: Path) ->
     assert lines[0]["verdicts"] == {"judge": None}
     assert lines[0]["provenance"]["prompt"]["judge"] is None
     assert rows == lines
-
-
-def test_a_dataset_without_records_has_readable_files(tmp_path: Path) -> None:
-    write(tmp_path, [])
-    assert read_both(tmp_path) == ([], [])
-
-
-def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    records = [record(i, {"judge": {"valid": i % 2 == 0, "why": str(i)}}) for i in range(300)]
-    for name in ("one", "two"):
-        write(tmp_path / name, records)
-    for name in ("accepted.jsonl", PARQUET):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
-    (tmp_path / "b").write_bytes(b"b")
-    (tmp_path / "a").write_bytes(b"")
-    write_sums(tmp_path, {})
-    expected = "".join(
-        f"{hashlib.sha256(body).hexdigest()}  {name}\n" for name, body in [("a", b""), ("b", b"b")]
-    )
-    assert (tmp_path / "SHA256SUMS").read_text() == expected
-
-
-def test_parts_hold_all_records_in_order_and_are_numbered_of_how_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 10)
-    write(tmp_path, [record(i, {}) for i in range(45)], part_bytes=1)
-    parts = sorted(tmp_path.glob("accepted-*.parquet"))
-    names = [f"accepted-{i:05d}-of-{len(parts):05d}.parquet" for i in range(len(parts))]
-    assert [part.name for part in parts] == names
-    assert len(parts) > 4
-    ids = [row["id"] for part in parts for row in pq.read_table(part).to_pylist()]
-    assert ids == [f"g01-{i:016x}" for i in range(45)]
 
 
 def test_a_step_column_takes_what_fits_and_text_takes_all() -> None:

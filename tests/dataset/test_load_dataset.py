@@ -10,10 +10,11 @@ from typing import Any
 
 import pandas
 import pytest
-import yaml
 
 from kgqa_hpc.dataset.combine import combine
 from kgqa_hpc.dataset.merge import merge
+from tests.dataset.conftest import records_of
+from tests.work.rig import reconfigure
 
 LOAD = """
 import sys, datasets
@@ -35,38 +36,28 @@ def rows(cache: Path, *folders: Path) -> list[str]:
 
 
 def counts(folder: Path) -> list[str]:
-    numbers = {
-        name: len((folder / f"{name}.jsonl").read_bytes().splitlines()) for name in ("accepted", "rejected")
-    }
-    return [f"{name}/train={number}" for name, number in numbers.items()]
+    return [f"{name}/train={len(records_of(folder, name))}" for name in ("accepted", "rejected")]
 
 
 @pytest.mark.slow
 def test_one_cache_never_serves_another_runs_rows_nor_those_of_an_earlier_merge(
-    make_run: Any, tmp_path: Path
+    make_merged: Any, tmp_path: Path
 ) -> None:
     pytest.importorskip("datasets")
-    one, two = make_run(name="one/run"), make_run(name="two/run", items=24)
-    for run in (one, two):
-        run.finish()
-        merge(run.folder)
+    one, two = make_merged(name="one/run")[0], make_merged(name="two/run", items=24)[0]
     folders = [run.folder.dataset for run in (one, two, one)]
     assert rows(tmp_path / "cache", *folders) == [line for folder in folders for line in counts(folder)]
     before = counts(one.folder.dataset)
-    config = yaml.safe_load(one.folder.config_file.read_text())
-    config["dataset"]["z_score"] = None
-    one.folder.config_file.write_text(yaml.safe_dump(config))
+    reconfigure(one.folder, dataset={"z_score": None})
     merge(one.folder)
     assert counts(one.folder.dataset) != before
     assert rows(tmp_path / "cache", one.folder.dataset) == counts(one.folder.dataset)
 
 
 @pytest.mark.slow
-def test_a_split_is_what_load_dataset_calls_a_split(make_run: Any, tmp_path: Path) -> None:
+def test_a_split_is_what_load_dataset_calls_a_split(make_merged: Any, tmp_path: Path) -> None:
     pytest.importorskip("datasets")
-    run = make_run(dataset={"split": {"shares": {"train": 0.7, "test": 0.3}}})
-    run.finish()
-    accounting = merge(run.folder)
+    run, accounting = make_merged(dataset={"split": {"shares": {"train": 0.7, "test": 0.3}}})
     parts = {name: part["records"] for name, part in accounting.splits["parts"].items()}
     first = rows(tmp_path / "cache", run.folder.dataset)[0]
     assert first == " ".join(f"accepted/{name}={number}" for name, number in parts.items())
@@ -74,12 +65,10 @@ def test_a_split_is_what_load_dataset_calls_a_split(make_run: Any, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_part_without_records_is_no_split_and_merge_says_why(make_run: Any, tmp_path: Path) -> None:
+def test_a_part_without_records_is_no_split_and_merge_says_why(make_merged: Any, tmp_path: Path) -> None:
     """`datasets` loads nothing of a configuration that names an empty file."""
     pytest.importorskip("datasets")
-    run = make_run(dataset={"split": {"by": "kind"}})
-    run.finish()
-    accounting = merge(run.folder)
+    run, accounting = make_merged(dataset={"split": {"by": "kind"}})
     accepted = accounting.total.accepted
     assert "test: empty, for records that share kind stay together" in str(accounting)
     assert rows(tmp_path / "cache", run.folder.dataset)[0] == f"accepted/train={accepted}"
@@ -87,28 +76,23 @@ def test_a_part_without_records_is_no_split_and_merge_says_why(make_run: Any, tm
 
 @pytest.mark.slow
 def test_rejected_records_of_a_combined_dataset_are_a_configuration_of_their_own(
-    make_run: Any, tmp_path: Path
+    make_merged: Any, tmp_path: Path
 ) -> None:
     """Without its card `datasets` would give accepted and rejected records as one."""
     pytest.importorskip("datasets")
-    runs = [make_run(name="one/run"), make_run(name="two/run", items=24, seed=8)]
-    for run in runs:
-        run.finish()
-        merge(run.folder)
+    runs = [make_merged(name="one/run")[0], make_merged(name="two/run", items=24, seed=8)[0]]
     combine(tmp_path / "out", [run.folder for run in runs])
     assert rows(tmp_path / "cache", tmp_path / "out") == counts(tmp_path / "out")
 
 
-def test_pandas_polars_and_duckdb_give_the_same_rows(make_run: Any) -> None:
+def test_pandas_polars_and_duckdb_give_the_same_rows(merged: Any) -> None:
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
-    run = make_run()
-    run.finish()
-    merge(run.folder)
-    path = str(run.folder.dataset / "accepted-00000-of-00001.parquet")
-    lines = (run.folder.dataset / "accepted.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [{name: value for name, value in json.loads(line).items() if value != {}} for line in lines]
-    assert polars.read_parquet(path).to_dicts() == records
-    assert duckdb.sql(f"from '{path}'").to_arrow_table().to_pylist() == records
-    frame = pandas.read_parquet(path, dtype_backend="pyarrow")
-    found = frame.to_dict("records")
-    assert [json.loads(json.dumps(row, default=list)) for row in found] == records
+    folder = merged[0].folder.dataset
+    for name in ("accepted", "rejected"):
+        path = str(folder / f"{name}-00000-of-00001.parquet")
+        # A struct without fields (no step measured a feature) is what Parquet cannot hold.
+        records = [{k: v for k, v in record.items() if v != {}} for record in records_of(folder, name)]
+        assert polars.read_parquet(path).to_dicts() == records
+        assert duckdb.sql(f"from '{path}'").to_arrow_table().to_pylist() == records
+        rows_of_pandas = pandas.read_parquet(path, dtype_backend="pyarrow").to_dict("records")
+        assert [json.loads(json.dumps(row, default=list)) for row in rows_of_pandas] == records

@@ -6,21 +6,22 @@ import csv
 import itertools
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.dataset.accounting import OUTCOMES
+from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.store.results import read_result, write_result
-from tests.dataset.conftest import contents, rewrite
+from tests.dataset.conftest import contents, records_of, rewrite
+from tests.runs import SyntheticRun
 
 FILES = {
     "accepted.jsonl",
@@ -36,31 +37,24 @@ FILES = {
 }
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+ALL = ("accepted", "rejected", "lost")
+Merged = tuple[SyntheticRun, Accounting]
 
 
-def test_every_sampled_id_is_in_exactly_one_file_in_the_order_of_the_shards(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    accounting = merge(run.folder)
+def test_every_sampled_id_is_in_exactly_one_file_in_the_order_of_the_shards(merged: Merged) -> None:
+    run, accounting = merged
     accounting.check()
-    files = [lines(run.folder.dataset / f"{name}.jsonl") for name in ("accepted", "rejected", "lost")]
-    ids = [[record["id"] for record in records] for records in files]
+    ids = [[record["id"] for record in records_of(run.folder.dataset, name)] for name in ALL]
     assert sorted(itertools.chain(*ids)) == sorted(run.ids)
     assert all(one == [i for i in run.ids if i in set(one)] for one in ids)
     total = accounting.total
-    assert [len(one) for one in ids] == [
-        total.accepted,
-        total.rejected.total(),
-        total.invalid.total() + total.failed.total(),
-    ]
+    numbers = [total.accepted, total.rejected.total(), total.invalid.total() + total.failed.total()]
+    assert [len(one) for one in ids] == numbers
 
 
-def test_each_fate_is_counted_under_its_reason(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    document = merge(run.folder).to_dict()
+def test_each_fate_is_counted_under_its_reason(merged: Merged) -> None:
+    run, accounting = merged
+    document = accounting.to_dict()
     assert document == json.loads((run.folder.dataset / "accounting.json").read_text())
     assert document["sampled"] == 60
     assert document["rejected"] == {"judge: invalid answer": 5, "judge: invalid question": 5, "length": 2}
@@ -74,62 +68,46 @@ def test_each_fate_is_counted_under_its_reason(make_run: Any) -> None:
         assert tally["sampled"] == tally["accepted"] + sum(sum(tally[name].values()) for name in OUTCOMES[1:])
 
 
-def test_a_length_outlier_is_rejected_before_any_judge_is_heard(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
-    rejected = {r["id"]: r for r in lines(run.folder.dataset / "rejected.jsonl")}
+def test_a_length_outlier_is_rejected_before_any_judge_is_heard(merged: Merged, make_merged: Any) -> None:
+    run, accounting = merged
+    rejected = {record["id"]: record for record in records_of(run.folder.dataset, "rejected")}
     accepted_by_judge, lost_by_judge = rejected[run.ids[run.LONG]], rejected[run.ids[run.LONG_AND_LOST]]
     assert accepted_by_judge["reason"] == lost_by_judge["reason"] == "length"
     assert accepted_by_judge["verdicts"]["judge"]["valid_question"] is True
     assert lost_by_judge["verdicts"]["judge"] is None
-    limits = json.loads((run.folder.dataset / "accounting.json").read_text())["lengths"]
-    assert limits["pairs"] == 50
-    assert limits["answer"]["maximum"] < len(accepted_by_judge["answer"])
+    assert accounting.lengths["pairs"] == 50
+    assert accounting.lengths["answer"]["maximum"] < len(accepted_by_judge["answer"])
+    unlimited = make_merged(dataset={"z_score": None})[1].total
+    assert "length" not in unlimited.rejected
+    assert unlimited.invalid["judge: truncated"] == 5
 
 
-def test_without_a_z_score_no_pair_is_too_long(make_run: Any) -> None:
-    run = make_run(dataset={"z_score": None})
-    run.finish()
-    document = merge(run.folder).to_dict()
-    assert "length" not in document["rejected"]
-    assert document["invalid"]["judge: truncated"] == 5
-
-
-def test_a_record_holds_its_graphlet_as_it_stands_in_the_graph_and_its_provenance(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
-    record = next(r for r in lines(run.folder.dataset / "accepted.jsonl") if r["id"] == run.ids[10])
-    assert record["question"] == "What links the nodes of number 0010?"
-    assert record["graphlet_id"] == 2
-    assert record["nodes"][1] == {"id": "N:10:1", "name": "näme 10-1", "type": "Gene"}
-    assert record["edges"] == [[1, 0], [2, 1], [0, 2], [0, 1]]
-    assert record["edge_labels"] == ["binds", "binds", "binds", "treats"]
-    assert record["num_nodes"] == 3
-    assert record["accepted"] is True
-    assert record["verdicts"]["judge"]["original_answer_valid"] is True
+def test_a_record_holds_its_graphlet_as_it_stands_in_the_graph_and_its_provenance(merged: Merged) -> None:
+    run, _ = merged
+    record = next(r for r in records_of(run.folder.dataset) if r["id"] == run.ids[10])
     origin = record["provenance"]
-    assert origin["run"] == run.folder.manifest().digest
-    assert origin["seed"] == 7
-    assert origin["anchor"] == {"id": run.ids[10], "kind": "graphlet", "weight": 1.0}
+    expected = {
+        "question": "What links the nodes of number 0010?",
+        "graphlet_id": 2,
+        "edges": [[1, 0], [2, 1], [0, 2], [0, 1]],
+        "edge_labels": ["binds", "binds", "binds", "treats"],
+        "num_nodes": 3,
+        "accepted": True,
+    }
+    assert {name: record[name] for name in expected} == expected
+    assert record["nodes"][1] == {"id": "N:10:1", "name": "näme 10-1", "type": "Gene"}
+    assert record["verdicts"]["judge"]["original_answer_valid"] is True
+    expected = {
+        "run": run.folder.manifest().digest,
+        "seed": 7,
+        "anchor": {"id": run.ids[10], "kind": "graphlet", "weight": 1.0},
+        "attempts": {"generate": 2, "judge": 2},
+        "tokens": {"prompt": 400, "completion": 40, "cached": 200},
+    }
+    assert {name: origin[name] for name in expected} == expected
     assert origin["prompt"]["judge"] == run.chain[1].prompt.identity()
     assert origin["engine"]["generate"]["model"] == "scripted-1"
-    assert origin["attempts"] == {"generate": 2, "judge": 2}
-    assert origin["tokens"] == {"prompt": 400, "completion": 40, "cached": 200}
     assert origin["parameters"]["generate"]["temperature"] == run.chain[0].prompt.retry_temperature
-
-
-def test_parquet_and_json_lines_of_a_run_hold_the_same(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
-    for name in ("accepted", "rejected"):
-        table = pq.read_table(run.folder.dataset / f"{name}-00000-of-00001.parquet")
-        # A struct without fields (no step measured a feature) is what Parquet cannot hold.
-        assert [{**r, "features": {}} for r in table.to_pylist()] == lines(
-            run.folder.dataset / f"{name}.jsonl"
-        )
 
 
 def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and_made(make_run: Any) -> None:
@@ -168,9 +146,7 @@ def test_a_value_of_a_mixed_column_is_quoted_once_whatever_its_shard_holds(
 
         rewrite(run.folder.result("main", shard), change)
     merge(run.folder)
-    records = [
-        one for name in ("accepted", "rejected") for one in lines(run.folder.dataset / f"{name}.jsonl")
-    ]
+    records = records_of(run.folder.dataset, "accepted", "rejected")
     found = {one["id"]: one["verdicts"]["judge"]["my_answer"] for one in records if one["verdicts"]["judge"]}
     assert {type(value) for value in said.values()} == {int, str}
     counts = json.loads((run.folder.dataset / "accounting.json").read_text())
@@ -179,71 +155,54 @@ def test_a_value_of_a_mixed_column_is_quoted_once_whatever_its_shard_holds(
         assert json.loads(text) == said.get(name, "why")
 
 
-def test_checksums_and_card_describe_the_files(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder, published=True)
-    folder = run.folder.dataset
-    assert {p.name for p in folder.iterdir()} == FILES | {"biographletqa.jsonl"}
+def test_checksums_and_card_describe_the_files(merged: Merged) -> None:
+    folder = merged[0].folder.dataset
+    assert {path.name for path in folder.iterdir()} == FILES | {"biographletqa.jsonl"}
     subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder, check=True, capture_output=True
     )
     front, body = (folder / "README.md").read_text().removeprefix("---\n").split("\n---\n", 1)
     metadata = yaml.safe_load(front)
     assert metadata["license"] == "unknown"
-    assert metadata["configs"][0]["data_files"] == [
-        {"split": "train", "path": ["accepted-00000-of-00001.parquet"]}
-    ]
-    assert "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed" in body
-    assert "| ask |" in body
-    assert "biographletqa.jsonl" in body
+    parts = [{"split": "train", "path": ["accepted-00000-of-00001.parquet"]}]
+    assert metadata["configs"][0]["data_files"] == parts
+    identity = "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed"
+    assert all(words in body for words in (identity, "| ask |", "biographletqa.jsonl"))
 
 
-def test_graphlets_csv_has_the_columns_of_the_papers_table(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_graphlets_csv_has_the_columns_of_the_papers_table(merged: Merged) -> None:
+    run, accounting = merged
     with (run.folder.dataset / "graphlets.csv").open() as file:
         rows = {int(row["id"]): row for row in csv.DictReader(file)}
     assert list(rows[1]) == ["id", "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"]
     assert (rows[2]["total"], rows[2]["count"], float(rows[2]["ratio"])) == ("40", "20", 0.5)
-    document = json.loads((run.folder.dataset / "accounting.json").read_text())
     for shape, row in rows.items():
-        tally = document["groups"][f"shape {shape}"]
-        unparsed = sum(tally["failed"].values()) + tally["invalid"].get("generate: not_json", 0)
-        generated = tally["sampled"] - unparsed - tally["rejected"].get("length", 0)
+        tally = accounting.groups[f"shape {shape}"]
+        unparsed = tally.failed.total() + tally.invalid["generate: not_json"]
+        generated = tally.sampled - unparsed - tally.rejected["length"]
         assert int(row["generated"]) == generated
-        assert float(row["acceptance_ratio"]) == pytest.approx(tally["accepted"] / generated)
+        assert float(row["acceptance_ratio"]) == pytest.approx(tally.accepted / generated)
 
 
-def test_requests_are_counted_per_prompt_and_model(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    generate, judge = merge(run.folder).requests
-    assert (generate["step"], generate["prompt"]["name"], judge["prompt"]["name"]) == (
-        "generate",
-        "ask",
-        "check",
-    )
+def test_requests_are_counted_per_prompt_and_model(merged: Merged) -> None:
+    generate, judge = merged[1].requests
+    names = (generate["step"], generate["prompt"]["name"], judge["prompt"]["name"])
+    assert names == ("generate", "ask", "check")
     assert generate["requests"] == 45 + 5 * 2 + 5 * 3 + 5 * 3
     assert (generate["usable"], generate["unparseable"], generate["errors"]) == (50, 20, 15)
     assert (judge["usable"], judge["truncated"], judge["tokens"]["prompt"]) == (45, 15, 6500)
 
 
-def test_the_last_pass_counts_and_carries_what_earlier_ones_did(make_run: Any) -> None:
+def test_the_last_pass_counts_and_carries_what_earlier_ones_did(make_run: Any, merged: Merged) -> None:
     passes = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
     run = make_run(passes=passes)
     run.folder.results("draft").mkdir(parents=True)
     with pytest.raises(AccountingError, match="8 of 8 shards"):
         merge(run.folder)
     run.finish()
-    one = make_run(name="one")
-    one.finish()
-    two_passes, one_pass = merge(run.folder).to_dict(), merge(one.folder).to_dict()
+    two_passes, one_pass = merge(run.folder).to_dict(), merged[1].to_dict()
     assert {name: two_passes[name] for name in OUTCOMES} == {name: one_pass[name] for name in OUTCOMES}
-    assert (
-        lines(run.folder.dataset / "accepted.jsonl")[0]["provenance"]["prompt"]["generate"]["name"] == "ask"
-    )
+    assert records_of(run.folder.dataset)[0]["provenance"]["prompt"]["generate"]["name"] == "ask"
 
 
 @settings(
@@ -267,10 +226,8 @@ def test_the_identity_holds_whatever_becomes_of_the_items(
     accounting = merge(run)
     accounting.check()
     assert accounting.total.sampled == len(fates)
-    files = [lines(run.dataset / f"{name}.jsonl") for name in ("accepted", "rejected", "lost")]
-    assert sorted(record["id"] for one in files for record in one) == sorted(
-        record["id"] for record in records
-    )
+    ids = sorted(record["id"] for record in records_of(run.dataset, *ALL))
+    assert ids == sorted(record["id"] for record in records)
 
 
 def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> None:
@@ -285,4 +242,30 @@ def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> 
     )
     merge(run.folder)
     assert pq.read_table(run.folder.dataset / "accepted-00000-of-00001.parquet").num_rows == 0
-    assert lines(run.folder.dataset / "lost.jsonl")[0]["reason"] == "generate: engine died"
+    assert records_of(run.folder.dataset, "lost")[0]["reason"] == "generate: engine died"
+
+
+MERGE_AND_MEASURE = """
+import resource, sys
+from pathlib import Path
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.run_folder import RunFolder
+merge(RunFolder(Path(sys.argv[1])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_of_merging(run: Path) -> int:
+    """Peak resident memory of a merge in a process of its own, in bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", MERGE_AND_MEASURE, run], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout) * 1024
+
+
+@pytest.mark.slow
+def test_ten_times_the_records_take_no_more_memory(make_tiny_run: Any) -> None:
+    small = peak_of_merging(make_tiny_run(4_000, 1000, "small"))
+    large = peak_of_merging(make_tiny_run(40_000, 1000, "large"))
+    # Held as objects, 36,000 more records would be about 120 MB.
+    assert large - small < 40 << 20

@@ -1,21 +1,27 @@
-"""Merge refuses what is unfinished, damaged or another run's, and leaves the old dataset when it dies."""
+"""Merge refuses unfinished and damaged results; when it dies or is overtaken, it leaves the dataset as it is."""
 
 from __future__ import annotations
 
-import shutil
+import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgqa_hpc.dataset import merge as merging
+from kgqa_hpc.dataset import staging
 from kgqa_hpc.dataset import write as writing
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError, StoreError
-from tests.dataset.conftest import contents, rewrite, workers_of
+from kgqa_hpc.errors import CorruptFile, InputError, StoreError
+from kgqa_hpc.store import replace_folder
+from tests.dataset.conftest import contents, workers_of
+from tests.golden.command import Ended, kgqa
+from tests.project import CONFIG, write_graph
 from tests.waiting import wait_for
 from tests.work.rig import reconfigure, seeded
 
@@ -64,26 +70,6 @@ def in_child(code: str, *arguments: object) -> int:
     return subprocess.run(command, check=False).returncode
 
 
-def test_an_unfinished_run_is_refused_with_the_number_of_missing_shards(make_run: Any) -> None:
-    run = make_run()
-    run.finish("shard-000000", "shard-000003")
-    with pytest.raises(AccountingError, match=r"6 of 8 shards are not done") as caught:
-        merge(run.folder)
-    assert "kgqa run" in caught.value.cure
-    assert not run.folder.dataset.exists()
-
-
-def test_a_partial_merge_counts_what_is_waiting(make_run: Any) -> None:
-    run = make_run()
-    run.finish("shard-000000", "shard-000003")
-    document = merge(run.folder, partial=True).to_dict()
-    assert document["partial"]
-    assert document["waiting"] == 60 - 16
-    assert "partial merge: 6 of 8 shards" in (run.folder.dataset / "README.md").read_text()
-    run.finish(*[name for name in run.manifest.names if name not in ("shard-000000", "shard-000003")])
-    assert not merge(run.folder).to_dict()["partial"]
-
-
 def test_a_run_that_never_ran_is_bad_input(make_run: Any) -> None:
     run = make_run()
     run.folder.shards_manifest.unlink()
@@ -91,16 +77,15 @@ def test_a_run_that_never_ran_is_bad_input(make_run: Any) -> None:
         merge(run.folder, partial=True)
 
 
-def test_a_damaged_result_is_named_set_aside_and_never_merged(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_damaged_result_is_named_set_aside_and_never_merged(make_merged: Any, processes: int) -> None:
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     paths = [run.folder.result("main", name) for name in ("shard-000001", "shard-000005")]
     flip(paths[0], 5000)
     paths[1].write_bytes(paths[1].read_bytes()[:-7])
     with pytest.raises(CorruptFile, match="2 results are damaged") as caught:
-        merge(run.folder)
+        merge(run.folder, processes=processes)
     assert "shard-000001" in caught.value.message
     assert "shard-000005" in caught.value.message
     assert "kgqa run" in caught.value.cure
@@ -111,60 +96,13 @@ def test_a_damaged_result_is_named_set_aside_and_never_merged(make_run: Any) -> 
     assert contents(run.folder.dataset) == before
 
 
-def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_merged: Any) -> None:
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     flip(run.folder.shard("shard-000002"), 3000)
     merge(run.folder)
     assert contents(run.folder.dataset) == before
     assert list(run.folder.quarantine.rglob("*shard-000002*"))
-
-
-@pytest.mark.parametrize("at", [40, 5000])
-def test_damaged_anchors_are_an_error_with_its_cure(make_run: Any, at: int) -> None:
-    run = make_run()
-    run.finish()
-    flip(run.folder.anchors, at)
-    with pytest.raises(CorruptFile, match=r"anchors\.h5") as caught:
-        merge(run.folder)
-    assert "kgqa sample" in caught.value.cure
-
-
-def test_a_result_of_another_shard_is_not_believed(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    shutil.copy(run.folder.result("main", "shard-000001"), run.folder.result("main", "shard-000002"))
-    with pytest.raises(CorruptFile, match=r"shard-000002.*belongs to shard 'shard-000001'"):
-        merge(run.folder)
-
-
-def test_a_result_that_lost_an_item_is_not_believed(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    rewrite(run.folder.result("main", "shard-000002"), lambda records: records[:-1])
-    with pytest.raises(CorruptFile, match=r"shard-000002.*holds other items"):
-        merge(run.folder)
-
-
-def test_an_item_without_an_outcome_stops_the_merge(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    rewrite(
-        run.folder.result("main", "shard-000002"), lambda records: [{**r, "status": "open"} for r in records]
-    )
-    with pytest.raises(AccountingError, match="'open'"):
-        merge(run.folder)
-    assert not run.folder.dataset.exists()
-
-
-def test_anchors_that_are_not_those_of_the_shards_are_refused(make_run: Any) -> None:
-    run, other = make_run(), make_run(items=59, name="other")
-    run.finish()
-    shutil.copy(other.folder.anchors, run.folder.anchors)
-    with pytest.raises(FingerprintMismatch, match=r"another anchors.h5"):
-        merge(run.folder)
 
 
 def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_dataset(make_run: Any) -> None:
@@ -205,10 +143,18 @@ def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) 
     assert not list(run.folder.path.glob(".dataset*"))
 
 
-def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_a_merge_whose_workers_end_at_once_stages_their_shards_itself(
+    make_merged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = make_merged()
+    before = contents(run.folder.dataset)
+    monkeypatch.setattr(staging.sys, "executable", "/bin/false")
+    merge(run.folder, processes=3)
+    assert contents(run.folder.dataset) == before
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_merged: Any) -> None:
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     assert in_child(FULL, run.folder.path) == 0
     assert contents(run.folder.dataset) == before
@@ -216,11 +162,9 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_run: Any
 
 
 def test_a_file_that_is_not_what_was_written_never_gets_into_the_dataset(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch
+    make_merged: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+    run, _ = make_merged()
     before = contents(run.folder.dataset)
     joined = writing._joined
     monkeypatch.setattr(writing, "_joined", lambda lines: joined(lines)[:-1])
@@ -228,3 +172,64 @@ def test_a_file_that_is_not_what_was_written_never_gets_into_the_dataset(
         merge(run.folder)
     assert contents(run.folder.dataset) == before
     assert not list(run.folder.path.glob(".dataset*"))
+
+
+Change = Callable[[Path], None]
+
+
+def extend(run: Path) -> None:
+    assert kgqa("extend", run, "--per-shape", 9).code == 0
+    assert kgqa("run", run).code == 0
+
+
+def judge(run: Path) -> None:
+    assert kgqa("judge", run, "--prompt", "demo_filter", "--name", "second").code == 0
+
+
+def other_settings(run: Path) -> None:
+    assert kgqa("merge", run, "--set", "dataset.z_score=1.5").code == 0
+
+
+CHANGES: dict[str, Change] = {"extend": extend, "judge": judge, "settings": other_settings}
+
+
+def merged_meanwhile(
+    run: Path, change: Change, stopped_at: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Ended, bytes]:
+    """A merge during which, at this function, another process changes the run and merges it; the newer accounting."""
+    room, name = stopped_at
+    original = getattr(room, name)
+    newer: list[bytes] = []
+
+    def stopped(*arguments: Any) -> Any:
+        if not newer:
+            monkeypatch.setattr(room, name, original)
+            change(run)
+            assert kgqa("merge", run).code == 0
+            newer.append((run / "dataset/accounting.json").read_bytes())
+        return original(*arguments)
+
+    monkeypatch.setattr(room, name, stopped)
+    return kgqa("merge", run), newer[0]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("merged_before", [True, False])
+@pytest.mark.parametrize("place", [(replace_folder, "_take_place"), (merging, "write_documents")], ids=str)
+def test_a_merge_that_was_overtaken_leaves_the_newer_dataset(
+    place: tuple[Any, str], merged_before: bool, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_graph(tmp_path)
+    (tmp_path / "run.yaml").write_text(CONFIG)
+    run = tmp_path / "run"
+    for verb in ("init", "import", "sample", "run"):
+        assert kgqa(verb, *([tmp_path / "run.yaml"] if verb == "init" else []), run).code == 0
+    if merged_before:
+        assert kgqa("merge", run).code == 0
+    done, newer = merged_meanwhile(run, CHANGES[change], place, monkeypatch)
+    assert done.code == 1
+    assert "merge again" in done.error
+    assert (run / "dataset/accounting.json").read_bytes() == newer
+    assert kgqa("merge", run).code == 0
+    assert json.loads((run / "dataset/accounting.json").read_bytes()) == json.loads(newer)
+    assert sorted(path.name for path in run.glob(".dataset*")) == []

@@ -1,14 +1,18 @@
-"""`kgqa merge --partial` takes in what has ended in shards that are not done, and says what is waiting."""
+"""Items beside the common ones: of shards that are not done (`kgqa merge --partial`), and of several records."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kgqa_hpc.dataset.accounting import render
+from kgqa_hpc.dataset.explain import explain
+from kgqa_hpc.dataset.explain import render as render_story
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.store.journal import Journal, journal_path
+from tests.dataset.conftest import contents, records_of, rewrite
 
 JUDGED_TWICE = [
     {"name": "main", "steps": ["generate", "judge"]},
@@ -25,10 +29,6 @@ def journal(run: Any, shard: str, records: list[dict[str, Any]], number: int = 0
             open_one.append({**record, "at": [2, 0, 0]})
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
 def test_what_has_ended_in_an_open_shard_is_in_the_dataset_and_the_rest_is_waiting(make_run: Any) -> None:
     run = make_run(items=24, shard_size=8, dataset={"z_score": None})
     run.finish("shard-000000")
@@ -39,11 +39,7 @@ def test_what_has_ended_in_an_open_shard_is_in_the_dataset_and_the_rest_is_waiti
     found = merge(run.folder, partial=True)
     counts = found.to_dict()
     assert (counts["sampled"], counts["waiting"], counts["missing_shards"]) == (24, 8 - 6 + 8, 2)
-    known = {
-        json.loads(line)["id"]
-        for name in ("accepted", "rejected", "lost")
-        for line in (run.folder.dataset / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    }
+    known = {record["id"] for record in records_of(run.folder.dataset, "accepted", "rejected", "lost")}
     assert known == {*run.ids[:8], *(records[n]["id"] for n in (0, 1, 2, 3, 4, 6))}
     told = "PARTIAL: 2 of 3 shards are not done yet; what has ended in them is in, 10 items are not"
     assert render(found).splitlines()[0] == told
@@ -58,7 +54,7 @@ def test_a_whole_merge_after_a_partial_one_has_the_bytes_of_one_alone(make_run: 
     for each in (run, other):
         each.finish()
         merge(each.folder, published=True)
-    assert files(run.folder.dataset) == files(other.folder.dataset)
+    assert contents(run.folder.dataset) == contents(other.folder.dataset)
 
 
 def test_an_item_that_a_later_pass_may_still_change_is_waiting(make_run: Any) -> None:
@@ -79,3 +75,78 @@ def test_a_journal_of_another_run_is_not_taken_in(make_run: Any) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(journal_path(other.folder.results("main"), "shard-000000", 0).read_bytes())
     assert merge(run.folder, partial=True).to_dict()["waiting"] == 8
+
+
+def finish_with_lists(run: Any, change: Any = lambda records: None) -> None:
+    """Item i of every shard yields i % 4 records; every third record is rejected; the last item is invalid."""
+    run.finish()
+
+    def with_lists(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for number, record in enumerate(records):
+            reasons = [None, None, "unclear"][: number % 4]
+            entries = [
+                {"question": f"Question {number}.{i}?", "answer": "An answer.", "reason": reason}
+                for i, reason in enumerate(reasons)
+            ]
+            record |= {"status": "accepted", "reason": None, "output": {}, "verdicts": {}, "decided": False}
+            record |= {"features": {"length": number}, "annotations": {}, "records": entries}
+        records[-1] |= {"status": "invalid", "reason": "extract: not_json", "records": []}
+        change(records)
+        return records
+
+    for name in run.manifest.names:
+        rewrite(run.folder.result("main", name), with_lists)
+
+
+def test_items_and_records_have_an_identity_each(make_run: Any) -> None:
+    run = make_run(items=32, dataset={"z_score": None})
+    finish_with_lists(run)
+    accounting = merge(run.folder)
+    document = accounting.to_dict()
+    assert (document["sampled"], document["accepted"]) == (32, 28)
+    assert document["invalid"] == {"extract: not_json": 4}
+    # items 0..6 of each of four shards yield 0, 1, 2, 3, 0, 1, 2 records; one of three is rejected
+    records = document["records"]
+    assert (records["records"], records["accepted"], records["rejected"]) == (36, 32, {"unclear": 4})
+    per_group = records["groups"].values()
+    assert sum(one["records"] for one in per_group) == 36
+    assert all(one["records"] == one["accepted"] + sum(one["rejected"].values()) for one in per_group)
+
+
+def test_records_of_one_item_are_numbered_and_know_their_anchor(make_run: Any) -> None:
+    run = make_run(items=32, dataset={"z_score": None})
+    finish_with_lists(run)
+    merge(run.folder)
+    lines = records_of(run.folder.dataset, "accepted", "rejected")
+    assert len({line["id"] for line in lines}) == 36
+    mine = sorted(line["id"] for line in lines if line["provenance"]["anchor"]["id"] == run.ids[3])
+    assert mine == [f"{run.ids[3]}.{number}" for number in (1, 2, 3)]
+    assert all(line["features"] == {"length": 3} for line in lines if line["id"] in mine)
+    lost = records_of(run.folder.dataset, "lost")
+    assert [record["reason"] for record in lost] == ["extract: not_json"] * 4
+
+
+def test_a_record_of_several_is_explained_by_its_own_id(make_run: Any) -> None:
+    run = make_run(items=32, dataset={"z_score": None})
+    finish_with_lists(run)
+    story = explain(run.folder.path, f"{run.ids[3]}.2")
+    assert story["id"] == run.ids[3]
+    assert story["record"]["number"] == 2
+    assert story["record"]["question"] == "Question 3.1?"
+    assert "Question 3.1?" in render_story(story)
+    assert "record" not in explain(run.folder.path, run.ids[3])
+    for wrong in (f"{run.ids[3]}.4", f"{run.ids[3]}.0"):
+        with pytest.raises(InputError, match="no such record") as refused:
+            explain(run.folder.path, wrong)
+        assert "has 3 so far" in str(refused.value.cure)
+
+
+def test_a_record_without_a_question_stops_the_merge(make_run: Any) -> None:
+    run = make_run(items=8, dataset={"z_score": None})
+
+    def spoil(records: list[dict[str, Any]]) -> None:
+        del records[1]["records"][0]["question"]
+
+    finish_with_lists(run, spoil)
+    with pytest.raises(AccountingError, match="record 1 has no question"):
+        merge(run.folder)

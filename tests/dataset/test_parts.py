@@ -1,22 +1,22 @@
-"""A dataset in several parts: cut by its rows alone, the same from any number of processes, each part within bounds."""
+"""Parts and orders of a dataset: the same from any shards and number of processes, each part within bounds."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgqa_hpc.dataset import order
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.write import cuts, table_of
-from tests.dataset.conftest import contents
+from kgqa_hpc.dataset.order import key_of
+from kgqa_hpc.dataset.write import cuts
+from kgqa_hpc.errors import InputError
+from tests.dataset.conftest import contents, records_of
 
 WISHES: list[dict[str, Any]] = [
     {},
@@ -53,7 +53,7 @@ def test_parts_have_the_records_of_the_lines_and_the_same_bytes_from_one_process
     for name in ("accepted.jsonl", "rejected.jsonl", "lost.jsonl", "accounting.json"):
         assert alone[name] == whole[name]
     for name in ("accepted", "rejected"):
-        records = [orjson.loads(line) for line in alone[f"{name}.jsonl"].splitlines()]
+        records = records_of(folder, name)
         parts = sorted({one.get("split") for one in records} - {None})
         for part in parts or [None]:
             expected = [one["id"] for one in records if one.get("split") == part]
@@ -83,24 +83,45 @@ def test_stretches_are_as_few_as_can_be_without_gaps_and_no_longer_than_the_limi
     assert all(sum(sizes[start:end]) <= limit + max(sizes) for start, end in found if sizes)
 
 
-def test_parquet_is_never_four_times_as_large_as_its_lines(tmp_path: Path) -> None:
-    """The worst there is: a digit and a comma in a list take eight bytes, if nothing were compressed."""
-    rng = random.Random(5)
-    print("seed 5")
-    schema = pa.schema([("a", pa.list_(pa.int64())), ("b", pa.list_(pa.float64())), ("c", pa.string())])
-    lines = [
-        orjson.dumps(
-            {
-                "a": [rng.randrange(10) for _ in range(500)],
-                "b": [rng.choice([0.5, 1.5, rng.random()]) for _ in range(50)],
-                "c": rng.choice("abc"),
-            }
-        )
-        + b"\n"
-        for _ in range(300)
-    ]
-    path = tmp_path / "accepted.parquet"
-    pq.write_table(table_of(b"".join(lines), schema), path, compression="zstd")
-    assert path.stat().st_size < 4 * sum(map(len, lines))
-    columns = [pq.read_metadata(path).row_group(0).column(i) for i in range(3)]
-    assert sum(one.total_uncompressed_size for one in columns) < 4 * sum(map(len, lines))
+@pytest.mark.parametrize("rows", [1, 7, 1 << 30])
+def test_all_records_stand_in_the_order_of_the_column_then_of_their_ids(
+    merged: Any, make_merged: Any, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(order, "ROWS", rows)  # of a file that is put in order by itself
+    monkeypatch.setattr(order, "MEMORY", 20_000)
+    folder = make_merged(dataset={"order": "answer"})[0].folder.dataset
+    for name in ("accepted", "rejected"):
+        before, after = records_of(merged[0].folder.dataset, name), records_of(folder, name)
+        expected = sorted(before, key=lambda one: (one["answer"], one["id"]))
+        assert [one["id"] for one in after] == [one["id"] for one in expected]
+        assert after != before
+        table = pq.read_table(next(folder.glob(f"{name}-*.parquet")))
+        assert table["id"].to_pylist() == [one["id"] for one in after]
+
+
+def test_the_order_depends_on_no_shards_and_parts_keep_theirs(make_run: Any) -> None:
+    wish = {"order": "id", "split": {"by": "group", "shares": {"train": 0.5, "test": 0.5}}}
+    found = []
+    for size in (4, 30):
+        run = make_run(name=f"run-{size}", shard_size=size, dataset=wish)
+        run.finish()
+        merge(run.folder)
+        found.append([(one["id"], one["split"]) for one in records_of(run.folder.dataset)])
+        for part in ("train", "test"):
+            ids = pq.read_table(next(run.folder.dataset.glob(f"accepted-{part}-*")))["id"].to_pylist()
+            assert ids == [name for name, split in found[-1] if split == part]
+    assert found[0] == found[1] == sorted(found[0])
+
+
+def test_numbers_come_before_texts_and_nothing_comes_last() -> None:
+    values = [None, "b", 10, "a", 2.5, None]
+    keys = sorted(key_of({"id": f"r{i}", "v": {"w": value}}, "v.w") for i, value in enumerate(values))
+    assert [key[-1] for key in keys] == ["r4", "r2", "r3", "r1", "r0", "r5"]
+
+
+def test_a_column_that_no_record_has_is_named_and_no_dataset_is_written(make_run: Any) -> None:
+    run = make_run(dataset={"order": "colour"})
+    run.finish()
+    with pytest.raises(InputError, match="has no column 'colour'"):
+        merge(run.folder)
+    assert not run.folder.dataset.exists()

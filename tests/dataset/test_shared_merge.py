@@ -87,35 +87,22 @@ def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(r
     assert leftovers(run) == []
 
 
-def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_done_again(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    merge(run.folder, part_bytes=PART_BYTES)
-    old = contents(run.folder.dataset)
-    # 24 shards are staged, and some of the dataset is written
-    assert share(run.folder.path, step=26).wait(timeout=300) == -signal.SIGKILL
-    assert contents(run.folder.dataset) == old
-    monkeypatch.setattr(Stager, "write", lambda *_: pytest.fail("a shard was read again"))
-    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
-    assert contents(run.folder.dataset) == old
-
-
 @pytest.mark.parametrize(
     "wish", [SETTINGS, pytest.param({"order": "answer", "split": {"by": "group"}}, marks=pytest.mark.slow)]
 )
-def test_a_process_that_is_killed_in_the_middle_of_a_part_leaves_it_to_the_next(
-    make_run: Any, wish: dict[str, Any]
+def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_done_again(
+    make_run: Any, wish: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(items=96, shard_size=4, dataset=wish, runtime={"lease": 2})
     run.finish()
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
     assert len([name for name in alone if name.endswith(".parquet")]) > 6
-    assert (
-        share(run.folder.path, lines=3).wait(timeout=300) == -signal.SIGKILL
-    )  # alone: certainly within a part
-    assert list(run.folder.path.glob(".dataset.shared-*/shard-*.parquet"))
+    # Alone, and so certainly within a part: all shards are staged, and some of the dataset is written.
+    assert share(run.folder.path, lines=3).wait(timeout=300) == -signal.SIGKILL
+    assert len(list(run.folder.path.glob(".dataset.shared-*/shard-*.parquet"))) == 24
     assert contents(run.folder.dataset) == alone
+    monkeypatch.setattr(Stager, "write", lambda *_: pytest.fail("a shard was read again"))
     assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
     assert contents(run.folder.dataset) == alone
     assert leftovers(run) == []

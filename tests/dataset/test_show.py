@@ -1,4 +1,4 @@
-"""Records can be read on a terminal, whatever they hold."""
+"""Records can be read on a terminal, and chosen by difficulty and score in show, export and combine."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from kgqa_hpc import stages
 from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.combine import combine
+from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.dataset.show import render, show, why_none
+from kgqa_hpc.dataset.where import Where
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain, plain_line
+from tests.dataset.conftest import records_of
 
 
 @pytest.fixture
-def folder(make_run: Any) -> Path:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
-    return run.folder.path
+def folder(merged: Any) -> Path:
+    path: Path = merged[0].folder.path
+    return path
 
 
 def test_accepted_rejected_and_lost_are_shown_with_their_reasons(folder: Path) -> None:
     assert "What links the nodes" in render(show(folder, "accepted"))
-    assert "rejected: judge: invalid question" in render(show(folder, "rejected"))
+    rejected = render(show(folder, "rejected"))
+    assert "rejected: judge: invalid question" in rejected
+    assert "valid_question: no" in rejected
+    assert not set(rejected) & set("{}")
     assert "invalid: generate: not_json" in render(show(folder, "lost"))
 
 
@@ -37,13 +44,6 @@ def test_a_group_and_a_number_narrow_what_is_shown(folder: Path) -> None:
     with pytest.raises(InputError, match="no group 'shape 9'") as caught:
         show(folder, "accepted", "shape 9")
     assert "shape 1, shape 2, shape 3" in caught.value.cure
-
-
-def test_verdicts_are_words_not_python(folder: Path) -> None:
-    text = render(show(folder, "rejected", number=1))
-    assert "valid_question: no" in text
-    assert "{" not in text
-    assert "False" not in text
 
 
 def test_an_empty_answer_names_the_records_that_are_there(folder: Path) -> None:
@@ -68,3 +68,84 @@ def test_no_control_and_no_bidirectional_character_is_left(text: str) -> None:
     assert not set(shown) & set("\x7f\x85\x9b\u202a\u202e\u2066\u2069\u200f\ud800")
     assert len(shown) == len(text)
     assert not set("\n\t") & set(plain_line(text))
+
+
+CONFIG: dict[str, Any] = {
+    "anchors": {"kind": "hub", "number": 60, "min_degree": 2, "uses": 1},
+    "engine": {"kind": "scripted"},
+    "passes": [
+        {
+            "name": "main",
+            "steps": [{"use": "generate", "prompt": "hub"}, {"use": "score", "prompt": "quality"}],
+        }
+    ],
+    "dataset": {"z_score": None},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
+    """Two runs over a wheel of 80 nodes, of records with a difficulty and a score."""
+    folder = tmp_path_factory.mktemp("where")
+    rim = [f"n{i},Node number {i},thing" for i in range(80)]
+    edges = [f"n{i},n{(i * k) % 80},links" for i in range(80) for k in (2, 3) if i != i * k % 80]
+    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *rim, ""]))
+    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
+    files = {name: str(folder / f"{name}.csv") for name in ("nodes", "edges")}
+    graph = {"source": "csv", **files, "min_degree": 0}
+    made = []
+    for seed in (1, 2):
+        file = folder / f"{seed}.yaml"
+        file.write_text(yaml.safe_dump({**CONFIG, "seed": seed, "graph": graph}))
+        made.append(stages.all_stages(file, folder / f"run{seed}"))
+    return made
+
+
+def test_show_export_and_combine_keep_what_fits(runs: list[RunFolder], tmp_path: Path) -> None:
+    where = Where.of(["easy"], ["score=6"])
+    run = runs[0]
+    fit = [
+        one["id"]
+        for one in records_of(run.dataset)
+        if one["difficulty"] == "easy" and one["features"]["score"] >= 6
+    ]
+    assert 0 < len(fit) < len(records_of(run.dataset))
+    assert [one["id"] for one in show(run.path, number=1000, where=where)] == fit
+    export(run, "messages", tmp_path / "messages", where)
+    assert [line["id"] for line in records_of(tmp_path / "messages", "train")] == fit
+    told = combine(tmp_path / "out", runs, mixed=True, where=where)
+    kept = records_of(tmp_path / "out")
+    assert all(one["difficulty"] == "easy" and one["features"]["score"] >= 6 for one in kept)
+    assert told["runs"][0]["accepted"] == len(fit)
+    assert told["filtered"] > 0
+    assert told["where"] == "difficulty IN ('easy') AND features.\"score\" >= 6.0"
+    records = show(run.path, number=1000, where=Where.of(condition="features.score >= 6 -- enough"))
+    assert [one["id"] for one in records] == [
+        one["id"] for one in records_of(run.dataset) if one["features"]["score"] >= 6
+    ]
+
+
+@pytest.mark.parametrize(
+    ("difficulty", "scores", "said"),
+    [
+        (["simple"], [], "--difficulty simple: there is none"),
+        ([], ["7"], "--score 7: is not NAME=LEAST"),
+        ([], ["=7"], "--score =7: is not"),
+        ([], ["score=high"], "--score score=high: is not"),
+        ([], ["score=nan"], "--score score=nan: is not"),
+    ],
+)
+def test_a_condition_that_is_none_is_refused(difficulty: list[str], scores: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Where.of(difficulty, scores)
+
+
+def test_a_score_or_difficulty_that_no_record_has_is_named(
+    runs: list[RunFolder], merged: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match='Could not find key "quality"') as caught:
+        show(runs[0].path, where=Where.of((), ["quality=1"]))
+    assert "DESCRIBE accepted" in caught.value.cure
+    with pytest.raises(InputError, match="difficulty"):
+        export(merged[0].folder, "csv", tmp_path / "csv", Where.of(["hard"]))
+    assert not (tmp_path / "csv").exists()

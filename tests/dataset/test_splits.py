@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.config.dataset import Split
-from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.errors import InputError
+from tests.dataset.conftest import records_of
 
 
 def parts_of(rows: Any) -> list[str]:
@@ -77,12 +76,10 @@ def test_a_column_that_no_record_has_is_named(tmp_path: Path, rows_of: Any) -> N
         divide(rows_of(tmp_path, [{}]), Split(by="colour"), 1)
 
 
-def test_records_name_their_part_and_lie_in_its_file(make_run: Any) -> None:
-    run = make_run(dataset={"split": {"by": "nodes", "shares": {"train": 0.75, "test": 0.25}}})
-    run.finish()
-    accounting = merge(run.folder)
-    lines = (run.folder.dataset / "accepted.jsonl").read_text(encoding="utf-8").splitlines()
-    parts = [json.loads(line)["split"] for line in lines]
+def test_records_name_their_part_and_lie_in_its_file(make_merged: Any) -> None:
+    wish = {"split": {"by": "nodes", "shares": {"train": 0.75, "test": 0.25}}}
+    run, accounting = make_merged(dataset=wish)
+    parts = [record["split"] for record in records_of(run.folder.dataset)]
     for name, part in accounting.splits["parts"].items():
         assert parts.count(name) == part["records"]
         assert (run.folder.dataset / f"accepted-{name}-00000-of-00001.parquet").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import read_shard, write_shard
+from tests.dataset.conftest import contents
 
 SHARD = "shard-000002"
 Records = list[dict[str, Any]]
@@ -51,6 +53,17 @@ def forgotten(run: RunFolder, _: RunFolder) -> None:
 
 def lost_anchors(run: RunFolder, _: RunFolder) -> None:
     run.anchors.unlink()
+
+
+def flipped_anchors(at: int) -> Callable[[RunFolder, RunFolder], None]:
+    """A file of anchors with another bit."""
+
+    def spoil(run: RunFolder, _: RunFolder) -> None:
+        data = bytearray(run.anchors.read_bytes())
+        data[at] ^= 1
+        run.anchors.write_bytes(data)
+
+    return spoil
 
 
 def scribbled(run: RunFolder, _: RunFolder) -> None:
@@ -119,7 +132,7 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
         AccountingError,
         f"{SHARD}: item 1 of 8 is none that a worker writes: .* engine of a request are texts",
     ),
-    "a result is missing": (missing, AccountingError, "1 of 8 shards are not done"),
+    "a result is missing": (missing, AccountingError, r"1 of 8 shards are not done[\s\S]*kgqa run"),
     "a result is cut": (torn, CorruptFile, SHARD),
     "a result of another shard": (neighbour, CorruptFile, "belongs to shard 'shard-000001'"),
     "a result of another pass": (changed(lambda items: items, **{"pass": "second"}), CorruptFile, SHARD),
@@ -128,22 +141,25 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
     "a shard is not listed": (forgotten, AccountingError, "holds 60 anchors, the shards together 56"),
     "a shard's items edited": (scribbled, CorruptFile, "checksum does not match"),
     "no anchors": (lost_anchors, MissingFile, "kgqa sample"),
+    "a damaged head of the anchors": (flipped_anchors(40), CorruptFile, r"anchors\.h5[\s\S]*kgqa sample"),
+    "damaged anchors": (flipped_anchors(5000), CorruptFile, r"anchors\.h5[\s\S]*kgqa sample"),
     "anchors of another run": (other_anchors, FingerprintMismatch, "another anchors.h5"),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_does_not_add_up_is_refused_and_the_old_dataset_stays(way: str, make_run: Any) -> None:
+def test_what_does_not_add_up_is_refused_and_the_old_dataset_stays(
+    way: str, merged: Any, tmp_path: Path, make_run: Any
+) -> None:
     spoil, error, reason = WAYS[way]
-    run, other = make_run(), make_run(name="other", items=59, seed=8)
-    run.finish()
+    other = make_run(name="other", items=59, seed=8)
     other.finish()
-    merge(run.folder)
-    before = {path.name: path.read_bytes() for path in run.folder.dataset.iterdir()}
-    spoil(run.folder, other.folder)
+    run = RunFolder(shutil.copytree(merged[0].folder.path, tmp_path / "run"))
+    before = contents(run.dataset)
+    spoil(run, other.folder)
     with pytest.raises(error, match=reason):
-        merge(run.folder)
-    assert {path.name: path.read_bytes() for path in run.folder.dataset.iterdir()} == before
+        merge(run)
+    assert contents(run.dataset) == before
 
 
 def test_an_engine_that_does_not_know_its_version_is_no_violation(make_run: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.report.page import write_report
 from kgqa_hpc.report.pictures import CUT, DOWN, REASONS, STAGES, bands, flow
-from tests.dataset.test_many_records import finish_with_lists
+from tests.dataset.test_open_items import finish_with_lists
 
 COUNTS: dict[str, Any] = {
     "accepted": 61_000,

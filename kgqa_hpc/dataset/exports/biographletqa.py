@@ -15,7 +15,7 @@ import orjson
 
 from kgqa_hpc.dataset.exports.items import ItemsById, items_of
 from kgqa_hpc.dataset.exports.source import CombinedFolder, ExportSource
-from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.read import open_work
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -55,32 +55,23 @@ def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
 
 def _lines(run: RunFolder, records: Iterator[dict[str, Any]], folder: Path) -> Iterator[bytes]:
     work = open_work(run)
-    item_of = _InStep(work) if work.config.dataset.order is None else ItemsById(work, folder, _texts)
+    by_id = None if work.config.dataset.order is None else ItemsById(work, folder, _texts)
+    in_order = ((row, item) for row, _, item in items_of(work))  # one pass over the results
+    row, item = -1, dict[str, Any](id=None)
     for record in records:
         if "graphlet_id" not in record:
             raise InputError(f"{record['id']} is no graphlet", "this format is for graphlets alone")
-        row, item = item_of.find(record["provenance"]["anchor"]["id"])
-        yield orjson.dumps(published_record(row, record, item)) + b"\n"
-
-
-class _InStep:
-    """Reader of the items of records, for records in the order of the items: one pass over the results."""
-
-    def __init__(self, work: FinishedWork) -> None:
-        self._items = ((row, item) for row, _, item in items_of(work))
-        self._row, self._item = 0, {"id": None}
-
-    def find(self, pair_id: str) -> tuple[int, dict[str, Any]]:
-        """The item with this id and its row in anchors.h5; ids must come in the order of the items."""
-        while self._item["id"] != pair_id:
-            try:
-                self._row, self._item = next(self._items)
-            except StopIteration:
+        anchor = record["provenance"]["anchor"]["id"]
+        if by_id is not None:
+            row, item = by_id.find(anchor)
+        while item["id"] != anchor:
+            row, item = next(in_order, (-1, {}))
+            if not item:
                 raise InputError(
-                    f"{pair_id} does not stand in the order of the sample",
+                    f"{anchor} does not stand in the order of the sample",
                     "merge again, with dataset.order as it is",
-                ) from None
-        return self._row, self._item
+                )
+        yield orjson.dumps(published_record(row, record, item)) + b"\n"
 
 
 def _texts(anchor: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:

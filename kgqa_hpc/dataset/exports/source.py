@@ -11,12 +11,10 @@ import orjson
 
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import read_accounting_file, require_whole
+from kgqa_hpc.dataset.whole import read_accounting_file, read_records, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.entries import load_run_plugins
-from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
-from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.opener import read_bytes
@@ -74,15 +72,12 @@ class ExportSource:
 
     def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
-        require_whole(self.run.dataset, self.accepted.name)
         holds = self.where.selector(self.run.dataset, "accepted")
-        with disk_errors(self.accepted), open(open_regular(self.accepted), "rb") as file:
-            for line in file:
-                record = orjson.loads(line)
-                if (split is None or record.get("split", TRAIN) == split) and holds(record):
-                    if self.reasoning is not None:
-                        record[THINKING] = self.reasoning.of(record)
-                    yield record
+        for record in read_records(self.run.dataset, "accepted"):
+            if (split is None or record.get("split", TRAIN) == split) and holds(record):
+                if self.reasoning is not None:
+                    record[THINKING] = self.reasoning.of(record)
+                yield record
 
 
 def export(

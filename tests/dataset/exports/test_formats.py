@@ -8,18 +8,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import ConfigError, InputError
+from tests.dataset.conftest import records_of
 from tests.runs import SyntheticRun, synthetic
 from tests.sealed_dataset import seal
 
@@ -39,33 +38,28 @@ def merged(folder: Path) -> SyntheticRun:
     return made
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def accepted(run: Any) -> dict[str, dict[str, Any]]:
-    return {record["id"]: record for record in lines(run.folder.dataset / "accepted.jsonl")}
+    return {record["id"]: record for record in records_of(run.folder.dataset)}
 
 
-@pytest.mark.parametrize(
-    ("name", "pair"),
-    [
-        ("messages", lambda one: [turn["content"] for turn in one["messages"]]),
-        ("alpaca", lambda one: [one["instruction"], one["output"]]),
-        ("sharegpt", lambda one: [turn["value"] for turn in one["conversations"]]),
-        ("lm-eval", lambda one: [one["question"], one["answer"]]),
-        ("lighteval", lambda one: [one["question"], one["answer"]]),
-    ],
-)
-def test_every_accepted_pair_is_in_the_file_of_its_part(
-    run: Any, tmp_path: Path, name: str, pair: Any
-) -> None:
+# Question and answer of a line, by format.
+PAIRS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "messages": lambda one: [turn["content"] for turn in one["messages"]],
+    "alpaca": lambda one: [one["instruction"], one["output"]],
+    "sharegpt": lambda one: [turn["value"] for turn in one["conversations"]],
+    "lm-eval": lambda one: [one["question"], one["answer"]],
+    "lighteval": lambda one: [one["question"], one["answer"]],
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_accepted_pair_is_in_the_file_of_its_part(run: Any, tmp_path: Path, name: str) -> None:
     export(run.folder, name, tmp_path / "out")
     records, found = accepted(run), set()
     for part in ("train", "test"):
-        for one in lines(tmp_path / "out" / f"{part}.jsonl"):
+        for one in records_of(tmp_path / "out", part):
             record = records[one["id"]]
-            assert pair(one) == [record["question"], record["answer"]]
+            assert PAIRS[name](one) == [record["question"], record["answer"]]
             assert record["split"] == part
             found.add(one["id"])
     assert found == set(records)
@@ -92,7 +86,7 @@ def test_a_table_has_every_column_and_no_cell_is_a_formula(tmp_path: Path) -> No
 def test_options_stand_in_the_question_and_the_letter_before_the_answer(tmp_path: Path) -> None:
     run = merged(tmp_path)
     path = run.folder.dataset / "accepted.jsonl"
-    records = lines(path)
+    records = records_of(run.folder.dataset)
     for number, record in enumerate(records):
         if number % 2:
             record |= {"choices": {"A": "No.", "B": record["answer"]}, "answer_letter": "B"}
@@ -107,25 +101,21 @@ def test_options_stand_in_the_question_and_the_letter_before_the_answer(tmp_path
         for record in records
     }
     said = {r["id"]: f"{'B' if 'choices' in r else 'A'}. {r['answer']}" for r in records}
-    for name in ("messages", "alpaca", "sharegpt", "lm-eval", "lighteval"):
+    for name, pair in PAIRS.items():
         export(run.folder, name, tmp_path / name)
-    written = {
-        name: {
-            one["id"]: one for part in ("train", "test") for one in lines(tmp_path / name / f"{part}.jsonl")
-        }
-        for name in ("messages", "alpaca", "sharegpt", "lm-eval", "lighteval")
-    }
-    for i, question in asked.items():
-        assert [turn["content"] for turn in written["messages"][i]["messages"]] == [question, said[i]]
-        assert (written["alpaca"][i]["instruction"], written["alpaca"][i]["output"]) == (question, said[i])
-        assert [turn["value"] for turn in written["sharegpt"][i]["conversations"]] == [question, said[i]]
-        for name in ("lm-eval", "lighteval"):
-            line = written[name][i]
-            assert (line["question"], line["choices"][line["gold"]]) == (question, said[i][0])
+        lines = records_of(tmp_path / name, "train", "test")
+        assert {line["id"] for line in lines} == set(asked)
+        for line in lines:
+            question, answer = asked[line["id"]], said[line["id"]]
+            if name in ("lm-eval", "lighteval"):
+                assert (line["question"], line["choices"][line["gold"]]) == (question, answer[0])
+            else:
+                assert pair(line) == [question, answer]
     task = yaml.safe_load((tmp_path / "lm-eval/kgqa.yaml").read_text().replace("!function ", ""))
     assert (task["output_type"], task["doc_to_target"]) == ("multiple_choice", "gold")
-    compile((tmp_path / "lighteval/kgqa_task.py").read_text(), "kgqa_task.py", "exec")
-    assert 'gold_index=line["gold"]' in (tmp_path / "lighteval/kgqa_task.py").read_text()
+    code = (tmp_path / "lighteval/kgqa_task.py").read_text()
+    compile(code, "kgqa_task.py", "exec")
+    assert 'gold_index=line["gold"]' in code
 
 
 def test_triples_are_the_distinct_edges_of_the_accepted_pairs(run: Any, tmp_path: Path) -> None:
@@ -147,7 +137,7 @@ def test_triples_are_the_distinct_edges_of_the_accepted_pairs(run: Any, tmp_path
 
 def test_the_published_form_knows_parts_too(run: Any, tmp_path: Path) -> None:
     export(run.folder, "biographletqa", tmp_path / "out")
-    both = [one for part in ("train", "test") for one in lines(tmp_path / "out" / f"{part}.jsonl")]
+    both = records_of(tmp_path / "out", "train", "test")
     assert sorted(run.ids[one["id"]] for one in both) == sorted(accepted(run))
 
 
@@ -157,17 +147,8 @@ def test_the_task_for_lm_eval_loads_its_data_from_wherever_it_lies(run: Any, tmp
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import kgqa_data; print(len(kgqa_data.load()['test']))"
     )
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "out")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-1000:]
-    assert int(done.stdout) == len(lines(tmp_path / "out" / "test.jsonl"))
+    done = run_by(sys.executable, tmp_path, "-c", code, str(tmp_path / "out"))
+    assert int(done.stdout) == len(records_of(tmp_path / "out", "test"))
 
 
 def evaluator(name: str, pins: str = "") -> str:
@@ -201,24 +182,9 @@ def test_lighteval_scores_a_model_that_knows_every_second_answer(run: Any, tmp_p
     script = Path(__file__).with_name("lighteval_scripted.py")
     run_by(python, tmp_path, str(script), str(tmp_path / "out" / "kgqa_task.py"), "scores.json")
     scores = json.loads((tmp_path / "scores.json").read_text())["kgqa:0"]
-    number = len(lines(tmp_path / "out" / "test.jsonl"))
+    number = len(records_of(tmp_path / "out", "test"))
     assert scores["em"] == pytest.approx((number + 1) // 2 / number)
     assert scores["rougeL"] >= scores["em"]
-
-
-# The others need records that were rephrased first: tests/steps/test_rephrase.py.
-@pytest.mark.parametrize("name", [name for name in EXPORTS.names() if not name.startswith("linkbert")])
-def test_every_form_is_written_by_the_command_and_says_what_it_wrote(
-    run: Any, tmp_path: Path, name: str
-) -> None:
-    out = tmp_path / "out"
-    done = CliRunner().invoke(
-        app, ["export", str(run.folder.path), "--to", name, "--out", str(out), "--json"]
-    )
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)
-    assert all(Path(path).is_file() for path in json.loads(done.stdout))
-    assert EXPORTS.get(name).__doc__
 
 
 def test_what_no_export_wrote_is_never_replaced(run: Any, tmp_path: Path) -> None:
@@ -230,11 +196,10 @@ def test_what_no_export_wrote_is_never_replaced(run: Any, tmp_path: Path) -> Non
     assert (out / "thesis.tex").read_text() == "years of work"
 
 
-def test_an_unknown_form_is_refused_with_the_nearest_one(run: Any, tmp_path: Path) -> None:
+def test_an_unknown_form_is_refused_and_a_run_without_a_dataset(
+    run: Any, make_run: Any, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match="did you mean alpaca"):
         export(run.folder, "alpaka", tmp_path / "out")
-
-
-def test_without_a_dataset_there_is_nothing_to_export(make_run: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no dataset yet"):
         export(make_run().folder, "csv", tmp_path / "out")

@@ -16,6 +16,7 @@ from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.dataset.conftest import records_of
 from tests.golden.cases import config, write_graph
 from tests.runs import SyntheticRun, synthetic
 
@@ -53,10 +54,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return RunFolder.open(folder / "run")
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def written(run: RunFolder, item: str) -> Mapping[str, Any]:
     """The fields that the writer of an item gave, by `kgqa explain`."""
     story = json.loads(CliRunner().invoke(app, ["explain", str(run.path), item, "--json"]).stdout)
@@ -77,8 +74,8 @@ def test_the_fields_of_thinking_stand_before_the_answer_that_they_led_to(
 ) -> None:
     command = ["export", str(run.path), "--to", name, "--out", str(tmp_path / "out"), "--with", "reasoning"]
     assert CliRunner().invoke(app, command).exit_code == 0
-    exported = [line for part in ("train", "test") for line in lines(tmp_path / "out" / f"{part}.jsonl")]
-    records = {record["id"]: record for record in lines(run.dataset / "accepted.jsonl")}
+    exported = records_of(tmp_path / "out", "train", "test")
+    records = {record["id"]: record for record in records_of(run.dataset)}
     assert records.keys() == {line["id"] for line in exported}
     for line in exported:
         fields = written(run, line["id"])
@@ -98,7 +95,7 @@ def test_the_thought_of_the_writer_is_exported_and_not_that_of_a_judge(tmp_path:
     thinking.finish()
     merge(thinking.folder)
     export(thinking.folder, "alpaca", tmp_path / "out", reasoning=True)
-    exported = lines(tmp_path / "out" / "train.jsonl")
+    exported = records_of(tmp_path / "out", "train")
     assert exported
     for line in exported:
         thought = line["output"].removeprefix("<think>\n").partition("\n</think>\n\n")[0]

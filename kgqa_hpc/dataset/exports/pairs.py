@@ -1,0 +1,176 @@
+"""Formats with one JSON value per record: of fine-tuning programs, of question families, and text to query.
+
+In the formats of fine-tuning programs a multiple-choice question carries its options, and its answer the letter; a
+record with a column `sequence` (literature runs with `map_protein`) carries it: a question about "the protein" has no
+answer without it. With `--with reasoning` the writer's reasoning stands before the answer, between <think> and
+</think>.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.dataset.exports.source import THINKING, ExportSource, Line, write_lines
+from kgqa_hpc.steps.answer_fields import choices_of, right_letter, with_choices
+
+Record = dict[str, Any]
+QUALITY = "quality_score"  # the label of the scoring step (`as: quality_score`)
+
+
+class _Lines:
+    """A format of SPLIT.jsonl with `line(record)` for each record; None leaves the record out."""
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        write_lines(source, folder, self.line)
+
+    @staticmethod
+    def line(record: Record) -> Line | None:
+        raise NotImplementedError
+
+
+class _Lists:
+    """A format of SPLIT.json, a JSON list of `entry(record)`; None leaves the record out."""
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        for split in source.splits:
+            with (folder / f"{split}.json").open("wb") as file:
+                for number, entry in enumerate(filter(None, map(self.entry, source.records(split)))):
+                    file.write(b"[\n" if number == 0 else b",\n")
+                    file.write(orjson.dumps(entry))
+                file.write(b"\n]\n" if file.tell() else b"[]\n")
+
+    @staticmethod
+    def entry(record: Record) -> Line | None:
+        raise NotImplementedError
+
+
+def _asked(record: Record) -> str:
+    """The user's turn: the question with its options, and before it the protein's sequence where the record has one."""
+    question, sequence = with_choices(record["question"], choices_of(record)), record.get("sequence")
+    return f"Protein sequence: {sequence}\n\n{question}" if sequence else question
+
+
+def _answered(record: Record) -> str:
+    """The assistant's turn: the answer, after its letter where the question has options; before it the reasoning."""
+    answer = f"{right_letter(record)}. {record['answer']}" if choices_of(record) else record["answer"]
+    reasoning = record.get(THINKING)
+    return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer
+
+
+class Messages(_Lines):
+    """SPLIT.jsonl with `{"messages": [{"role": "user", …}, {"role": "assistant", …}], "id": …}`.
+
+    Chat messages, as OpenAI, TRL, Axolotl and vLLM take them.
+    """
+
+    name = "messages"
+
+    @staticmethod
+    def line(record: Record) -> Line:
+        user = {"role": "user", "content": _asked(record)}
+        return {
+            "messages": [user, {"role": "assistant", "content": _answered(record)}],
+            "id": record["id"],
+        }
+
+
+class Alpaca(_Lines):
+    """SPLIT.jsonl with `{"instruction": question, "input": sequence or "", "output": answer, "id": …}`.
+
+    The columns of the Alpaca dataset, which most trainers read.
+    """
+
+    name = "alpaca"
+
+    @staticmethod
+    def line(record: Record) -> Line:
+        return {
+            "instruction": with_choices(record["question"], choices_of(record)),
+            "input": record.get("sequence") or "",
+            "output": _answered(record),
+            "id": record["id"],
+        }
+
+
+class ShareGpt(_Lines):
+    """SPLIT.jsonl with `{"conversations": [{"from": "human", …}, {"from": "gpt", …}], "id": …}`.
+
+    As LLaMA-Factory, FastChat and Axolotl read it.
+    """
+
+    name = "sharegpt"
+
+    @staticmethod
+    def line(record: Record) -> Line:
+        human = {"from": "human", "value": _asked(record)}
+        return {"id": record["id"], "conversations": [human, {"from": "gpt", "value": _answered(record)}]}
+
+
+class TextToQuery(_Lines):
+    """SPLIT.jsonl with id, question, query (SPARQL), cypher and answers, of the records that have a query."""
+
+    name = "text-to-query"
+
+    @staticmethod
+    def line(record: Record) -> Line | None:
+        if not record.get("query"):
+            return None
+        answers = record["answers"] if "answers" in record else [record["asked"]]
+        pair = {name: record[name] for name in ("id", "question", "query")}
+        return {**pair, "cypher": record.get("cypher"), "answers": answers}
+
+
+class Standard(_Lists):
+    """SPLIT.json: id, question, answer, type, and metadata (difficulty, quality_score, graph_nodes_used)."""
+
+    name = "standard"
+
+    @staticmethod
+    def entry(record: Record) -> Line:
+        return {
+            **{name: record[name] for name in ("id", "question", "answer")},
+            "type": record.get("reasoning_type") or record["kind"],
+            "metadata": {
+                "difficulty": record.get("difficulty"),
+                QUALITY: (record.get("features") or {}).get(QUALITY),
+                "graph_nodes_used": record.get("graph_nodes_used"),
+            },
+        }
+
+
+class Choices(_Lists):
+    """SPLIT.json of the records with options: question, choices, letter of the answer, type, quality."""
+
+    name = "choices"
+
+    @staticmethod
+    def entry(record: Record) -> Line | None:
+        if not record.get("choices"):
+            return None
+        return {
+            **{name: record[name] for name in ("id", "question", "choices")},
+            "answer": record["answer_letter"],
+            "reasoning_type": record.get("reasoning_type"),
+            QUALITY: (record.get("features") or {}).get(QUALITY),
+        }
+
+
+class ChainOfThought(_Lists):
+    """SPLIT.json of the records with steps: question, an answer with its reasoning, and the steps."""
+
+    name = "chain-of-thought"
+
+    @staticmethod
+    def entry(record: Record) -> Line | None:
+        steps = record.get("steps")
+        if not steps:
+            return None
+        lines = [
+            f"Step {number}: {step['entity']} {step['relation'].replace('_', ' ')} {step['target']}."
+            for number, step in enumerate(steps, start=1)
+        ]
+        answer = "\n".join([*lines, f"Therefore: {record['answer']}"])
+        return {"id": record["id"], "question": record["question"], "answer": answer, "steps": steps}
