@@ -34,7 +34,7 @@ from kgqa_hpc.plugins.evaluation.panel import (
 )
 from kgqa_hpc.plugins.evaluation.power import kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
-from kgqa_hpc.plugins.evaluation.verdicts import Verdicts
+from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10

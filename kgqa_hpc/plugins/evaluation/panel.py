@@ -26,8 +26,7 @@ from kgqa_hpc.plugins.evaluation.agreement import (
 )
 from kgqa_hpc.plugins.evaluation.bootstrap import Floats, interval_text
 from kgqa_hpc.plugins.evaluation.judged import wilson
-from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.evaluation.verdicts import opinion
+from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned
 
 LEAST = 0.01
@@ -149,31 +148,6 @@ def _coefficients(agreement: dict[str, Any]) -> list[str]:
     return lines + [
         f"Cohen's kappa of {' and '.join(pair['judges'])}: {interval_text(pair)}" for pair in pairs
     ]
-
-
-def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
-    """Votes (records, judges) of a source; judges in the order they first occur."""
-    positions: dict[str, int] = {}
-    columns: list[bytearray] = []
-    read = 0
-    for record in records(source):
-        for name, verdict in (record.get("verdicts") or {}).items():
-            vote = opinion(verdict).vote
-            if vote is None:
-                continue
-            position = positions.setdefault(name, len(positions))
-            if position == len(columns):
-                columns.append(bytearray())
-            columns[position].extend(b"\x02" * (read - len(columns[position])))
-            columns[position].append(int(vote))
-        read += 1
-    if not columns:
-        raise InputError(
-            f"{source}: no record has a judge's vote", "verdicts hold booleans under a judge's name"
-        )
-    table = [np.frombuffer(bytes(column.ljust(read, b"\x02")), dtype=np.uint8) for column in columns]
-    codes = np.stack(table, axis=1).astype(np.int64)
-    return np.where(codes == 2, MISSING, codes), tuple(positions)
 
 
 def _row(decision: Codes) -> dict[str, Any]:

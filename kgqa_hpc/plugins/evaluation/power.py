@@ -95,8 +95,8 @@ def share_half_width(share: float, items: int) -> float:
 
 
 def kappa_error(agreement: float, chance: float) -> float:
-    """The standard error of kappa for one rating; divide by the root of their number (Cohen 1960)."""
-    return sqrt(agreement * (1 - agreement)) / (1 - chance) if chance < 1 else float("inf")
+    """The standard error of kappa for one rating; divide by the root of their number (Cohen 1960). `chance` < 1."""
+    return sqrt(agreement * (1 - agreement)) / (1 - chance)
 
 
 # Two balanced judges that agree by chance only: the widest interval to plan for with shares near 1/2.

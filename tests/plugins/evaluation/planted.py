@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
-from kgqa_hpc.plugins.evaluation.verdicts import Verdicts
+from kgqa_hpc.plugins.evaluation.records import Verdicts
 
 
 def rated(minimums: list[float | None], annotators: tuple[str, ...] = ("p",)) -> Ratings:

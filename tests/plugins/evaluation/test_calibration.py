@@ -25,8 +25,8 @@ from kgqa_hpc.plugins.evaluation.panel import (
     weighted,
 )
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings, read_ratings
+from kgqa_hpc.plugins.evaluation.records import read_verdicts
 from kgqa_hpc.plugins.evaluation.studies import ask_judges
-from kgqa_hpc.plugins.evaluation.verdicts import read_verdicts
 from tests.plugins.evaluation.planted import planted, rated
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.embeddings import embed
+from kgqa_hpc.plugins.evaluation.topic import embed
 
 NO_TORCH = any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
 needs_torch = pytest.mark.skipif(

@@ -13,7 +13,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import studies
 from kgqa_hpc.plugins.evaluation.judged import retest
-from kgqa_hpc.plugins.evaluation.perturb import compare_rounds, perturbed, render
+from kgqa_hpc.plugins.evaluation.studies import compare_rounds, perturbed, render_retest
 
 PAIRS = 150
 # Every answer is "Alpha N one. Omega two."; said twice and turned round it holds words that it does not hold as it is.
@@ -66,7 +66,7 @@ def test_a_judge_asked_the_same_again_shows_its_chance_and_no_taste(found: dict[
     assert abs(same["kappa"]) < 0.2
     assert same["shift"]["low"] < 0 < same["shift"]["high"]
     assert same["p"] > 0.05
-    assert "coin" in render(found)
+    assert "coin" in render_retest(found)
 
 
 def test_asking_again_changes_no_byte_of_the_run_and_resumes(judged: Path, found: dict[str, Any]) -> None:

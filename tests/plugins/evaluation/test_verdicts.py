@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.verdicts import opinion, read_verdicts
+from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.steps.judge import Judge
 from kgqa_hpc.steps.step import Step
 from tests.plugins.evaluation.pairs import write_lines
