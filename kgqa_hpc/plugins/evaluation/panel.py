@@ -32,14 +32,14 @@ from kgqa_hpc.text.plain_text import aligned
 LEAST = 0.01
 
 
-def at_least(verdicts: Codes, k: int) -> Codes:
-    """Decisions of a rule that accepts an item if at least `k` judges do. `verdicts` (items, judges) → (items,)."""
-    return _decided(verdicts, (verdicts == 1).sum(axis=1) >= k)
-
-
 def weighted(verdicts: Codes, weights: Floats) -> Codes:
-    """Accept where the `weights` (judges,) of those that accept are half of all or more, as a run decides."""
-    return _decided(verdicts, (verdicts == 1) @ weights >= weights.sum() / 2)
+    """Accept where the `weights` (judges,) of those that accept are half of all or more, as a run decides.
+
+    `verdicts` (items, judges) → (items,).
+    """
+    full = (verdicts != MISSING).all(axis=1)
+    accepted = (verdicts == 1) @ weights >= weights.sum() / 2
+    return np.where(full, accepted, MISSING).astype(np.int64)
 
 
 def rules(verdicts: Codes) -> dict[str, Codes]:
@@ -47,7 +47,8 @@ def rules(verdicts: Codes) -> dict[str, Codes]:
     n = verdicts.shape[1]
     half = n // 2 + 1  # a tie is not a majority
     needed = {"all": n, "majority": half, **{f"{k} of {n}": k for k in range(1, n) if k != half}}
-    return {name: at_least(verdicts, k) for name, k in needed.items()}
+    full, accepted = (verdicts != MISSING).all(axis=1), (verdicts == 1).sum(axis=1)
+    return {name: np.where(full, accepted >= k, MISSING).astype(np.int64) for name, k in needed.items()}
 
 
 def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
@@ -79,22 +80,16 @@ def decides_alone(verdicts: Codes, judges: Sequence[str]) -> dict[str, dict[str,
     Under the rule `all` a judge's lone rejections are the items that it alone removes; under `1 of n` its lone
     acceptances are those that it alone keeps. Counted over items with all verdicts, in panels of two or more.
     """
-    full = (verdicts != MISSING).all(axis=1)
-    accepted = (verdicts == 1).sum(axis=1)
     n = len(judges)
-    several = full & (n > 1)
+    full = verdicts[(verdicts != MISSING).all(axis=1)] if n > 1 else verdicts[:0]
+    accepted = full.sum(axis=1)
     return {
         name: {
-            "rejects_alone": int((several & (verdicts[:, j] == 0) & (accepted == n - 1)).sum()),
-            "accepts_alone": int((several & (verdicts[:, j] == 1) & (accepted == 1)).sum()),
+            "rejects_alone": int(((full[:, j] == 0) & (accepted == n - 1)).sum()),
+            "accepts_alone": int(((full[:, j] == 1) & (accepted == 1)).sum()),
         }
         for j, name in enumerate(judges)
     }
-
-
-def _decided(verdicts: Codes, accepted: NDArray[np.bool_]) -> Codes:
-    full = (verdicts != MISSING).all(axis=1)
-    return np.where(full, accepted.astype(np.int64), MISSING)
 
 
 def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
@@ -117,14 +112,10 @@ def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
 
 def render(document: dict[str, Any]) -> str:
     """The table as text."""
-    rows = [
-        (
-            name,
-            *(f"{entry[key]:,}" for key in ("accepted", "rejected", "missing")),
-            interval_text(entry["share"]),
-        )
-        for name, entry in {**document["judges"], **document["rules"]}.items()
-    ]
+    rows = []
+    for name, entry in {**document["judges"], **document["rules"]}.items():
+        counts = (f"{entry[key]:,}" for key in ("accepted", "rejected", "missing"))
+        rows.append((name, *counts, interval_text(entry["share"])))
     head = ("judge or rule", "accepted", "rejected", "missing", "share")
     lines = [f"{document['records']:,} records", "", *aligned([head, *rows])]
     lines += [
@@ -177,19 +168,19 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
             raise InputError(f"{source}: no record has a label in {column}", "name a column of its records")
     votes = make_votes(rows, columns)
     labels = votes.categories
+    size = len(labels) + 1
     counted, confused = {}, []
-    for index, column in enumerate(columns):
-        missing, *counts = np.bincount(votes.codes[:, index] - MISSING, minlength=len(labels) + 1).tolist()
+    for column, codes in zip(columns, votes.codes.T, strict=True):
+        missing, *counts = np.bincount(codes - MISSING, minlength=size).tolist()
         counted[column] = {"labels": dict(zip(labels, counts, strict=True)), "missing": missing}
     for a, b in combinations(range(len(columns)), 2):
-        table = np.zeros((len(labels) + 1, len(labels) + 1), dtype=np.int64)
+        table = np.zeros((size, size), dtype=np.int64)
         np.add.at(table, (votes.codes[:, a], votes.codes[:, b]), 1)  # MISSING is the last row and column
-        both = table[:MISSING, :MISSING]
+        both = table[:MISSING, :MISSING].tolist()
         counts_of = {
-            label: dict(zip(labels, row, strict=True))
-            for label, row in zip(labels, both.tolist(), strict=True)
+            label: dict(zip(labels, row, strict=True)) for label, row in zip(labels, both, strict=True)
         }
-        missing = len(rows) - int(both.sum())
+        missing = len(rows) - sum(map(sum, both))
         confused.append({"columns": [columns[a], columns[b]], "counts": counts_of, "missing": missing})
     return {
         "records": len(rows),
@@ -207,9 +198,7 @@ def render_labels(document: dict[str, Any]) -> str:
     missing = ["missing", *(entry["missing"] for entry in columns.values())]
     lines = [f"{document['records']:,} records", "", *aligned([["label", *columns], *rows, missing])]
     for entry in document["confusion"]:
-        rows = [
-            [label, *(entry["counts"][label][second_label] for second_label in labels)] for label in labels
-        ]
+        rows = [[label, *counts.values()] for label, counts in entry["counts"].items()]
         between = "rows {}, columns {}".format(*entry["columns"])
         lines += ["", f"{between}; {entry['missing']:,} without two labels"]
         lines += aligned([["", *labels], *rows])

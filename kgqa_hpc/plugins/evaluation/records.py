@@ -69,7 +69,7 @@ def group_of(record: dict[str, Any], column: str = "group") -> str:
     value = record.get(column)
     if value is None and column == "group" and record.get("graphlet_id") is not None:
         return f"shape {record['graphlet_id']}"
-    if column not in record and not (column == "group"):
+    if column not in record and column != "group":
         raise InputError(f"record {record['id']!r} has no column {column!r}", f"it has: {', '.join(record)}")
     return "none" if value is None else str(value)
 
@@ -118,27 +118,18 @@ def opinion(verdict: Any) -> Opinion:
 
 def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
     """Votes (records, judges) of a source; judges in the order they first occur."""
-    positions: dict[str, int] = {}
-    columns: list[bytearray] = []
-    read = 0
-    for record in records(source):
+    columns: dict[str, bytearray] = {}
+    gap, size = b"\xff", 0  # MISSING as a byte
+    for size, record in enumerate(records(source), start=1):
         for name, verdict in (record.get("verdicts") or {}).items():
-            vote = opinion(verdict).vote
-            if vote is None:
-                continue
-            position = positions.setdefault(name, len(positions))
-            if position == len(columns):
-                columns.append(bytearray())
-            columns[position].extend(b"\x02" * (read - len(columns[position])))
-            columns[position].append(int(vote))
-        read += 1
+            if (vote := opinion(verdict).vote) is not None:
+                column = columns.setdefault(name, bytearray())
+                column.extend(gap * (size - 1 - len(column)) + bytes([vote]))
     if not columns:
-        raise InputError(
-            f"{source}: no record has a judge's vote", "verdicts hold booleans under a judge's name"
-        )
-    table = [np.frombuffer(bytes(column.ljust(read, b"\x02")), dtype=np.uint8) for column in columns]
-    codes = np.stack(table, axis=1).astype(np.int64)
-    return np.where(codes == 2, MISSING, codes), tuple(positions)
+        cure = "verdicts hold booleans under a judge's name"
+        raise InputError(f"{source}: no record has a judge's vote", cure)
+    table = [np.frombuffer(column.ljust(size, gap), dtype=np.int8) for column in columns.values()]
+    return np.stack(table, axis=1).astype(np.int64), tuple(columns)
 
 
 def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[str] = ()) -> Verdicts:
@@ -149,39 +140,47 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
     Judges of the same name in several sources are told apart by their source's name. Raises InputError when
     no record matches a rating, or none has a verdict.
     """
-    by_id = {row.id: row.id for row in ratings.rated}
     texts = {row.id: _text(row.question, row.answer) for row in ratings.rated}
     by_text = {text: item for item, text in texts.items()}
     opinions: dict[str, dict[str, Opinion]] = {}
-    matched_by: dict[str, str] = {}
+    by_id: dict[str, bool] = {}
     differing: set[str] = set()
-    for source, label in zip(sources, _labels(sources), strict=True):
-        if source.suffix in (".yaml", ".yml"):
-            raise InputError(
-                f"{source}: is a configuration, not verdicts",
-                "ask the judge first, by a run or by `kgqa judge`, then give that run",
-            )
+    stems = [source.resolve().stem for source in sources]
+    for source, stem in zip(sources, stems, strict=True):
+        label = "" if len(sources) == 1 else f"{stem if stems.count(stem) == 1 else source}/"
         for record in records(source):
             text = _text(record.get("question"), record.get("answer"))
-            item = by_id.get(record["id"]) or by_text.get(text)
+            item = record["id"] if record["id"] in texts else by_text.get(text)
             if item is None:
                 continue
-            matched_by.setdefault(item, "id" if record["id"] in by_id else "text")
+            by_id.setdefault(item, record["id"] in texts)
             if text and text != texts[item]:
                 differing.add(item)
             opinions.setdefault(item, {}).update(_opinions(record, label, features))
     if not opinions:
         names = ", ".join(str(source) for source in sources)
         raise InputError(f"{names}: no record is one of the rated pairs", "rate a sample of this run")
-    return _tabled(opinions, matched_by, len(differing))
+    named = dict.fromkeys(name for opinion in opinions.values() for name in opinion)
+    judges = tuple(name for name in named if name != DECISION)
+    absent = Opinion(None, None)
+    table = [[opinion.get(name, absent) for name in (*judges, DECISION)] for opinion in opinions.values()]
+    votes = np.array([[opinion.code for opinion in row] for row in table], dtype=np.int64)
+    scores = np.array(
+        [[opinion.score for opinion in row] for row in table], dtype=np.float64
+    )  # None becomes NaN
+    if not judges and (votes == MISSING).all():
+        cure = "give a run with a judge, or records with verdicts"
+        raise InputError("the matched records hold no verdicts", cure)
+    matched = sum(by_id.values())
+    sizes = matched, len(by_id) - matched, len(differing)
+    return Verdicts(tuple(opinions), judges, votes[:, :-1], scores[:, :-1], votes[:, -1], *sizes)
 
 
 def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> dict[str, Opinion]:
     verdicts = record.get("verdicts") or {}
     if not isinstance(verdicts, dict):
-        raise InputError(
-            f"record {record['id']!r}: verdicts is not an object", "it maps a judge to its verdict"
-        )
+        problem = f"record {record['id']!r}: verdicts is not an object"
+        raise InputError(problem, "it maps a judge to its verdict")
     named = {label + name: opinion(verdict) for name, verdict in verdicts.items()}
     measured = record.get("features")
     if isinstance(measured, dict):
@@ -189,35 +188,6 @@ def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> di
     if isinstance(record.get("accepted"), bool):
         named[DECISION] = opinion(record["accepted"])
     return named
-
-
-def _tabled(opinions: dict[str, dict[str, Opinion]], matched_by: dict[str, str], differing: int) -> Verdicts:
-    items = tuple(opinions)
-    judges = tuple(
-        dict.fromkeys(name for opinion in opinions.values() for name in opinion if name != DECISION)
-    )
-    nothing = Opinion(None, None)
-    table = [[opinions[item].get(name, nothing) for name in judges] for item in items]
-    shape = (len(items), len(judges))
-    votes = np.array([[opinion.code for opinion in row] for row in table], dtype=np.int64).reshape(shape)
-    # None becomes NaN.
-    scores = np.array([[opinion.score for opinion in row] for row in table], dtype=np.float64).reshape(shape)
-    decided = np.array([opinions[item].get(DECISION, nothing).code for item in items], dtype=np.int64)
-    if not judges and (decided == MISSING).all():
-        raise InputError(
-            "the matched records hold no verdicts", "give a run with a judge, or records with verdicts"
-        )
-    by_id = sum(method == "id" for method in matched_by.values())
-    return Verdicts(items, judges, votes, scores, decided, by_id, len(matched_by) - by_id, differing)
-
-
-def _labels(sources: Sequence[Path]) -> list[str]:
-    """A prefix for each source's judges: nothing for a single source."""
-    if len(sources) == 1:
-        return [""]
-    names = [source.resolve().stem for source in sources]
-    pairs = zip(names, sources, strict=True)
-    return [f"{name if names.count(name) == 1 else source}/" for name, source in pairs]
 
 
 def _text(question: Any, answer: Any) -> str:

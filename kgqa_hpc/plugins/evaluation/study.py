@@ -8,7 +8,7 @@ every anchor counts with every variant.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -54,18 +54,13 @@ def score_arrays(variants: Mapping[str, Variant]) -> dict[str, Floats]:
     }
 
 
-def score_labels(config: RunConfig) -> list[str]:
-    """The labels of the scoring steps, in their order."""
-    return [step.label for step in config.steps if step.use == "score"]
-
-
 def read_study(run: RunFolder, config: RunConfig) -> dict[str, Variant]:
     """Variants in their order with the scores of their anchors.
 
     Raises InputError where the configuration has no variants or no scoring step, or not every anchor was
     answered with every variant.
     """
-    labels = score_labels(config)
+    labels = [step.label for step in config.steps if step.use == "score"]
     if config.variants is None or not labels:
         missing = "variants" if config.variants is None else "steps that score"
         raise InputError(f"{run.path}: has no {missing}, so it is no study", "kgqa init --example study FILE")
@@ -78,26 +73,22 @@ def read_study(run: RunFolder, config: RunConfig) -> dict[str, Variant]:
     for shard in sorted(work.done):
         for record in iter_result(run.result(config.passes[-1].name, shard)):
             anchor, _, name = record["id"].rpartition(MARK)
-            _add(variants[name], anchor, record, labels)
+            variant, features = variants[name], record.get("features") or {}
+            values = {label: float(features.get(label, 0.0)) for label in labels}
+            variant.scores[anchor] = sum(values.values())
+            variant.lost += record["status"] == "invalid"
+            variant.failed += record["status"] == "failed"
+            variant.unreadable += len((record.get("annotations") or {}).get("unreadable", ()))
+            for entry in record["trace"]:
+                read, written = entry["tokens"]["prompt"], entry["tokens"]["completion"]
+                if entry["step"] in labels:
+                    variant.scoring_tokens += read + written
+                else:
+                    variant.prompt_tokens += read
+                    variant.completion_tokens += written
+            for label, value in values.items():
+                variant.criteria.setdefault(label, []).append(value)
     return variants
-
-
-def _add(variant: Variant, anchor: str, record: dict[str, Any], labels: Sequence[str]) -> None:
-    features = record.get("features") or {}
-    values = {label: float(features.get(label, 0.0)) for label in labels}
-    variant.scores[anchor] = sum(values.values())
-    variant.lost += record["status"] == "invalid"
-    variant.failed += record["status"] == "failed"
-    variant.unreadable += len((record.get("annotations") or {}).get("unreadable", ()))
-    for entry in record["trace"]:
-        read, written = entry["tokens"]["prompt"], entry["tokens"]["completion"]
-        if entry["step"] in labels:
-            variant.scoring_tokens += read + written
-        else:
-            variant.prompt_tokens += read
-            variant.completion_tokens += written
-    for label, value in values.items():
-        variant.criteria.setdefault(label, []).append(value)
 
 
 def _row(name: str, variant: Variant, scores: Floats, price: Price | None, seed: int) -> dict[str, Any]:
@@ -128,13 +119,14 @@ def write_study(
     from importlib.util import find_spec
 
     variants = read_study(run, config)
+    labels = [step.label for step in config.steps if step.use == "score"]
     scores = score_arrays(variants)
     paired = share_anchors(config.variants or {})
     comparisons = compare(scores, paired=paired)
     document = {
         "anchors": max(map(len, scores.values())),
         "paired": paired,
-        "criteria": score_labels(config),
+        "criteria": labels,
         "variants": [_row(name, variant, scores[name], price, seed) for name, variant in variants.items()],
         "comparisons": [asdict(comparison) for comparison in comparisons],
         "recommendation": recommendation(comparisons),
@@ -146,7 +138,7 @@ def write_study(
     if find_spec("matplotlib"):
         from kgqa_hpc.plugins.evaluation.figures import study_figures
 
-        study_figures(scores, comparisons, folder, criteria=len(score_labels(config)))
+        study_figures(scores, comparisons, folder, criteria=len(labels))
     return document
 
 
@@ -156,55 +148,31 @@ def render(document: dict[str, Any]) -> str:
     pairing = "the same anchors" if document["paired"] else "each its own anchors, so nothing is paired"
     head = ["variant", "n", "mean", "95 % interval", "SD", "unreadable pairs", "verdicts"]
     head += ["tokens read", "written", "scoring", *(["cost of 1,000"] if priced else [])]
+    tests = ["best", "against", "difference", "U", "p", "p, Holm", "Cliff's delta", "p, paired, Holm"]
+    rows, compared = [head], [tests]
+    for row in document["variants"]:
+        cells = [
+            row["variant"],
+            f"{row['items']:,}",
+            *(f"{row[key]:.2f}" for key in ("mean", "low", "high", "sd")),
+        ]
+        cells[3:5] = [" to ".join(cells[3:5])]
+        cells += [str(row["unreadable_pairs"]), str(row["unreadable_verdicts"])]
+        cells += [f"{row[key]:,.0f}" for key in ("prompt_tokens", "completion_tokens", "scoring_tokens")]
+        rows.append(cells + ([f"{row['cost_of_1000']:.4g}"] if priced else []))
+    for row in document["comparisons"]:
+        paired = row["p_paired_holm"]
+        cells = [row["best"], row["other"], f"{row['difference']:.2f}", f"{row['u']:,.1f}", f"{row['p']:.4g}"]
+        cells += [f"{row['p_holm']:.4g}", f"{row['delta']:.2f}", "-" if paired is None else f"{paired:.4g}"]
+        compared.append(cells)
     lines = [
         f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {pairing}; "
         f"score 0 to {len(document['criteria'])}",
-        "",
-        *_table(head, [_cells(row) for row in document["variants"]]),
-        "",
-        *_table(
-            ["best", "against", "difference", "U", "p", "p, Holm", "Cliff's delta", "p, paired, Holm"],
-            [_compared(comparison) for comparison in document["comparisons"]],
-        ),
     ]
-    failed = sum(row["failed"] for row in document["variants"])
-    if failed:
-        lines += [
-            "",
-            f"{failed:,} items got no answer from their engine and count as 0: that says nothing of a variant.",
-        ]
+    for table in (rows, compared):
+        table.insert(1, ["---"] * len(table[0]))
+        lines += ["", *("| " + " | ".join(cells) + " |" for cells in table)]
+    if failed := sum(row["failed"] for row in document["variants"]):
+        remark = "items got no answer from their engine and count as 0: that says nothing of a variant."
+        lines += ["", f"{failed:,} {remark}"]
     return "\n".join([*lines, "", document["recommendation"]])
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    cells = [
-        row["variant"],
-        f"{row['items']:,}",
-        f"{row['mean']:.2f}",
-        f"{row['low']:.2f} to {row['high']:.2f}",
-        f"{row['sd']:.2f}",
-        str(row["unreadable_pairs"]),
-        str(row["unreadable_verdicts"]),
-        f"{row['prompt_tokens']:,.0f}",
-        f"{row['completion_tokens']:,.0f}",
-        f"{row['scoring_tokens']:,.0f}",
-    ]
-    return cells if row["cost_of_1000"] is None else [*cells, f"{row['cost_of_1000']:.4g}"]
-
-
-def _compared(comparison: dict[str, Any]) -> list[str]:
-    paired = comparison["p_paired_holm"]
-    return [
-        comparison["best"],
-        comparison["other"],
-        f"{comparison['difference']:.2f}",
-        f"{comparison['u']:,.1f}",
-        f"{comparison['p']:.4g}",
-        f"{comparison['p_holm']:.4g}",
-        f"{comparison['delta']:.2f}",
-        "-" if paired is None else f"{paired:.4g}",
-    ]

@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -250,30 +251,21 @@ class Topic(Step):
         Column("topic", "string", "Topic of the source's title: a number by size, and its strongest terms."),
     )
 
-    def __init__(self, settings: Any, prompt: Any, context: Any) -> None:
-        super().__init__(settings, prompt, context)
-        self._topics: dict[str, str] | None = None
-
     def compute(self, item: Item) -> Outcome:
-        """Add the topic; the first call clusters all texts. Raises InputError for a source without any."""
-        if self._topics is None:
-            self._topics = _topics(self.settings, self.context.run_seed)
+        """Add the topic."""
         item.annotations["topic"] = self._topics.get(item.output.get(self.settings.field) or "", NO_TOPIC)
         return Done()
 
-
-def _topics(settings: TopicSettings, seed: int) -> dict[str, str]:
-    """The topic of each different text."""
-    texts = sorted(
-        {text for record in read_records(Path(settings.source)) if (text := record.get(settings.field))}
-    )
-    if not texts:
-        raise InputError(
-            f"{settings.source}: no record has a text {settings.field!r}", "name another `field`"
-        )
-    vectors = None if settings.model is None else embed(Path(settings.model), texts)
-    model = find_topics(texts, settings.number, seed=seed, embeddings=vectors)
-    names = [
-        f"{number}: {', '.join(terms[:NAME_TERMS])}" for number, terms in enumerate(model.terms, start=1)
-    ]
-    return {text: names[label] for text, label in zip(texts, model.labels.tolist(), strict=True)}
+    @cached_property
+    def _topics(self) -> dict[str, str]:
+        """The topic of each different text. Raises InputError for a source without any."""
+        settings = self.settings
+        values = {record.get(settings.field) for record in read_records(Path(settings.source))}
+        texts = sorted(filter(None, values))
+        if not texts:
+            problem = f"{settings.source}: no record has a text {settings.field!r}"
+            raise InputError(problem, "name another `field`")
+        vectors = None if settings.model is None else embed(Path(settings.model), texts)
+        topics = find_topics(texts, settings.number, seed=self.context.run_seed, embeddings=vectors)
+        names = [f"{n}: {', '.join(terms[:NAME_TERMS])}" for n, terms in enumerate(topics.terms, start=1)]
+        return {text: names[label] for text, label in zip(texts, topics.labels.tolist(), strict=True)}

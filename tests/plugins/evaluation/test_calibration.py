@@ -27,7 +27,7 @@ from kgqa_hpc.plugins.evaluation.panel import (
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings, read_ratings
 from kgqa_hpc.plugins.evaluation.records import read_verdicts
 from kgqa_hpc.plugins.evaluation.studies import ask_judges
-from tests.plugins.evaluation.planted import planted, rated
+from tests.plugins.evaluation.pairs import planted, rated
 
 
 def test_good_is_the_minimum_of_the_answer_scores_and_annotators_median() -> None:

@@ -13,8 +13,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.steps.judge import Judge
 from kgqa_hpc.steps.step import Step
-from tests.plugins.evaluation.pairs import write_lines
-from tests.plugins.evaluation.planted import rated
+from tests.plugins.evaluation.pairs import rated, write_lines
 
 FIELDS = st.sampled_from(["valid_question", "original_answer_valid", "novelty", "why", "score"])
 VALUES = st.booleans() | st.text(max_size=3) | st.integers(0, 5)
