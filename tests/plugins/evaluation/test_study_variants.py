@@ -166,14 +166,20 @@ def test_files_of_variants_lie_where_the_configuration_lies(tmp_path: Path) -> N
     }
 
 
+TOGETHER = [{"name": "all", "steps": ["generate", *SCORES]}]
+
+
 @pytest.mark.parametrize(
     ("variants", "passes", "word"),
     [
-        (
-            {"engine.model": ["a", "b"]},
-            [{"name": "all", "steps": ["generate", *SCORES]}],
-            "writer and judge apart",
-        ),
+        ({"engine.model": ["a", "b"]}, TOGETHER, "writer and judge apart"),
+        ({"prompt": ["p1_1"]}, TOGETHER, "two values"),
+        ({"prompt": ["p1_1", "p1_1"]}, TOGETHER, "different"),
+        ({"prompt": ["p1_1", "a~b"]}, TOGETHER, "letters"),
+        ({"colour": ["a", "b"]}, TOGETHER, "no step"),
+        ({"nobody.prompt": ["a", "b"]}, TOGETHER, "no step"),
+        ({"sound.minimum": ["high", "low"]}, TOGETHER, "variants"),
+        ({"prompt": ["p1_1", "p5"], "sound.minimum": [1, 2]}, TOGETHER, "one setting"),
         ({"nobody.engine.model": ["a", "b"]}, PASSES, "no pass"),
         ({"write.engine.modle": ["a", "b"]}, PASSES, "did you mean model"),
         ({"write.engine": [{"model": "a"}, {"model": "b"}]}, PASSES, "need names"),

@@ -1,13 +1,16 @@
-"""The verbs: results on stdout, exit 2 with one clear line for what the user can mend."""
+"""The verbs: results on stdout, exit 2 with one clear line where the user can mend it."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.cli import grounding_counts
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA
 from tests import command
 from tests.plugins.evaluation.pairs import write_lines
@@ -78,3 +81,29 @@ def test_panel_tells_of_each_judge_and_hallucination_of_two_audits(tmp_path: Pat
     found = kgqa("hallucination", source, source, "--json")
     assert json.loads(found.stdout)["ratio_of_means"] == 1
     assert kgqa("hallucination", source, source, "--panel", source).returncode == 2
+
+
+# Pairs with 0, 1, … 10 relevant documents of ten (BioGraphletQA, Figure 7).
+RELEVANT = (2734, 3539, 4095, 4411, 4553, 4460, 4383, 4342, 4511, 5018, 7954)
+
+
+def test_grounding_gives_the_published_mean_and_share_and_passes_over_other_records(tmp_path: Path) -> None:
+    quotes = {"quotes_kept": 2, "quotes_dropped": 1}
+    numbers = [n for n, pairs in enumerate(RELEVANT) for _ in range(pairs)]
+    rows: list[dict[str, Any]] = [{"relevant_documents": n, **quotes} for n in (None, *numbers)]
+    source = write_lines(tmp_path / "r.jsonl", [{"id": str(i), **row} for i, row in enumerate([{}, *rows])])
+    document = json.loads(kgqa("grounding", source, "--json").stdout)
+    assert document["pairs"] == 50_000
+    assert list(document["relevant_documents"].values()) == list(RELEVANT)
+    assert round(document["mean"], 2) == 5.66
+    assert round(1 - document["share_without"], 3) == 0.945
+    assert document["quotes"] == {"kept": 100_000, "dropped": 50_000}
+    text = kgqa("grounding", source).stdout
+    assert "50,000 pairs, 5.66 relevant documents each; 5.5% have none" in text
+
+
+def test_a_number_of_documents_that_no_pair_has_is_0_and_a_run_without_grounding_is_told() -> None:
+    rows = [{"relevant_documents": n} for n in (3, 0)]
+    assert grounding_counts(rows, "the test")["relevant_documents"] == {"0": 1, "1": 0, "2": 0, "3": 1}
+    with pytest.raises(InputError, match="no record has relevant_documents"):
+        grounding_counts([{}], "the test")
