@@ -35,13 +35,12 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
     weights = pd.Series([float(row.extra.get("weight") or "nan") for row in ratings.rated], dtype=float)
     answer = {name: _answer_scores(answer_triples(scores), seed) for name, scores in groups.items()}
     size, counts = answer["all"]["ratings"], answer["all"]["count_3"]
-    average, rounded = (
-        f"{n} of {size} ({100 * n / max(size, 1):.2f} %)"
-        for n in (counts["average"], counts["rounded_average"])
+    shares = (
+        f"{counts[kind]} of {size} ({100 * counts[kind] / (size or 1):.2f} %)" for kind in list(counts)[1:]
     )
     note = (
-        f"Average of the three answer scores >= 3: {average}, and {rounded} when each average is rounded to a whole "
-        "number first, as in the published figure."
+        "Average of the three answer scores >= 3: {}, and {} when each average is rounded to a whole number first, "
+        "as in the published figure."
     )
     return {
         "items": len(ratings.items),
@@ -57,7 +56,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
         "answer": {name: answer.get(name) for name in GROUPS},
         "accepted_against_rejected": _compared(groups),
         "agreement": _agreed(ratings, model, seed),
-        "notes": [note] if size else [],
+        "notes": [note.format(*shares)] if size else [],
     }
 
 
@@ -171,15 +170,13 @@ def render(document: dict[str, Any]) -> str:
             row = document["by_group"][group]["criteria"][name]
             mean = row["mean"]
             interval = "" if mean["low"] is None else f"[{mean['low']:.3f}, {mean['high']:.3f}]"
-            cells = [
-                name,
-                group,
-                row["ratings"],
+            cells = (
                 _number(mean["value"]),
                 interval,
                 _number(row["minimum"], 0),
-            ]
-            rows.append((*cells, _percent(row["share_3"]["value"]), *row["distribution"].values()))
+                _percent(row["share_3"]["value"]),
+            )
+            rows.append((name, group, row["ratings"], *cells, *row["distribution"].values()))
     lines = [
         f"{document['rated']:,} of {document['ratings']:,} rated ({document['not_qualified']:,} not "
         f"qualified), {document['items']:,} items; annotators: {raters}",
@@ -203,8 +200,7 @@ def render(document: dict[str, Any]) -> str:
     if agreed := document["agreement"]:
         keys = ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
         rows = [
-            (name, row["voted_twice"], *(interval_text(row[key]) for key in keys))
-            for name, row in agreed.items()
+            (name, row["voted_twice"], *(interval_text(row[k]) for k in keys)) for name, row in agreed.items()
         ]
         lines += ["", "agreement between annotators (95 % intervals):"]
         lines += aligned([("criterion", "items", "alpha (ordinal)", "Fleiss", "AC1"), *rows])

@@ -184,10 +184,7 @@ def score(
         print_result(document, module.render(document), as_json)
 
 
-def grounding(
-    source: Records,
-    as_json: AsJson = False,
-) -> None:
+def grounding(source: Records, as_json: AsJson = False) -> None:
     """Report the number of documents that support the pairs, and the share of verified quotes."""
     from kgqa_hpc.plugins.evaluation.records import records
 

@@ -91,12 +91,10 @@ def _violin(axes: Axes, values: Floats, position: float, width: float, name: str
     axes.hlines(np.median(values), position - width / 4, position + width / 4, color="black", linewidth=1)
 
 
-def _criteria(
-    figure: Figure,
-    groups: Groups,
-    criteria: Sequence[str],
-    draw: Callable[[Axes, Floats, float, float, str], None],
-) -> None:
+_Draw = Callable[["Axes", Floats, float, float, str], None]
+
+
+def _criteria(figure: Figure, groups: Groups, criteria: Sequence[str], draw: _Draw) -> None:
     """One drawing for each criterion and group, groups side by side."""
     from matplotlib.patches import Patch
 
@@ -151,9 +149,8 @@ def _answer(figure: Figure, groups: Groups) -> None:
         axes.set_yticks(range(0, 101, 20))
     panels[0].set_ylabel("% of ratings")
     if len(groups) > 1:
-        figure.legend(
-            *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
-        )
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)
 
 
 def study_figures(

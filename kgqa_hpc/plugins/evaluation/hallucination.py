@@ -16,8 +16,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
 from kgqa_hpc.plugins.evaluation.bootstrap import ENDS, RESAMPLES, Estimate, Floats
 from kgqa_hpc.plugins.evaluation.judged import wilson
-from kgqa_hpc.plugins.evaluation.panel import read_votes
-from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned
 
 
@@ -125,22 +124,19 @@ def render(document: dict[str, Any]) -> str:
     """An audit as text."""
     rows = [("judge", "before", "after", "factor")]
     for name, factor in document["factors"].items():
-        shares = [
-            "{:.2f} % [{:.2f}, {:.2f}]".format(
-                *(100 * share for share in (document[side][name], *document["intervals"][side][name]))
-            )
-            for side in ("before", "after")
-        ]
+        shares = []
+        for side in ("before", "after"):
+            value, low, high = document[side][name], *document["intervals"][side][name]
+            shares.append(f"{100 * value:.2f} % [{100 * low:.2f}, {100 * high:.2f}]")
         rows.append((name, *shares, _times(factor)))
     lines = aligned(rows)
-    summaries = {
-        "mean_of_factors": "mean of the judges' factors",
-        "ratio_of_means": "ratio of the mean rates",
-    }
-    for name, words in summaries.items():
+    for name, words in (
+        ("mean_of_factors", "mean of the judges' factors"),
+        ("ratio_of_means", "ratio of the mean rates"),
+    ):
         ends = document["intervals"][name]
         reductions = (
-            "{:.1f} to {:.1f}".format(*ends) if ends else "no upper end: some resamples have none left"
+            f"{ends[0]:.1f} to {ends[1]:.1f}" if ends else "no upper end: some resamples have none left"
         )
         lines.append(f"{words}: {_times(document[name])} (95 %: {reductions})")
     if not document["panel_checked"]:

@@ -138,39 +138,27 @@ def retest(
     if strangers := [name for name in judges if name not in labels]:
         raise InputError(f"{source}: has no judge {strangers[0]!r}", f"it has: {', '.join(labels) or 'none'}")
     plan = _asked(plain, lambda step: step["as"] in (judges or labels))
-    candidates = (
-        candidate
-        for candidate in records(source)
-        if any(name in candidate["verdicts"] for name in judges or labels)
-    )
-    chosen = heapq.nsmallest(
-        number, candidates, key=lambda candidate: canonical_digest([seed, candidate["id"]])
-    )
+    asked = set(judges or labels)
+    candidates = (candidate for candidate in records(source) if asked & candidate["verdicts"].keys())
+    chosen = heapq.nsmallest(number, candidates, key=lambda pair: canonical_digest([seed, pair["id"]]))
     if not chosen:
         raise InputError(f"{source}: no record has a verdict", "kgqa judge RUN adds a judge")
     plan["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
-    again = _judged(
-        plan,
-        (candidate for record in chosen for candidate in perturbed(record, perturb)),
-        folder,
-        str(source),
-    )
+    copies = (copy for record in chosen for copy in perturbed(record, perturb))
+    again = _judged(plan, copies, folder, str(source))
     comparison = compare_rounds(chosen, list(records(again)), seed=seed)
     return {"pairs": len(chosen), "judges": comparison, "reading": READING}
 
 
 def _asked(plain: dict[str, Any], selects: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The parts of a configuration that a run with only the selected steps needs."""
-    passes = [
-        {**pass_data, "steps": [s for s in pass_data["steps"] if selects(s)]} for pass_data in plain["passes"]
-    ]
-    reduced = {key: plain[key] for key in ("seed", "prompts", "engine", "runtime")}
-    labels = {step["as"] for pass_data in passes for step in pass_data["steps"]}
+    passes = [{**entry, "steps": list(filter(selects, entry["steps"]))} for entry in plain["passes"]]
+    labels = {step["as"] for entry in passes for step in entry["steps"]}
     decide = plain["dataset"]["decide"]
     whole = set(decide["judges"] or labels) <= labels
     return {
-        **reduced,
-        "passes": [pass_data for pass_data in passes if pass_data["steps"]],
+        **{key: plain[key] for key in ("seed", "prompts", "engine", "runtime")},
+        "passes": [entry for entry in passes if entry["steps"]],
         "dataset": {"decide": decide if whole else {}, "z_score": None},
     }
 
