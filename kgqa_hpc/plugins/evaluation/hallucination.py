@@ -126,7 +126,7 @@ def render(document: dict[str, Any]) -> str:
     for name, factor in document["factors"].items():
         shares = []
         for side in ("before", "after"):
-            value, low, high = document[side][name], *document["intervals"][side][name]
+            value, (low, high) = document[side][name], document["intervals"][side][name]
             shares.append(f"{100 * value:.2f} % [{100 * low:.2f}, {100 * high:.2f}]")
         rows.append((name, *shares, _times(factor)))
     lines = aligned(rows)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
@@ -163,28 +164,23 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
         [None if record.get(column) is None else str(record[column]) for column in columns]
         for record in records(source)
     ]
-    for index, column in enumerate(columns):
-        if all(row[index] is None for row in rows):
+    table = pd.DataFrame(rows, columns=columns, dtype=object)
+    for column in columns:
+        if table[column].isna().all():
             raise InputError(f"{source}: no record has a label in {column}", "name a column of its records")
     votes = make_votes(rows, columns)
-    labels = votes.categories
-    size = len(labels) + 1
+    labels = list(votes.categories)
     counted, confused = {}, []
-    for column, codes in zip(columns, votes.codes.T, strict=True):
-        missing, *counts = np.bincount(codes - MISSING, minlength=size).tolist()
-        counted[column] = {"labels": dict(zip(labels, counts, strict=True)), "missing": missing}
-    for a, b in combinations(range(len(columns)), 2):
-        table = np.zeros((size, size), dtype=np.int64)
-        np.add.at(table, (votes.codes[:, a], votes.codes[:, b]), 1)  # MISSING is the last row and column
-        both = table[:MISSING, :MISSING].tolist()
-        counts_of = {
-            label: dict(zip(labels, row, strict=True)) for label, row in zip(labels, both, strict=True)
-        }
-        missing = len(rows) - sum(map(sum, both))
-        confused.append({"columns": [columns[a], columns[b]], "counts": counts_of, "missing": missing})
+    for column in columns:
+        counts = table[column].value_counts().reindex(labels, fill_value=0)
+        counted[column] = {"labels": counts.to_dict(), "missing": int(table[column].isna().sum())}
+    for pair in combinations(columns, 2):
+        both = pd.crosstab(*(table[column] for column in pair)).reindex(labels, columns=labels, fill_value=0)
+        missing = len(rows) - int(both.to_numpy().sum())
+        confused.append({"columns": list(pair), "counts": both.to_dict("index"), "missing": missing})
     return {
         "records": len(rows),
-        "labels": list(labels),
+        "labels": labels,
         "columns": counted,
         "confusion": confused,
         "agreement": agreement_table(votes, seed=seed),

@@ -55,7 +55,7 @@ def asked_again(judged: Path, **changes: Any) -> dict[str, Any]:
 
 def test_planted_tastes_are_found_with_their_size_and_the_judges_own_chance_is_none(judged: Path) -> None:
     document = asked_again(judged)
-    same, turned, longer = document["judges"]["coin"].values()
+    same, turned, longer = (document["judges"]["coin"][name] for name in ("same", "order", "longer"))
     assert longer["items"] == turned["items"] == PAIRS
     assert longer["shift"]["low"] < 0.45 < longer["shift"]["high"]
     assert turned["shift"]["low"] < -0.35 < turned["shift"]["high"]

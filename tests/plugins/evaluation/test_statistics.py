@@ -41,11 +41,14 @@ def two(table: Sequence[Sequence[int]]) -> Votes:
     return make_votes(rows, ("a", "b"), range(len(table)))
 
 
+Pair = tuple[Callable[..., Any], Callable[..., Any]]
+
+
 def votes_of(codes: np.ndarray) -> Votes:
     return Votes(codes, ("a", "b", "c"), (0, 1, 2, 3))
 
 
-def alpha(level: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def alpha(level: str) -> Pair:
     def reference(codes: np.ndarray) -> float:
         pairable = codes[(codes >= 0).sum(axis=1) >= 2]
         if len(np.unique(pairable[pairable >= 0])) < 2:
@@ -82,66 +85,61 @@ def u_share(a: np.ndarray, truth: np.ndarray) -> float:
 
 def shares(decision: np.ndarray, truth: np.ndarray) -> list[float]:
     """Wilson's intervals of precision and recall."""
-    right = int((decision & truth).sum())
-    sizes = int(decision.sum()), int(truth.sum())
-    return [
-        e
-        for n in sizes
-        for e in (proportion.proportion_confint(right, n, method="wilson") if n else (np.nan,) * 2)
-    ]
+    right, sizes = int((decision & truth).sum()), (int(decision.sum()), int(truth.sum()))
+    ends = (
+        proportion.proportion_confint(right, n, method="wilson") if n else (np.nan, np.nan) for n in sizes
+    )
+    return [end for interval in ends for end in interval]
 
 
-def size_for(a: np.ndarray) -> float:
-    """The sample for the difference of two shares between 0.1 and 0.9."""
-    low, difference = 0.1 + a[0] / 10, 0.1 + a[1] / 10
-    return float(np.ceil(proportion.samplesize_proportions_2indep_onetail(difference, low, 0.8)))
+def ends_of(measures: dict[str, Any]) -> list[Any]:
+    return [measures[key][end] for key in ("precision", "recall") for end in ("low", "high")]
+
+
+def sample_size(low: int, difference: int) -> float:
+    """Of two groups that differ in shares between 0.1 and 0.9."""
+    size = proportion.samplesize_proportions_2indep_onetail(0.1 + difference / 10, 0.1 + low / 10, 0.8)
+    return float(np.ceil(size))
 
 
 # Ours and the reference's of three judges' votes on items, (items, 3): 0 to 3, or -1 where a vote is missing.
 GAPS = {level: alpha(level) for level in ("nominal", "ordinal", "interval")}
-# The same without gaps.
-FULL: dict[str, tuple[Callable[[np.ndarray], Any], Callable[[np.ndarray], Any]]] = {
-    "fleiss": (
-        lambda c: agreement(votes_of(c), "fleiss_kappa", resamples=0).value,
-        lambda c: finite(inter_rater.fleiss_kappa(votes_of(c).counts)),
-    ),
+# Of the first two judges, of their votes as good or bad, or of all, without gaps.
+TWO: dict[str, Pair] = {
     "cohen": (
-        lambda c: cohen_kappa(votes_of(c), 0, 1, resamples=0).value,
-        lambda c: finite(inter_rater.cohens_kappa(square(c[:, 0], c[:, 1]), return_results=False)),
+        lambda a, b: (
+            cohen_kappa(Votes(np.stack([a, b], axis=1), ("a", "b"), (0, 1, 2, 3)), 0, 1, resamples=0).value
+        ),
+        lambda a, b: finite(inter_rater.cohens_kappa(square(a, b), return_results=False)),
     ),
+    "auc": (lambda a, b: auc(a.astype(float), b > 1, resamples=0).value, lambda a, b: u_share(a, b > 1)),
+    "mann-whitney": (mann_whitney, unpaired),
+    "cliff": (cliffs_delta, lambda a, b: np.sign(a[:, None] - b[None, :]).mean()),
+    "wilcoxon": (wilcoxon_signed_rank, paired),
+    "holm": (lambda a, _: holm(list(a / 40)), lambda a, _: multitest.multipletests(a / 40, method="holm")[1]),
+    "sample size": (
+        lambda a, b: pairs_for_difference(0.2 + (a[0] + b[0]) / 10, 0.1 + b[0] / 10),
+        lambda a, b: sample_size(a[0], b[0]),
+    ),
+}
+BINARY: dict[str, Pair] = {
     "kappa of decisions": (
-        lambda c: measure(c[:, 0] // 2, c[:, 1] > 1, resamples=0)["kappa"]["value"],
-        lambda c: finite(inter_rater.cohens_kappa(square(*(c // 2).T[:2], 2), return_results=False)),
+        lambda a, b: measure(a, b == 1, resamples=0)["kappa"]["value"],
+        lambda a, b: finite(inter_rater.cohens_kappa(square(a, b, 2), return_results=False)),
     ),
     "precision and recall": (
-        lambda c: [
-            measure(c[:, 0] // 2, c[:, 1] > 1, resamples=0)[key][end]
-            for key in ("precision", "recall")
-            for end in ("low", "high")
-        ],
-        lambda c: shares(c[:, 0] > 1, c[:, 1] > 1),
-    ),
-    "auc": (
-        lambda c: auc(c[:, 0].astype(float), c[:, 1] > 1, resamples=0).value,
-        lambda c: u_share(c[:, 0], c[:, 1] > 1),
+        lambda a, b: ends_of(measure(a, b == 1, resamples=0)),
+        lambda a, b: shares(a == 1, b == 1),
     ),
     "mcnemar": (
-        lambda c: retest(c[:, 0] // 2, c[:, 1] // 2, resamples=0)["p"],
-        lambda c: contingency_tables.mcnemar(square(*(c // 2).T[:2], 2), exact=True).pvalue,
+        lambda a, b: retest(a, b, resamples=0)["p"],
+        lambda a, b: contingency_tables.mcnemar(square(a, b, 2), exact=True).pvalue,
     ),
-    "mann-whitney": (lambda c: mann_whitney(c[:, 0], c[:, 1]), lambda c: unpaired(c[:, 0], c[:, 1])),
-    "cliff": (
-        lambda c: cliffs_delta(c[:, 0], c[:, 1]),
-        lambda c: np.sign(c[:, 0][:, None] - c[:, 1][None, :]).mean(),
-    ),
-    "wilcoxon": (lambda c: wilcoxon_signed_rank(c[:, 0], c[:, 1]), lambda c: paired(c[:, 0], c[:, 1])),
-    "holm": (
-        lambda c: holm(list(c[:, 0] / 40)),
-        lambda c: multitest.multipletests(c[:, 0] / 40, method="holm")[1],
-    ),
-    "sample size": (
-        lambda c: pairs_for_difference(0.2 + c[0, :2].sum() / 10, 0.1 + c[0, 1] / 10),
-        lambda c: size_for(c[0]),
+}
+ALL: dict[str, Pair] = {
+    "fleiss": (
+        lambda codes: agreement(votes_of(codes), "fleiss_kappa", resamples=0).value,
+        lambda codes: finite(inter_rater.fleiss_kappa(votes_of(codes).counts)),
     ),
 }
 
@@ -150,26 +148,31 @@ def table(lowest: int) -> st.SearchStrategy[list[list[int]]]:
     return st.lists(st.lists(st.integers(lowest, 3), min_size=3, max_size=3), min_size=3, max_size=25)
 
 
-def check(ours: Callable[..., Any], theirs: Callable[..., Any], rows: list[list[int]]) -> None:
-    codes = np.array(rows)
+def check(ours: Callable[..., Any], theirs: Callable[..., Any], *samples: np.ndarray) -> None:
     with np.errstate(all="ignore"):
-        expected = np.asarray(theirs(codes), dtype=float)
-    assert np.asarray(ours(codes), dtype=float) == pytest.approx(expected, abs=1e-9, nan_ok=True)
+        expected = np.asarray(theirs(*samples), dtype=float)
+    assert np.asarray(ours(*samples), dtype=float) == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", FULL)
+@pytest.mark.parametrize("name", [*TWO, *BINARY, *ALL])
 @settings(max_examples=40, deadline=None)
 @given(rows=table(0))
 def test_a_statistic_is_its_references(name: str, rows: list[list[int]]) -> None:
-    check(*FULL[name], rows)
+    codes = np.array(rows)
+    samples = {
+        **dict.fromkeys(TWO, codes.T[:2]),
+        **dict.fromkeys(BINARY, codes.T[:2] // 2),
+        "fleiss": [codes],
+    }
+    check(*(TWO | BINARY | ALL)[name], *samples[name])
 
 
 @pytest.mark.parametrize("level", GAPS)
 @settings(max_examples=40, deadline=None)
 @given(rows=table(-1))
 def test_alpha_with_missing_votes_is_its_references(level: str, rows: list[list[int]]) -> None:
-    check(*GAPS[level], rows)
+    check(*GAPS[level], np.array(rows))
 
 
 # Krippendorff (2011), section E: four observers, twelve units, values 1 to 5, with gaps (0).
@@ -219,15 +222,13 @@ def test_published_decisions_against_published_ratings_give_their_shares() -> No
     assert measures["kappa"]["value"] == pytest.approx(0.3903, abs=1e-4)
 
 
-def test_perfect_agreement_on_several_categories_is_one_with_no_width() -> None:
-    row = agreement_table(make_votes([[1, 1], [2, 2], [3, 3]] * 10, "ab"))
-    for entry in (row["krippendorff_alpha"], row["fleiss_kappa"], row["gwet_ac1"], *row["cohen_kappa"]):
-        assert (entry["value"], entry["low"], entry["high"]) == (1.0, 1.0, 1.0)
+COEFFICIENTS = ("raw", "krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
 
 
 @pytest.mark.parametrize(
     ("rows", "categories", "defined"),
     [
+        ([[1, 1], [2, 2], [3, 3]] * 10, None, {*COEFFICIENTS, "cohen"}),
         ([[True, True]] * 5, (False, True), {"raw", "gwet_ac1"}),
         ([[True, True]] * 5, None, {"raw"}),
         ([[1, None], [2, None]], None, set()),
@@ -235,11 +236,14 @@ def test_perfect_agreement_on_several_categories_is_one_with_no_width() -> None:
         ([], (0, 1), set()),
     ],
 )
-def test_what_has_nothing_to_agree_on_is_undefined(rows: Any, categories: Any, defined: set[str]) -> None:
+def test_perfect_agreement_is_one_with_no_width_and_undefined_where_there_is_nothing_to_agree_on(
+    rows: Any, categories: Any, defined: set[str]
+) -> None:
     row = agreement_table(make_votes(rows, "ab", categories))
-    names = ("raw", "krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
-    assert {name for name in names if row[name]["value"] is not None} == defined
-    assert row["cohen_kappa"][0]["value"] is None
+    entries = {**{name: row[name] for name in COEFFICIENTS}, "cohen": row["cohen_kappa"][0]}
+    for name, entry in entries.items():
+        expected = (1.0, 1.0, 1.0) if name in defined else (None, None, None)
+        assert (entry["value"], entry["low"], entry["high"]) == expected, name
 
 
 def test_one_judge_has_nothing_to_agree_with_and_a_vote_outside_the_categories_is_refused() -> None:
