@@ -20,16 +20,8 @@ from kgqa_hpc.plugins.evaluation.agreement import (
     cohen_kappa,
     make_votes,
 )
-from kgqa_hpc.plugins.evaluation.bootstrap import (
-    Estimate,
-    estimate,
-    estimate_counted,
-    interval_text,
-    mean_of,
-    ratio,
-)
 from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, holm, mann_whitney, wilcoxon_signed_rank
-from kgqa_hpc.plugins.evaluation.judged import auc, length_preference, measure, retest, wilson
+from kgqa_hpc.plugins.evaluation.judged import auc, length_preference, measure, retest
 from kgqa_hpc.plugins.evaluation.panel import rules
 from kgqa_hpc.plugins.evaluation.power import pairs_for_difference
 from tests.plugins.evaluation.pairs import planted
@@ -295,38 +287,6 @@ def test_intervals_cover_the_truth_at_about_their_rate() -> None:
             covered[name] = covered.get(name, 0) + (interval["low"] <= truth <= interval["high"])
     print(covered)
     assert all(180 <= n <= 199 for n in covered.values()), covered  # 95 % of 200 is 190
-
-
-def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation_and_seeded() -> None:
-    values = np.random.default_rng(1).normal(5, 2, 400)
-    interval = estimate(mean_of(values), 400)
-    half = 1.96 * values.std() / 20
-    ends = [values.mean() - half, values.mean() + half]
-    assert interval.value == pytest.approx(values.mean())
-    assert [interval.low, interval.high] == pytest.approx(ends, abs=0.03)
-    assert estimate(mean_of(values), 400, seed=3) == estimate(mean_of(values), 400, seed=3)
-    assert estimate(mean_of(values), 400, seed=3) != interval
-
-
-def test_counted_rows_are_the_items_they_stand_for() -> None:
-    levels, counts = np.array([1.0, 2.0, 5.0]), np.array([50.0, 30.0, 20.0])
-    single = estimate(mean_of(np.repeat(levels, counts.astype(int))), 100, resamples=4000)
-    counted = estimate_counted(mean_of(levels), counts, resamples=4000)
-    assert counted.value == single.value
-    assert [counted.low, counted.high] == pytest.approx([single.low, single.high], abs=0.04)
-
-
-def test_few_items_and_undefined_values_are_told_apart() -> None:
-    assert estimate(mean_of(np.empty(0)), 0) == Estimate(None)
-    assert estimate(mean_of(np.array([2.0])), 1) == Estimate(2.0)
-    assert estimate(mean_of(np.array([np.nan, np.nan])), 2) == Estimate(None)
-    rare = estimate(mean_of(np.array([np.nan] * 5 + [1.0])), 6)
-    assert rare.value == 1.0
-    assert rare.undefined > 0
-    assert interval_text(Estimate(None).to_dict()) == "undefined"
-    assert interval_text(Estimate(0.5, 0.25, 0.75).to_dict()) == "0.500 [0.250, 0.750]"
-    assert np.isnan(ratio(np.array([1.0, 2.0]), np.array([0.0, 4.0]))).tolist() == [True, False]
-    assert wilson(0, 0).value is None
 
 
 def test_items_without_a_score_or_a_second_verdict_are_left_out() -> None:
