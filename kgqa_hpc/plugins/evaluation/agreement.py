@@ -54,9 +54,7 @@ class Votes:
 
 
 def make_votes(
-    table: Sequence[Sequence[Hashable | None]],
-    judges: Sequence[str],
-    categories: Sequence[Any] | None = None,
+    table: Sequence[Sequence[Hashable | None]], judges: Sequence[str], categories: Sequence[Any] | None = None
 ) -> Votes:
     """Votes from rows of values: one row per item, one column per judge, None for a missing vote.
 

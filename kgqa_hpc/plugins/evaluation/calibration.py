@@ -25,13 +25,7 @@ from kgqa_hpc.plugins.evaluation.judged import (
     length_preference,
     measure,
 )
-from kgqa_hpc.plugins.evaluation.panel import (
-    confusion,
-    decides_alone,
-    log_odds_weights,
-    rules,
-    weighted,
-)
+from kgqa_hpc.plugins.evaluation.panel import confusion, decides_alone, log_odds_weights, rules, weighted
 from kgqa_hpc.plugins.evaluation.power import kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.records import Verdicts

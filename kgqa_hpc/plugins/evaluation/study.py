@@ -145,7 +145,7 @@ def render(document: dict[str, Any]) -> str:
         compared.append(cells)
     lines = [
         f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {pairing}; "
-        f"score 0 to {len(document['criteria'])}",
+        f"score 0 to {len(document['criteria'])}"
     ]
     for table in (rows, compared):
         table.insert(1, ["---"] * len(table[0]))

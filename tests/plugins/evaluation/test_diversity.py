@@ -177,12 +177,7 @@ NO_TORCH = any(importlib.util.find_spec(name) is None for name in ("torch", "tra
 needs_torch = pytest.mark.skipif(
     NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: embeddings)"
 )
-QUESTIONS = [
-    "which gene causes heart?",
-    "which drug binds gene",
-    "skin",
-    "kidney nerve kidney nerve kidney",
-]
+QUESTIONS = ["which gene causes heart?", "which drug binds gene", "skin", "kidney nerve kidney nerve kidney"]
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats import contingency_tables, inter_rater, multitest, proportion
 
-from kgqa_hpc.plugins.evaluation.agreement import (
-    Votes,
-    agreement,
-    agreement_table,
-    cohen_kappa,
-    make_votes,
-)
+from kgqa_hpc.plugins.evaluation.agreement import Votes, agreement, agreement_table, cohen_kappa, make_votes
 from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, holm, mann_whitney, wilcoxon_signed_rank
 from kgqa_hpc.plugins.evaluation.judged import auc, length_preference, measure, retest
 from kgqa_hpc.plugins.evaluation.panel import rules
@@ -132,7 +126,7 @@ ALL: dict[str, Pair] = {
     "fleiss": (
         lambda codes: agreement(votes_of(codes), "fleiss_kappa", resamples=0).value,
         lambda codes: finite(inter_rater.fleiss_kappa(votes_of(codes).counts)),
-    ),
+    )
 }
 
 
