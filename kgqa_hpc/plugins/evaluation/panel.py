@@ -174,10 +174,10 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
     for column in columns:
         counts = table[column].value_counts().reindex(labels, fill_value=0)
         counted[column] = {"labels": counts.to_dict(), "missing": int(table[column].isna().sum())}
-    for pair in combinations(columns, 2):
-        both = pd.crosstab(*(table[column] for column in pair)).reindex(labels, columns=labels, fill_value=0)
+    for a, b in combinations(columns, 2):
+        both = pd.crosstab(table[a], table[b]).reindex(labels, columns=labels, fill_value=0)
         missing = len(rows) - int(both.to_numpy().sum())
-        confused.append({"columns": list(pair), "counts": both.to_dict("index"), "missing": missing})
+        confused.append({"columns": [a, b], "counts": both.to_dict("index"), "missing": missing})
     return {
         "records": len(rows),
         "labels": labels,
