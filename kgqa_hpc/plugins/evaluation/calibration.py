@@ -110,11 +110,14 @@ def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, 
 
 
 def best_threshold(scores: Floats, truth: Truth) -> float:
-    """The threshold (accept scores at or above it) with the highest kappa; of equal ones the lowest."""
+    """The threshold (accept scores at or above it) with the highest kappa; of equal ones the lowest.
+
+    Infinite where no item has a score, as may be in one of the folds.
+    """
     levels = np.unique(scores[~np.isnan(scores)])
     ones = np.ones((1, len(truth)))
     kappas = [float(kappa_statistic(_at(scores, level), truth)(ones)[0]) for level in levels]
-    return float(levels[np.argmax(np.nan_to_num(kappas, nan=-np.inf))])
+    return float(levels[np.argmax(np.nan_to_num(kappas, nan=-np.inf))]) if len(levels) else np.inf
 
 
 def _at(scores: Floats, level: float) -> Codes:

@@ -93,6 +93,7 @@ def test_a_planted_threshold_is_found_and_measured_on_other_items() -> None:
     truth = rng.random(400) < 0.5
     scores = np.where(truth, 3.0, 1.0) + rng.integers(0, 3, 400)  # 3..5 good, 1..3 bad
     assert best_threshold(scores, truth) in (3.0, 4.0)
+    assert best_threshold(np.full(2, np.nan), truth[:2]) == np.inf
     threshold = calibrated(truth, (0.9,), 11, scores=scores[:, None])["judges"]["j0"]["threshold"]
     assert threshold["accept_from"] in (3.0, 4.0)
     assert threshold["kappa"]["value"] > 0.55
