@@ -131,6 +131,7 @@ def _metrics(pairs: Pairs, sure: dict[str, int]) -> tuple[dict[str, _Metric], di
     scores = [rouge.score(r, p) for p, r in zip(pairs.predictions, pairs.references, strict=True)]
     values = {name: np.array([score[name].fmeasure for score in scores]) for name in ROUGE}
     values |= {name: _own_metric(name, pairs) for name in METRICS.names()}
+    metrics |= {name: _mean_metric(means, sure) for name, means in values.items()}
     why = why_no_captions()
     if why is None:
         try:
@@ -139,8 +140,7 @@ def _metrics(pairs: Pairs, sure: dict[str, int]) -> tuple[dict[str, _Metric], di
             why = f"its tokenizer failed: {problem}"
         else:
             metrics["meteor"] = lambda rows: Estimate(meteor(rows))
-            values["cider"] = cider
-    metrics |= {name: _mean_metric(means, sure) for name, means in values.items()}
+            metrics["cider"] = _mean_metric(cider, sure)
     return metrics, {} if why is None else dict.fromkeys(("meteor", "cider"), why)
 
 
