@@ -8,7 +8,7 @@ ENTRIES = {
         "panel": "judges_cli:panel",
         "retest": "judges_cli:retest",
         "hallucination": "judges_cli:hallucination",
-        "calibrate": "cli:calibrate",
+        "calibrate": "judges_cli:calibrate",
         "human": "cli:human",
         "grounding": "cli:grounding",
         "score": "cli:score",

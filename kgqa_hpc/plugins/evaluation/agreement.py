@@ -8,12 +8,13 @@ missing votes as in Gwet (2014), chapter 2; Cohen (1960).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kgqa_hpc.plugins.evaluation.bootstrap import (
@@ -48,14 +49,12 @@ class Votes:
     @property
     def counts(self) -> Floats:
         """Number of judges who put each item in each category, (items, categories)."""
-        per_category = [(self.codes == k).sum(axis=1) for k in range(len(self.categories))]
-        return np.stack(per_category, axis=1).astype(np.float64)
+        categories = np.arange(len(self.categories))
+        return (self.codes[:, :, None] == categories).sum(axis=1).astype(np.float64)
 
 
 def make_votes(
-    table: Sequence[Sequence[Hashable | None]],
-    judges: Sequence[str],
-    categories: Sequence[Any] | None = None,
+    table: Sequence[Sequence[Hashable | None]], judges: Sequence[str], categories: Sequence[Any] | None = None
 ) -> Votes:
     """Votes from rows of values: one row per item, one column per judge, None for a missing vote.
 
@@ -66,27 +65,28 @@ def make_votes(
     labels: tuple[Any, ...] = tuple(sorted(values) if categories is None else categories)
     if strange := values - set(labels):
         raise ValueError(f"{sorted(map(str, strange))[0]} is not among the categories {list(labels)}")
-    position = {value: k for k, value in enumerate(labels)}
-    codes = np.full((len(table), len(judges)), MISSING, dtype=np.int64)
-    for i, row in enumerate(table):
-        codes[i] = [MISSING if value is None else position[value] for value in row]
-    return Votes(codes, tuple(judges), labels)
+    position = {value: k for k, value in enumerate(labels)} | {None: MISSING}
+    codes = np.array([[position[value] for value in row] for row in table], dtype=np.int64)
+    return Votes(codes.reshape(len(table), len(judges)), tuple(judges), labels)
 
 
 def agreement(
     votes: Votes, coefficient: str, level: Level = "nominal", *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """One of COEFFICIENTS. `level` matters to alpha alone; `interval` takes the categories as numbers."""
-    if coefficient == "krippendorff_alpha":
-        return _estimated(votes, lambda rows: _alpha(rows, level), resamples, seed)
-    return _estimated(votes, _STATISTICS[coefficient], resamples, seed)
+    rows, counts = _patterns(votes)
+    alpha = coefficient == "krippendorff_alpha"
+    statistic = _alpha(rows, level) if alpha else _chance_corrected(rows, coefficient)
+    return estimate_counted(statistic, counts, resamples=resamples, seed=seed)
 
 
 def cohen_kappa(
     votes: Votes, first: int, second: int, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """Cohen's kappa of two judges (columns of `votes`) over the items that both voted on."""
-    return _estimated(votes, lambda rows: _cohen(rows, first, second), resamples, seed)
+    rows, counts = _patterns(votes)
+    statistic = cohen_statistic(rows.codes[:, first], rows.codes[:, second], len(votes.categories))
+    return estimate_counted(statistic, counts, resamples=resamples, seed=seed)
 
 
 def agreement_table(
@@ -108,25 +108,11 @@ def agreement_table(
     }
 
 
-def _estimated(votes: Votes, statistic: Callable[[Votes], Statistic], resamples: int, seed: int) -> Estimate:
-    """The statistic over the distinct rows of votes, each weighted by its number of occurrences."""
-    rows, counts = _patterns(votes)
-    return estimate_counted(statistic(rows), counts.astype(np.float64), resamples=resamples, seed=seed)
-
-
-def _patterns(votes: Votes) -> tuple[Votes, NDArray[np.int64]]:
-    """The distinct rows of votes and their counts; computed column by column, because sorting whole rows is slow."""
-    key = np.zeros(len(votes.codes), dtype=np.int64)
-    for column in votes.codes.T:
-        key = np.unique(key * (len(votes.categories) + 1) + column + 1, return_inverse=True)[1]
-    _, positions, counts = np.unique(key, return_index=True, return_counts=True)
-    return Votes(votes.codes[positions], votes.judges, votes.categories), counts
-
-
-def _raw(votes: Votes) -> Statistic:
-    """The share of equal votes among the pairs of votes on an item, averaged over items."""
-    agreed, twice = _item_agreement(votes.counts)
-    return lambda weights: ratio(weights @ agreed, weights @ twice)
+def _patterns(votes: Votes) -> tuple[Votes, Floats]:
+    """The distinct rows of votes, in order, and how many items have each; the time depends on these alone."""
+    table = pd.DataFrame(votes.codes).groupby(list(range(len(votes.judges)))).size().reset_index(name="items")
+    *codes, counts = (table[column].to_numpy() for column in table)
+    return Votes(np.stack(codes, axis=1), votes.judges, votes.categories), counts.astype(np.float64)
 
 
 def _alpha(votes: Votes, level: Level) -> Statistic:
@@ -142,7 +128,12 @@ def _alpha(votes: Votes, level: Level) -> Statistic:
         coincidences = (weights @ flat).reshape(-1, k, k)
         shares = coincidences.sum(axis=2)
         size = shares.sum(axis=1)
-        distance = _distances(votes.categories, shares, level)
+        # Squared distances between categories, (b, k, k) or (k, k); ordinal ones depend on the shares.
+        distance = 1 - np.eye(k)
+        if level != "nominal":
+            numbers = votes.categories if level == "interval" else np.cumsum(shares, axis=1) - shares / 2
+            scale = np.asarray(numbers, dtype=np.float64)
+            distance = (scale[..., :, None] - scale[..., None, :]) ** 2
         observed = (coincidences * distance).sum(axis=(1, 2))
         expected = (shares[:, :, None] * shares[:, None, :] * distance).sum(axis=(1, 2))
         return 1 - ratio((size - 1) * observed, expected)
@@ -150,63 +141,31 @@ def _alpha(votes: Votes, level: Level) -> Statistic:
     return statistic
 
 
-def _distances(categories: tuple[Any, ...], shares: Floats, level: Level) -> Floats:
-    """Squared distances between categories, (b, k, k); ordinal ones depend on the shares (b, k)."""
-    k = len(categories)
-    if level == "nominal":
-        return np.broadcast_to(1 - np.eye(k), (len(shares), k, k))
-    if level == "interval":
-        values = np.asarray(categories, dtype=np.float64)
-        return np.broadcast_to((values[:, None] - values[None, :]) ** 2, (len(shares), k, k))
-    middle = np.cumsum(shares, axis=1) - shares / 2
-    return (middle[:, :, None] - middle[:, None, :]) ** 2
-
-
-def _item_agreement(counts: Floats) -> tuple[Floats, Floats]:
-    """For each item the share of its pairs of votes that agree, and 1.0 if it has at least two votes, else 0.0."""
-    total = counts.sum(axis=1)
-    twice = (total >= 2).astype(np.float64)
-    return ratio((counts * (counts - 1)).sum(axis=1) * twice, np.maximum(total * (total - 1), 1)), twice
-
-
-def _chance_corrected(votes: Votes, chance: Callable[[Floats], Floats]) -> Statistic:
+def _chance_corrected(votes: Votes, coefficient: str) -> Statistic:
+    """The share of equal votes among the pairs of votes on an item, averaged over items: raw, or beyond chance."""
     counts = votes.counts
-    total = counts.sum(axis=1)
-    voted = (total >= 1).astype(np.float64)
+    total, k = counts.sum(axis=1), counts.shape[1]
+    twice, voted = (total >= 2).astype(np.float64), (total >= 1).astype(np.float64)
+    agreed = (counts * (counts - 1)).sum(axis=1) * twice / np.maximum(total * (total - 1), 1)
     share_of_item = counts / np.maximum(total, 1)[:, None]
-    agreed, twice = _item_agreement(counts)
 
     def statistic(weights: Floats) -> Floats:
         observed = ratio(weights @ agreed, weights @ twice)
-        voters = weights @ voted
-        shares = ratio(weights @ share_of_item, np.repeat(voters[:, None], counts.shape[1], axis=1))
-        by_chance = chance(shares)
-        return ratio(observed - by_chance, 1 - by_chance)
+        if coefficient == "raw":
+            return observed
+        shares = ratio(weights @ share_of_item, (weights @ voted)[:, None])
+        if coefficient == "fleiss_kappa":
+            # Without this, a share of exactly one would leave a rounding error in place of 0/0.
+            chance = np.where(shares.max(axis=1) >= 1 - 1e-12, 1.0, (shares**2).sum(axis=1))
+        else:  # Gwet's stays small when one category is rare, where kappa collapses
+            chance = (shares * (1 - shares)).sum(axis=1) / (k - 1) if k > 1 else np.ones(len(shares))
+        return ratio(observed - chance, 1 - chance)
 
     return statistic
 
 
-def _fleiss_chance(shares: Floats) -> Floats:
-    """Chance agreement from the judges' pooled shares of the categories."""
-    # Without this, a share of exactly one would leave a rounding error in place of 0/0.
-    return np.where(shares.max(axis=1) >= 1 - 1e-12, 1.0, (shares**2).sum(axis=1))
-
-
-def _gwet_chance(shares: Floats) -> Floats:
-    """Chance agreement that stays small when one category is rare, where kappa collapses."""
-    k = shares.shape[1]
-    return (shares * (1 - shares)).sum(axis=1) / (k - 1) if k > 1 else np.ones(len(shares))
-
-
-_STATISTICS: dict[str, Callable[[Votes], Statistic]] = {
-    "raw": _raw,
-    "fleiss_kappa": lambda rows: _chance_corrected(rows, _fleiss_chance),
-    "gwet_ac1": lambda rows: _chance_corrected(rows, _gwet_chance),
-}
-
-
-def _cohen(votes: Votes, first: int, second: int) -> Statistic:
-    a, b, k = votes.codes[:, first], votes.codes[:, second], len(votes.categories)
+def cohen_statistic(a: Codes, b: Codes, k: int) -> Statistic:
+    """Cohen's kappa of two judges' codes (items,) of `k` categories, over weighted items that both voted on."""
     both = (a != MISSING) & (b != MISSING)
     cells = np.zeros((len(a), k * k))
     cells[np.flatnonzero(both), a[both] * k + b[both]] = 1.0

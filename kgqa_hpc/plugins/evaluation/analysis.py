@@ -34,6 +34,14 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
     criteria = ratings.criteria
     weights = pd.Series([float(row.extra.get("weight") or "nan") for row in ratings.rated], dtype=float)
     answer = {name: _answer_scores(answer_triples(scores), seed) for name, scores in groups.items()}
+    size, counts = answer["all"]["ratings"], answer["all"]["count_3"]
+    shares = (
+        f"{counts[kind]} of {size} ({100 * counts[kind] / (size or 1):.2f} %)" for kind in list(counts)[1:]
+    )
+    note = (
+        "Average of the three answer scores >= 3: {}, and {} when each average is rounded to a whole number first, "
+        "as in the published figure."
+    )
     return {
         "items": len(ratings.items),
         "ratings": len(ratings.rows),
@@ -48,7 +56,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
         "answer": {name: answer.get(name) for name in GROUPS},
         "accepted_against_rejected": _compared(groups),
         "agreement": _agreed(ratings, model, seed),
-        "notes": _notes(answer["all"]),
+        "notes": [note.format(*shares)] if size else [],
     }
 
 
@@ -103,15 +111,11 @@ def _details(scores: pd.DataFrame, weights: pd.Series, seed: int) -> dict[str, A
             "share_3": estimate(mean_of(share), len(values), seed=seed).to_dict(),
             "distribution": {str(k): int((np.rint(values) == k).sum()) for k in LEVELS},
         }
-    return {"rated": len(scores), "criteria": details, "weighted_mean": _weighted(scores, weights)}
-
-
-def _weighted(scores: pd.DataFrame, weights: pd.Series) -> dict[str, float] | None:
-    """Means for the whole dataset: each rating counts for `weight` records; None without a key that gives weights."""
-    if scores.empty or not (weights > 0).all():
-        return None
-    sums = scores.mul(weights, axis=0).sum() / scores.notna().mul(weights, axis=0).sum()
-    return {str(name): float(mean) for name, mean in sums.dropna().items()}
+    weighted = None  # means for the whole dataset, where a key says how many records each rating stands for
+    if len(scores) and (weights > 0).all():
+        means = scores.mul(weights, axis=0).sum() / scores.notna().mul(weights, axis=0).sum()
+        weighted = {str(name): float(mean) for name, mean in means.dropna().items()}
+    return {"rated": len(scores), "criteria": details, "weighted_mean": weighted}
 
 
 def _compared(groups: Groups) -> dict[str, Any] | None:
@@ -123,13 +127,13 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
         str(name): [side[name].dropna().to_numpy() for side in (accepted, rejected)] for name in accepted
     }
     samples["minimum of the answer"] = [
-        answer_triples(sample).min(axis=1, initial=5) for sample in (accepted, rejected)
+        answer_triples(side).min(axis=1, initial=5) for side in (accepted, rejected)
     ]
     results = {}
-    for name, (sample, reference) in samples.items():
-        if len(sample) and len(reference):
-            u, p = mann_whitney(sample, reference)
-            results[name] = {"u": u, "p": p, "cliffs_delta": cliffs_delta(sample, reference)}
+    for name, pair in samples.items():
+        if all(map(len, pair)):
+            u, p = mann_whitney(*pair)
+            results[name] = {"u": u, "p": p, "cliffs_delta": cliffs_delta(*pair)}
     return results
 
 
@@ -155,29 +159,24 @@ def _agreed(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any
     return results
 
 
-def _notes(answer: dict[str, Any]) -> list[str]:
-    if not answer["ratings"]:
-        return []
-    size, count = answer["ratings"], answer["count_3"]
-    rounded, plain = count["rounded_average"], count["average"]
-    note = (
-        f"Average of the three answer scores >= 3: {plain} of {size} ({100 * plain / size:.2f} %), and "
-        f"{rounded} of {size} ({100 * rounded / size:.2f} %) when each average is rounded to a whole number "
-        "first, as in the published figure."
-    )
-    return [note]
-
-
 def render(document: dict[str, Any]) -> str:
     """The result of `analyse` as text."""
     groups = [name for name in GROUPS if document[name] is not None]
     raters = ", ".join(f"{plain_line(name)} {rated:,}" for name, rated in document["annotators"].items())
     head = ("criterion", "group", "n", "mean", "95 % interval", "min", ">= 3", *(f"= {k}" for k in LEVELS))
-    rows = [
-        _criterion(name, group, document["by_group"][group]["criteria"][name])
-        for name in document["criteria"]
-        for group in groups
-    ]
+    rows = []
+    for name in document["criteria"]:
+        for group in groups:
+            row = document["by_group"][group]["criteria"][name]
+            mean = row["mean"]
+            interval = "" if mean["low"] is None else f"[{mean['low']:.3f}, {mean['high']:.3f}]"
+            cells = (
+                _number(mean["value"]),
+                interval,
+                _number(row["minimum"], 0),
+                _percent(row["share_3"]["value"]),
+            )
+            rows.append((name, group, row["ratings"], *cells, *row["distribution"].values()))
     lines = [
         f"{document['rated']:,} of {document['ratings']:,} rated ({document['not_qualified']:,} not "
         f"qualified), {document['items']:,} items; annotators: {raters}",
@@ -201,20 +200,12 @@ def render(document: dict[str, Any]) -> str:
     if agreed := document["agreement"]:
         keys = ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
         rows = [
-            (name, row["voted_twice"], *(interval_text(row[key]) for key in keys))
-            for name, row in agreed.items()
+            (name, row["voted_twice"], *(interval_text(row[k]) for k in keys)) for name, row in agreed.items()
         ]
         lines += ["", "agreement between annotators (95 % intervals):"]
         lines += aligned([("criterion", "items", "alpha (ordinal)", "Fleiss", "AC1"), *rows])
     lines += ["", *document["notes"]] if document["notes"] else []
     return "\n".join(lines)
-
-
-def _criterion(name: str, group: str, row: dict[str, Any]) -> tuple[Any, ...]:
-    mean = row["mean"]
-    interval = "" if mean["low"] is None else f"[{mean['low']:.3f}, {mean['high']:.3f}]"
-    cells = (_number(mean["value"]), interval, _number(row["minimum"], 0), _percent(row["share_3"]["value"]))
-    return (name, group, row["ratings"], *cells, *row["distribution"].values())
 
 
 def _number(value: float | None, digits: int = 3) -> str:

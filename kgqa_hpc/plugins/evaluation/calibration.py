@@ -25,16 +25,10 @@ from kgqa_hpc.plugins.evaluation.judged import (
     length_preference,
     measure,
 )
-from kgqa_hpc.plugins.evaluation.panel import (
-    confusion,
-    decides_alone,
-    log_odds_weights,
-    rules,
-    weighted,
-)
+from kgqa_hpc.plugins.evaluation.panel import confusion, decides_alone, log_odds_weights, rules, weighted
 from kgqa_hpc.plugins.evaluation.power import kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
-from kgqa_hpc.plugins.evaluation.verdicts import Verdicts
+from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10
@@ -67,11 +61,16 @@ def calibrate(
     sure: dict[str, Any] = {"resamples": resamples, "seed": seed}
     characters = {row.id: len(row.answer) for row in ratings.rows}
     lengths = np.array([characters[verdicts.items[i]] for i in rows], dtype=np.float64)
-    judges = {
-        name: _judge(votes[:, j], scores[:, j], truth, lengths, sure)
-        for j, name in enumerate(verdicts.judges)
-    }
-    document: dict[str, Any] = {
+    judges = {}
+    for j, name in enumerate(verdicts.judges):
+        judges[name] = {
+            **measure(votes[:, j], truth, **sure),
+            "auc": auc(scores[:, j], truth, **sure).to_dict(),
+            "threshold": _threshold(scores[:, j], truth, sure),
+            "prefers_longer": length_preference(votes[:, j], truth, lengths, **sure),
+        }
+    errors = {name: measures["kappa_error"] for name, measures in judges.items()}
+    return {
         "rated": len(good),
         "calibrated_on": len(rows),
         "matched": {"id": verdicts.by_id, "text": verdicts.by_text, "texts_differ": verdicts.texts_differ},
@@ -79,50 +78,27 @@ def calibrate(
         "judges": judges,
         "decision": measure(decided, truth, **sure) if (decided != MISSING).any() else None,
         "panel": _panel(votes, verdicts.judges, truth, sure),
-    }
-    errors = {
-        name: measures["kappa_error"]
-        for name, measures in judges.items()
-        if measures["kappa_error"] is not None
-    }
-    document["needed"] = needed(len(rows), errors, width)
-    return document
-
-
-def needed(ratings: int, errors: dict[str, float], width: float = WIDTH) -> dict[str, Any]:
-    """Precision of kappa for this number of ratings, and the number that a half width of `width` needs.
-
-    `half_width` and `needed` plan for the widest interval (balanced, agreement by chance); `judges` has the
-    same for the agreement each judge showed, `errors` being its kappa's error for one rating.
-    """
-    seen = {
-        name: {"half_width": kappa_half_width(ratings, error), "needed": ratings_for_kappa(width, error)}
-        for name, error in errors.items()
-    }
-    return {
-        "ratings": ratings,
-        "half_width": kappa_half_width(ratings),
-        "width": width,
-        "needed": ratings_for_kappa(width),
-        "judges": seen,
-    }
-
-
-def _judge(
-    votes: Codes, scores: Floats, truth: Truth, lengths: Floats, sure: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        **measure(votes, truth, **sure),
-        "auc": auc(scores, truth, **sure).to_dict(),
-        "threshold": _threshold(scores, truth, sure),
-        "prefers_longer": length_preference(votes, truth, lengths, **sure),
+        # Planned for the widest interval (balanced, agreement by chance), and for the agreement each judge showed.
+        "needed": {
+            "ratings": len(rows),
+            "half_width": kappa_half_width(len(rows)),
+            "width": width,
+            "needed": ratings_for_kappa(width),
+            "judges": {
+                name: {
+                    "half_width": kappa_half_width(len(rows), error),
+                    "needed": ratings_for_kappa(width, error),
+                }
+                for name, error in errors.items()
+                if error is not None
+            },
+        },
     }
 
 
 def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any] | None:
     """The acceptance threshold with the highest kappa; None for a judge with fewer than three different scores."""
-    present = ~np.isnan(scores)
-    if len(np.unique(scores[present])) < 3:
+    if len(np.unique(scores[~np.isnan(scores)])) < 3:
         return None
 
     def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
@@ -134,11 +110,14 @@ def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, 
 
 
 def best_threshold(scores: Floats, truth: Truth) -> float:
-    """The threshold (accept scores at or above it) with the highest kappa; of equal ones the lowest."""
+    """The threshold (accept scores at or above it) with the highest kappa; of equal ones the lowest.
+
+    Infinite where no item has a score, as may be in one of the folds.
+    """
     levels = np.unique(scores[~np.isnan(scores)])
     ones = np.ones((1, len(truth)))
     kappas = [float(kappa_statistic(_at(scores, level), truth)(ones)[0]) for level in levels]
-    return float(levels[int(np.nanargmax(kappas))]) if not np.isnan(kappas).all() else float(levels[0])
+    return float(levels[np.argmax(np.nan_to_num(kappas, nan=-np.inf))]) if len(levels) else np.inf
 
 
 def _at(scores: Floats, level: float) -> Codes:
@@ -172,12 +151,21 @@ def _panel(
     decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), sure["seed"])}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
     measured = {rule: measure(decision, truth, **sure) for rule, decision in decisions.items()}
-    weights = log_odds_weights(cast, truth)
+    kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}
+    ranked = sorted((rule for rule in kappas if kappas[rule] is not None), key=lambda rule: -kappas[rule])
+    best = ranked[0] if ranked else None
+    different = (rule for rule in ranked if not np.array_equal(decisions[rule], decisions[ranked[0]]))
+    second = next(different, None)
+    weights = log_odds_weights(cast, truth).tolist()
     return {
         "rules": measured,
-        "weights": dict(zip(names, weights.tolist(), strict=True)),
-        **(best := _best(measured, decisions, truth, sure)),
-        "decide": None if best["best"] is None else decide_block(best["best"], names, weights.tolist()),
+        "weights": dict(zip(names, weights, strict=True)),
+        "best": best,
+        "next": second,  # the next rule with different decisions
+        "gap": kappa_gap(decisions[best], decisions[second], truth, **sure).to_dict()
+        if best and second
+        else None,
+        "decide": decide_block(best, names, weights) if best else None,
         "confusion": confusion(cast, names),
         "alone": decides_alone(cast, names),
         "agreement": agreement_table(Votes(cast, names, (False, True)), **sure),
@@ -188,29 +176,13 @@ def decide_block(rule: str, judges: Sequence[str], weights: Sequence[float]) -> 
     """The section `dataset.decide` of a run's configuration for a rule of this module."""
     if rule.endswith(" alone"):
         return {"judges": [rule.removesuffix(" alone")], "rule": "all"}
+    block: dict[str, Any] = {"judges": list(judges), "rule": rule}
     if rule == "weighted":
-        return {
-            "judges": list(judges),
-            "rule": "weighted",
-            "weights": {name: round(weight, 3) for name, weight in zip(judges, weights, strict=True)},
-        }
+        rounded = (round(weight, 3) for weight in weights)
+        return {**block, "weights": dict(zip(judges, rounded, strict=True))}
     if rule in ("all", "majority"):
-        return {"judges": list(judges), "rule": rule}
-    return {"judges": list(judges), "rule": "at_least", "at_least": int(rule.split()[0])}
-
-
-def _best(
-    measured: dict[str, Any], decisions: dict[str, Codes], truth: Truth, sure: dict[str, Any]
-) -> dict[str, Any]:
-    """The rule with the highest kappa, the next rule with different decisions, and the difference of their kappas."""
-    candidates = [rule for rule, measures in measured.items() if measures["kappa"]["value"] is not None]
-    if not candidates:
-        return {"best": None, "next": None, "gap": None}
-    ranked = sorted(candidates, key=lambda rule: -measured[rule]["kappa"]["value"])
-    best = ranked[0]
-    second = next((r for r in ranked[1:] if not np.array_equal(decisions[r], decisions[best])), None)
-    gap = None if second is None else kappa_gap(decisions[best], decisions[second], truth, **sure).to_dict()
-    return {"best": best, "next": second, "gap": gap}
+        return block
+    return {**block, "rule": "at_least", "at_least": int(rule.split()[0])}
 
 
 def render(document: dict[str, Any]) -> str:
@@ -237,8 +209,18 @@ def render(document: dict[str, Any]) -> str:
                 f"{plain_line(name)}: an accepted answer is longer than a rejected one with chance "
                 f"{interval_text(longer['judge'])}; a good one than a bad one {interval_text(longer['people'])}"
             )
-    if document["panel"]:
-        lines += _panel_lines(document["panel"])
+    if panel := document["panel"]:
+        lines += ["", *_measured("rule", panel["rules"])]
+        if panel["best"]:
+            block = json.dumps(panel["decide"], ensure_ascii=True)
+            lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
+        lines += [
+            f"{plain_line(name)}: alone rejects {counts['rejects_alone']:,}, alone accepts {counts['accepts_alone']:,}"
+            for name, counts in panel["alone"].items()
+        ]
+        keys = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
+        texts = (f"{label} {interval_text(panel['agreement'][key])}" for label, key in keys.items())
+        lines.append(f"agreement of the judges: {', '.join(texts)}")
     need = document["needed"]
     lines += [
         "",
@@ -255,33 +237,14 @@ def render(document: dict[str, Any]) -> str:
 
 def _measured(title: str, rows: dict[str, dict[str, Any]]) -> list[str]:
     """A table of measures against the truth: a row for each judge or rule, with AUC if any has it."""
-    measured = [
+    keys = [
         key for key in ("precision", "recall", "kappa", "auc") if any(key in row for row in rows.values())
     ]
-    cells = [
-        (
-            name,
-            measures["items"],
-            *(interval_text(measures[key]) if key in measures else "" for key in measured),
-            measures["undecided"] or "",
-        )
-        for name, measures in rows.items()
-    ]
-    return aligned([(title, "n", *measured, "without a vote"), *cells])
-
-
-def _panel_lines(panel: dict[str, Any]) -> list[str]:
-    lines = ["", *_measured("rule", panel["rules"])]
-    if panel["best"]:
-        block = json.dumps(panel["decide"], ensure_ascii=True)
-        lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
-    for name, measures in panel["alone"].items():
-        alone = f"alone rejects {measures['rejects_alone']:,}, alone accepts {measures['accepts_alone']:,}"
-        lines.append(f"{plain_line(name)}: {alone}")
-    agreement = panel["agreement"]
-    parts = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
-    parts_text = ", ".join(f"{label} {interval_text(agreement[key])}" for label, key in parts.items())
-    return [*lines, f"agreement of the judges: {parts_text}"]
+    cells = []
+    for name, measures in rows.items():
+        texts = (interval_text(measures[key]) if key in measures else "" for key in keys)
+        cells.append((name, measures["items"], *texts, measures["undecided"] or ""))
+    return aligned([(title, "n", *keys, "without a vote"), *cells])
 
 
 def _recommendation(panel: dict[str, Any]) -> str:

@@ -46,7 +46,14 @@ def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, d
     Rows are read as they are asked for. Raises InputError: no such file, not UTF-8, no header, a `needed` column
     is missing, one is there twice (in any case), a row has another length.
     """
-    text = _text(path)
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (NotRegular, PermissionError) as problem:
+        raise InputError(f"{path}: {problem.strerror}") from None
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: not UTF-8 (byte {problem.start:,})", "save it as CSV UTF-8") from None
     header_line = text.partition("\n")[0]
     delimiter = ";" if header_line.count(";") > header_line.count(",") else ","
     csv.field_size_limit(LINE_BYTES.value)
@@ -82,14 +89,3 @@ def _rows(path: Path, names: list[str], reader: Iterator[list[str]]) -> Iterator
             yield line, {name: unguard(cell) for name, cell in zip(names, row, strict=True)}
     except csv.Error as problem:
         raise InputError(f"{path} near line {line + 1}: {problem}", "save it as a CSV file again") from None
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_bytes(path).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (NotRegular, PermissionError) as problem:
-        raise InputError(f"{path}: {problem.strerror}") from None
-    except UnicodeDecodeError as problem:
-        raise InputError(f"{path}: not UTF-8 (byte {problem.start:,})", "save it as CSV UTF-8") from None

@@ -20,18 +20,19 @@ human = typer.Typer(
     no_args_is_help=True,
 )
 
-RatingFiles = Annotated[
+Ratings = Annotated[
     list[Path],
     typer.Argument(
         metavar="RATINGS.csv...", help="One or several CSV files of ratings, in wide or long form."
     ),
 ]
+Records = Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 
 
 @human.command(name="analyse")
 def human_analyse(
-    ratings: RatingFiles,
+    ratings: Ratings,
     key: Annotated[Path | None, typer.Option(help="Key file written by `kgqa human sample`.")] = None,
     llm: Annotated[
         Path | None,
@@ -47,8 +48,7 @@ def human_analyse(
     from kgqa_hpc.plugins.evaluation import analysis
     from kgqa_hpc.plugins.evaluation.ratings import read_ratings, with_key
 
-    read = read_ratings(ratings)
-    read = with_key(read, key) if key else read
+    read = with_key(read_ratings(ratings), key) if key else read_ratings(ratings)
     document = analysis.analyse(read, read_ratings([llm]) if llm else None, seed=seed)
     if out:
         from kgqa_hpc.plugins.evaluation.figures import rating_figures
@@ -60,7 +60,7 @@ def human_analyse(
 
 @human.command(name="sample")
 def human_sample(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    run: Records,
     sheet: Annotated[
         Path,
         typer.Argument(metavar="OUT.csv", help="File to write for the raters; its key is written beside it."),
@@ -98,16 +98,8 @@ def human_sample(
     from kgqa_hpc.plugins.evaluation.human_sample import draw_sample
     from kgqa_hpc.plugins.evaluation.power import Aim
 
-    drawn = draw_sample(
-        run,
-        sheet,
-        number=number,
-        by=by,
-        where=where,
-        show=show or (),
-        aim=Aim(expected, difference, power, alpha),
-        seed=seed,
-    )
+    aim = Aim(expected, difference, power, alpha)
+    drawn = draw_sample(run, sheet, number=number, by=by, where=where, show=show or (), aim=aim, seed=seed)
     files = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from raters)"
     print_result(drawn.to_dict(), f"{drawn.plan}\n{files}", as_json)
 
@@ -146,51 +138,6 @@ def study(
     print_result(document, f"{render(document)}\n\n{run / 'study'}", as_json)
 
 
-def calibrate(
-    ratings: RatingFiles,
-    judge: Annotated[
-        list[Path],
-        typer.Option(
-            help="Merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
-            "now; repeat it for a panel."
-        ),
-    ],
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the answers of the configurations' judges, from which the command resumes."
-        ),
-    ] = None,
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(help="Feature of the records that serves as a judge's score; may be repeated."),
-    ] = None,
-    width: Annotated[
-        float, typer.Option(min=0.005, max=1.0, help="Wanted half width of kappa's 95 % interval.")
-    ] = 0.10,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Compare judges and panels with human ratings: precision, recall, kappa, AUC, the best rule."""
-    import tempfile
-
-    from kgqa_hpc.plugins.evaluation import calibration, studies
-    from kgqa_hpc.plugins.evaluation.ratings import read_ratings
-    from kgqa_hpc.plugins.evaluation.verdicts import read_verdicts
-
-    read = read_ratings(ratings)
-    with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
-        sources = [
-            studies.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
-            if path.suffix in (".yaml", ".yml")
-            else path
-            for path in judge
-        ]
-        verdicts = read_verdicts(read, sources, feature or ())
-    document = calibration.calibrate(read, verdicts, width=width, seed=seed)
-    print_result(document, calibration.render(document), as_json)
-
-
 def score(
     predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines with id and text.")],
     references: Annotated[
@@ -222,31 +169,35 @@ def score(
 ) -> None:
     """Score predictions by BLEU, ROUGE, a judge and, where installed, METEOR and CIDEr, overall and per group."""
     from kgqa_hpc.plugin_files import load_plugin_file
-    from kgqa_hpc.plugins.evaluation import score as room
+    from kgqa_hpc.plugins.evaluation import score as module
     from kgqa_hpc.plugins.evaluation.judge_prediction import write_joined
 
     if plugin:
         load_plugin_file(plugin.resolve())
-    pairs = room.read_pairs(predictions, references, missing=missing)
+    pairs = module.read_pairs(predictions, references, missing=missing)
     if joined:
         write_joined(joined, pairs.rows, pairs.predictions)
-        print_result(
-            {"joined": str(joined), "pairs": len(pairs.rows)}, f"{joined}: {len(pairs.rows):,} pairs", as_json
-        )
-        return
-    document = room.score(pairs, by=by or None, judged=judged, resamples=resamples, seed=seed)
-    print_result(document, room.render(document), as_json)
+        document = {"joined": str(joined), "pairs": len(pairs.rows)}
+        print_result(document, f"{joined}: {len(pairs.rows):,} pairs", as_json)
+    else:
+        document = module.score(pairs, by=by or None, judged=judged, resamples=resamples, seed=seed)
+        print_result(document, module.render(document), as_json)
 
 
-def grounding(
-    source: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
-    as_json: AsJson = False,
-) -> None:
+def grounding(source: Records, as_json: AsJson = False) -> None:
     """Report the number of documents that support the pairs, and the share of verified quotes."""
     from kgqa_hpc.plugins.evaluation.records import records
 
     document = grounding_counts(records(source), str(source))
-    print_result(document, _grounding_text(document), as_json)
+    quotes = document["quotes"]
+    rows = [(n, f"{number:,}") for n, number in document["relevant_documents"].items()]
+    lines = [
+        *aligned([("relevant", "pairs"), *rows]),
+        f"{document['pairs']:,} pairs, {document['mean']:.2f} relevant documents each; "
+        f"{document['share_without']:.1%} have none",
+        f"quotes: {quotes['kept']:,} verified, {quotes['dropped']:,} dropped: not in their document",
+    ]
+    print_result(document, "\n".join(lines), as_json)
 
 
 def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[str, Any]:
@@ -276,21 +227,8 @@ def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[s
     }
 
 
-def _grounding_text(document: dict[str, Any]) -> str:
-    """The result of `grounding_counts` as text."""
-    quotes = document["quotes"]
-    rows = [(n, f"{number:,}") for n, number in document["relevant_documents"].items()]
-    lines = aligned([("relevant", "pairs"), *rows])
-    lines += [
-        f"{document['pairs']:,} pairs, {document['mean']:.2f} relevant documents each; "
-        f"{document['share_without']:.1%} have none",
-        f"quotes: {quotes['kept']:,} verified, {quotes['dropped']:,} dropped: not in their document",
-    ]
-    return "\n".join(lines)
-
-
 def diversity(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    run: Records,
     against: Annotated[Path | None, typer.Option(help="Second run or file, for comparison.")] = None,
     field: Annotated[str, typer.Option(help="Field of the records to analyse.")] = "question",
     topics: Annotated[int, typer.Option(min=1, help="Number of topics.")] = 22,
@@ -310,7 +248,7 @@ def diversity(
     as_json: AsJson = False,
 ) -> None:
     """Measure the diversity of the accepted questions: distinct-n, self-BLEU, Vendi score, topics."""
-    from kgqa_hpc.plugins.evaluation import diversity as room
+    from kgqa_hpc.plugins.evaluation import diversity as module
 
-    document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model, figures=out)
-    print_result(document, room.render(document), as_json)
+    document = module.variety(run, against, field=field, topics=topics, seed=seed, model=model, figures=out)
+    print_result(document, module.render(document), as_json)

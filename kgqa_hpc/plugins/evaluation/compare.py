@@ -8,7 +8,7 @@ same anchors, Wilcoxon's signed rank test on the pairs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ class Comparison:
     p_holm: float
     delta: float
     difference: float
-    p_paired: float | None
-    p_paired_holm: float | None
+    p_paired: float | None = None
+    p_paired_holm: float | None = None
 
 
 def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> dict[str, Any]:
@@ -105,24 +105,20 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
         raise ValueError(
             "paired scores need the same anchors, but the variants have different numbers of them"
         )
-    ordered = sorted(values, key=lambda name: -values[name].mean())
-    best, rivals = ordered[0], ordered[1:]
+    best, *rivals = sorted(values, key=lambda name: -values[name].mean())
     tests = [mann_whitney(values[best], values[rival]) for rival in rivals]
-    pairs = [wilcoxon_signed_rank(values[best], values[rival]) if paired else None for rival in rivals]
     corrected = holm([p for _, p in tests])
-    corrected_pairs = holm([p for p in pairs if p is not None]) if paired else [None] * len(rivals)
+    comparisons = []
+    for rival, (u, p), p_holm in zip(rivals, tests, corrected, strict=True):
+        delta = cliffs_delta(values[best], values[rival])
+        difference = float(values[best].mean() - values[rival].mean())
+        comparisons.append(Comparison(best, rival, u, p, p_holm, delta, difference))
+    if not paired:
+        return comparisons
+    pairs = [wilcoxon_signed_rank(values[best], values[rival]) for rival in rivals]
     return [
-        Comparison(
-            best,
-            rival,
-            *tests[i],
-            corrected[i],
-            cliffs_delta(values[best], values[rival]),
-            float(values[best].mean() - values[rival].mean()),
-            pairs[i],
-            corrected_pairs[i],
-        )
-        for i, rival in enumerate(rivals)
+        replace(comparison, p_paired=p, p_paired_holm=p_holm)
+        for comparison, p, p_holm in zip(comparisons, pairs, holm(pairs), strict=True)
     ]
 
 
@@ -131,23 +127,19 @@ def recommendation(comparisons: Sequence[Comparison]) -> str:
 
     Paired tests decide where there are any, for they see more; p is Holm's.
     """
-    best = comparisons[0].best
-    noise = [c for c in comparisons if _decisive(c) >= ALPHA]
-    nearest = comparisons[0]
+    nearest, best = comparisons[0], comparisons[0].best
+    p_values = [c.p_holm if c.p_paired_holm is None else c.p_paired_holm for c in comparisons]
+    noise = [c for c, p in zip(comparisons, p_values, strict=True) if p >= ALPHA]
     if not noise:
         return (
             f"Take {best}: it is better than every other variant; nearest is {nearest.other}, lower by "
-            f"{nearest.difference:.3g} on average (p = {_decisive(nearest):.2g} after Holm, "
+            f"{nearest.difference:.3g} on average (p = {p_values[0]:.2g} after Holm, "
             f"Cliff's delta {nearest.delta:.2f})."
         )
-    names = ", ".join(c.other for c in noise)
+    names, lowest = ", ".join(c.other for c in noise), min(p for p in p_values if p >= ALPHA)
     remark = "no variant is told from it" if len(noise) == len(comparisons) else "the others are lower"
     return (
         f"{best} has the highest mean, but its difference from {names} is noise at this number of anchors "
-        f"(up to {max(c.difference for c in noise):.2g}; p >= {min(map(_decisive, noise)):.2g} after Holm): take "
+        f"(up to {max(c.difference for c in noise):.2g}; p >= {lowest:.2g} after Holm): take "
         f"whichever of them costs least, or compare them on more anchors; {remark}."
     )
-
-
-def _decisive(comparison: Comparison) -> float:
-    return comparison.p_holm if comparison.p_paired_holm is None else comparison.p_paired_holm

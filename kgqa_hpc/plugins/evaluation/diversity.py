@@ -8,7 +8,7 @@ are type-token curves, and topics on a UMAP of the texts (QAProt, Figures 2 and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 from kgqa_hpc.plugins.evaluation.figures import save_figure
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.evaluation.topic import Topics, find_topics, tf_idf, words
+from kgqa_hpc.plugins.evaluation.topic import Topics, embed, find_topics, tf_idf, words
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.terminal import note, stage_progress
 from kgqa_hpc.text.plain_text import aligned
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORDER = 4  # the longest n-grams of distinct-n and self-BLEU
-_Grams = Counter[tuple[str, ...]]
+_Gram = tuple[str, ...]
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float | None:
@@ -71,14 +71,21 @@ def self_bleu(texts: Sequence[str], *, sample: int = 500, seed: int = 0) -> floa
         return None
     tokens = [words(texts[i]) for i in chosen]
     grams = [[Counter(_ngrams(text_tokens, n)) for n in range(1, ORDER + 1)] for text_tokens in tokens]
-    tops = [_two_highest([text_tokens[n] for text_tokens in grams]) for n in range(ORDER)]
-    lengths = np.sort([len(text_tokens) for text_tokens in tokens])
+    # The two highest counts of an n-gram in a text, the lower first.
+    highest: dict[_Gram, tuple[int, int]] = {}
+    for gram, count in (entry for counts in grams for counter in counts for entry in counter.items()):
+        second, high = highest.get(gram, (0, 0))
+        highest[gram] = (min(max(second, count), high), max(high, count))
     scores = []
-    for i, text_tokens in enumerate(grams):
-        correct = [_clipped(i, text_tokens[n], tops[n]) for n in range(ORDER)]
-        total = [text_tokens[n].total() for n in range(ORDER)]
+    for i, counts in enumerate(grams):
+        # Clipped at the highest count of the other texts, which is the second where this text has the highest.
+        correct = [
+            sum(n if n < highest[gram][1] else highest[gram][0] for gram, n in counter.items())
+            for counter in counts
+        ]
         size = len(tokens[i])
-        nearest = _nearest_other(lengths, size)
+        nearest = min((len(t) for j, t in enumerate(tokens) if j != i), key=lambda n: (abs(n - size), n))
+        total = [counter.total() for counter in counts]
         bleu = BLEU.compute_bleu(correct, total, size, nearest, smooth_method="exp", effective_order=True)
         scores.append(bleu.score)
     return float(np.mean(scores))
@@ -107,36 +114,8 @@ def drawn(texts: int, number: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
 
 
-def _ngrams(tokens: list[str], n: int) -> list[tuple[str, ...]]:
+def _ngrams(tokens: list[str], n: int) -> list[_Gram]:
     return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
-
-
-def _two_highest(grams: list[_Grams]) -> dict[tuple[str, ...], tuple[int, int, int]]:
-    """For each n-gram the highest count in a text, that text's position, and the highest count in any other text."""
-    highest: dict[tuple[str, ...], tuple[int, int, int]] = {}
-    for i, counts in enumerate(grams):
-        for gram, count in counts.items():
-            high, owner, second = highest.get(gram, (0, -1, 0))
-            highest[gram] = (count, i, high) if count > high else (high, owner, max(second, count))
-    return highest
-
-
-def _clipped(i: int, grams: _Grams, tops: dict[tuple[str, ...], tuple[int, int, int]]) -> int:
-    total = 0
-    for gram, count in grams.items():
-        high, owner, second = tops[gram]
-        total += min(count, second if owner == i else high)
-    return total
-
-
-def _nearest_other(lengths: np.ndarray, size: int) -> int:
-    """The length nearest to `size` among the other texts; of two the shorter. `lengths` includes the text itself."""
-    begin, right = np.searchsorted(lengths, size, side="left"), np.searchsorted(lengths, size, side="right")
-    if right - begin > 1:
-        return size
-    around = [int(lengths[begin - 1])] if begin > 0 else []
-    around += [int(lengths[right])] if right < len(lengths) else []
-    return min(around, key=lambda length: (abs(length - size), length))
 
 
 _VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
@@ -166,15 +145,17 @@ def variety(
     results, pictured = {}, {}
     for name, group_texts in texts.items():
         chosen = [group_texts[i] for i in drawn(len(group_texts), number, seed)]
-        embeddings = None if model is None else _embedded(model, chosen)
+        embeddings = None
+        if model is not None:
+            with stage_progress() as progress:
+                embeddings = embed(model, chosen, progress)
         grouped = find_topics(chosen, topics, seed=seed, embeddings=embeddings)
         results[name] = measures(chosen, grouped, seed, embeddings)
         vectors = tf_idf(chosen)[0] if embeddings is None else embeddings
         pictured[name] = _Drawn(results[name]["type_token_curve"], vectors, grouped.labels)
-    files = _variety_figures(pictured, figures, seed) if figures else []
     counts = {name: len(group_texts) for name, group_texts in texts.items()}
     document = {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": results}
-    return {**document, "figures": [str(file) for file in files]} if figures else document
+    return document | ({"figures": _write_figures(pictured, figures, seed)} if figures else {})
 
 
 def measures(
@@ -214,13 +195,6 @@ def _texts(source: Path, field: str) -> list[str]:
     return texts
 
 
-def _embedded(model: Path, texts: Sequence[str]) -> Floats:
-    from kgqa_hpc.plugins.evaluation.embeddings import embed
-
-    with stage_progress() as progress:
-        return embed(model, texts, progress)
-
-
 class _Drawn(NamedTuple):
     """What is drawn of one dataset: its type-token curve, rows (n, d) of its texts, and their topics (n,)."""
 
@@ -229,17 +203,32 @@ class _Drawn(NamedTuple):
     labels: NDArray[np.int64]
 
 
-def _variety_figures(datasets: Mapping[str, _Drawn], folder: Path, seed: int) -> list[Path]:
+def _write_figures(datasets: Mapping[str, _Drawn], folder: Path, seed: int) -> list[str]:
     """Write type_token.svg and, with umap-learn, topics.svg into `folder`; returns their paths."""
     make_folder(folder)
-    files = [save_figure(folder / "type_token.svg", lambda f: _curves(f, datasets), width=5.6)]
     maps = {
         name: points for name, texts_of in datasets.items() if (points := _map(texts_of, seed)) is not None
     }
+
+    def draw_curves(figure: Figure) -> None:
+        axes = figure.subplots()
+        for name, texts_of in datasets.items():
+            axes.plot(*zip(*texts_of.curve, strict=True), label=name)
+        axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
+        axes.legend(frameon=False)
+
+    def draw_maps(figure: Figure) -> None:
+        panels = figure.subplots(1, len(maps), squeeze=False)[0]
+        for axes, (name, (points, labels)) in zip(panels, maps.items(), strict=True):
+            look: Any = {"cmap": "nipy_spectral", "s": 4, "linewidths": 0, "rasterized": True}
+            axes.scatter(points[:, 0], points[:, 1], c=labels, **look)
+            title = f"{name}: {len(points):,} texts, {labels.max() + 1} topics"
+            axes.set(title=title, xticks=[], yticks=[])
+
+    files = [save_figure(folder / "type_token.svg", draw_curves, width=5.6)]
     if maps:
-        width = 4.2 * len(maps)
-        files.append(save_figure(folder / "topics.svg", lambda f: _maps(f, maps), width=width, height=4.2))
-    return files
+        files.append(save_figure(folder / "topics.svg", draw_maps, width=4.2 * len(maps), height=4.2))
+    return [str(file) for file in files]
 
 
 def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
@@ -249,9 +238,8 @@ def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
     except ImportError:
         note("topics.svg needs umap-learn: pip install 'kgqa_hpc[umap]'")
         return None
-    rows = np.flatnonzero(
-        np.asarray(abs(dataset.vectors).sum(axis=1)).ravel()
-    )  # texts without a known term have none
+    # Texts without a known term have none.
+    rows = np.flatnonzero(np.asarray(abs(dataset.vectors).sum(axis=1)).ravel())
     rows = rows[drawn(len(rows), _POINTS, seed)]
     if len(rows) < _FEWEST:
         note(f"topics.svg needs {_FEWEST} texts or more")
@@ -260,44 +248,25 @@ def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
     return mapper.fit_transform(dataset.vectors[rows]), dataset.labels[rows]
 
 
-def _curves(figure: Figure, datasets: Mapping[str, _Drawn]) -> None:
-    axes = figure.subplots()
-    for name, texts_of in datasets.items():
-        axes.plot(*zip(*texts_of.curve, strict=True), label=name)
-    axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
-    axes.legend(frameon=False)
-
-
-def _maps(figure: Figure, maps: Mapping[str, tuple[Any, NDArray[np.int64]]]) -> None:
-    for axes, (name, (points, labels)) in zip(
-        figure.subplots(1, len(maps), squeeze=False)[0], maps.items(), strict=True
-    ):
-        axes.scatter(
-            points[:, 0], points[:, 1], c=labels, cmap="nipy_spectral", s=4, linewidths=0, rasterized=True
-        )
-        axes.set(title=f"{name}: {len(points):,} texts, {labels.max() + 1} topics", xticks=[], yticks=[])
-
-
 def render(document: dict[str, Any]) -> str:
     """A table, one column a dataset, and the topics of each."""
     columns = document["measures"]
+
+    def cells(title: str, values: Iterable[float | None]) -> tuple[str, ...]:
+        texts = (
+            "none" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}" for value in values
+        )
+        return (title, *texts)
+
     counts = {"texts": "texts", "words": "tokens", "different words": "types"}
     shares = {"self-BLEU": "self_bleu", "Vendi score": "vendi", "effective topics": "effective_topics"}
-    rows = [
-        *((title, *(f"{column[key]:,}" for column in columns.values())) for title, key in counts.items()),
-        *(
-            (f"distinct-{n}", *(_figure(column["distinct"][str(n)]) for column in columns.values()))
-            for n in range(1, ORDER + 1)
-        ),
-        *((title, *(_figure(column[key]) for column in columns.values())) for title, key in shares.items()),
-    ]
+    rows = [(title, *(f"{column[key]:,}" for column in columns.values())) for title, key in counts.items()]
+    for n in map(str, range(1, ORDER + 1)):
+        rows.append(cells(f"distinct-{n}", (column["distinct"][n] for column in columns.values())))
+    rows += [cells(title, (column[key] for column in columns.values())) for title, key in shares.items()]
     lines = [f"{document['field']}s of {', '.join(columns)}; topics and Vendi score by {document['vectors']}"]
     lines += aligned(rows)
     for name, column in columns.items():
         lines.append(f"topics of {name}")
         lines += [f"{topic['texts']:>8,}  {' '.join(topic['terms'])}" for topic in column["topics"]]
     return "\n".join(lines)
-
-
-def _figure(value: float | None) -> str:
-    return "none" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"

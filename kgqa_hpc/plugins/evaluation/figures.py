@@ -37,22 +37,17 @@ SHOWN = 2  # comparisons drawn above the boxes: the second and the third best, a
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
-def require_matplotlib() -> None:
-    """Raises InputError with the line that installs it."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "figures need matplotlib, which is not installed", "pip install 'kgqa_hpc[report]'"
-        ) from None
-
-
 def save_figure(path: Path, draw: Callable[[Figure], None], *, width: float, height: float = 3.4) -> Path:
-    """Let `draw` fill a figure of width x height inches and write it as SVG; returns the path."""
-    require_matplotlib()
-    import matplotlib
-    from matplotlib.figure import Figure
+    """Let `draw` fill a figure of width x height inches and write it as SVG; returns the path.
 
+    Raises InputError when matplotlib is missing, DiskFull or StoreError.
+    """
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        problem = "figures need matplotlib, which is not installed"
+        raise InputError(problem, "pip install 'kgqa_hpc[report]'") from None
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
@@ -65,71 +60,51 @@ def save_figure(path: Path, draw: Callable[[Figure], None], *, width: float, hei
 
 
 def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
-    """Write boxplot.svg, violins.svg and answer_scores.svg into `folder`; returns their paths.
-
-    Raises InputError when matplotlib is missing, DiskFull or StoreError.
-    """
+    """Write boxplot.svg, violins.svg and answer_scores.svg into `folder`; returns their paths."""
     make_folder(folder)
     groups = rating_groups(ratings)
-    sides = {
-        name: triples
-        for name, triples in groups.items()
-        if len(triples) and (len(groups) == 1 or name != "all")
-    }
-    criteria = ratings.criteria
-    width = 1.2 + 1.5 * len(criteria)
+    sides = {name: rows for name, rows in groups.items() if len(rows) and (len(groups) == 1 or name != "all")}
+    width = 1.2 + 1.5 * len(ratings.criteria)
+    boxes, violins = (
+        lambda figure, draw=draw: _criteria(figure, sides, ratings.criteria, draw) for draw in (_box, _violin)
+    )
     return [
-        save_figure(folder / "boxplot.svg", lambda f: _rating_boxes(f, sides, criteria), width=width),
-        save_figure(folder / "violins.svg", lambda f: _violins(f, sides, criteria), width=width),
-        save_figure(folder / "answer_scores.svg", lambda f: _answer(f, sides), width=8.4),
+        save_figure(folder / "boxplot.svg", boxes, width=width),
+        save_figure(folder / "violins.svg", violins, width=width),
+        save_figure(folder / "answer_scores.svg", lambda figure: _answer(figure, sides), width=8.4),
     ]
 
 
-def _rating_boxes(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
+def _box(axes: Axes, values: Floats, position: float, width: float, name: str) -> None:
+    box: Any = {"boxprops": {"facecolor": COLOURS[name], "alpha": 0.55}, "patch_artist": True}
+    points: Any = {"showmeans": True, "medianprops": BLACK, "meanprops": DIAMOND}
+    axes.boxplot(values, positions=[position], widths=width * 0.85, label=name, **box, **points)
+
+
+def _violin(axes: Axes, values: Floats, position: float, width: float, name: str) -> None:
+    width *= 0.95
+    if len(np.unique(values)) > 1:  # a density needs two different values
+        parts: Any = axes.violinplot(values, positions=[position], widths=width, showextrema=False)
+        for body in parts["bodies"]:
+            body.set(facecolor=COLOURS[name], alpha=0.55)
+    axes.plot([position], [values.mean()], marker="D", color="black", markersize=4)
+    axes.hlines(np.median(values), position - width / 4, position + width / 4, color="black", linewidth=1)
+
+
+_Draw = Callable[["Axes", Floats, float, float, str], None]
+
+
+def _criteria(figure: Figure, groups: Groups, criteria: Sequence[str], draw: _Draw) -> None:
+    """One drawing for each criterion and group, groups side by side."""
+    from matplotlib.patches import Patch
+
     axes = figure.subplots()
-    for position, name, colour, values in _placed(groups, criteria):
-        axes.boxplot(
-            values,
-            positions=[position],
-            widths=0.8 / len(groups) * 0.85,
-            showmeans=True,
-            patch_artist=True,
-            boxprops={"facecolor": colour, "alpha": 0.55},
-            medianprops=BLACK,
-            meanprops=DIAMOND,
-            label=name,
-        )
-    _finish(axes, groups, criteria)
-
-
-def _violins(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
-    axes = figure.subplots()
-    for position, _, colour, values in _placed(groups, criteria):
-        width = 0.8 / len(groups) * 0.95
-        if len(np.unique(values)) > 1:  # a density needs two different values
-            parts: Any = axes.violinplot(values, positions=[position], widths=width, showextrema=False)
-            for body in parts["bodies"]:
-                body.set(facecolor=colour, alpha=0.55)
-        axes.plot([position], [values.mean()], marker="D", color="black", markersize=4)
-        axes.hlines(np.median(values), position - width / 4, position + width / 4, color="black", linewidth=1)
-    _finish(axes, groups, criteria)
-
-
-def _placed(groups: Groups, criteria: Sequence[str]) -> list[tuple[float, str, str, np.ndarray]]:
-    """Horizontal position, criterion, group and values of each box; groups side by side."""
-    points = []
+    width = 0.8 / len(groups)
     for i, criterion in enumerate(criteria):
         for j, (name, scores) in enumerate(groups.items()):
             values = scores[criterion].dropna().to_numpy()
             if len(values):
-                position = i + (j - (len(groups) - 1) / 2) * 0.8 / len(groups)
-                points.append((position, name, COLOURS[name], values))
-    return points
-
-
-def _finish(axes: Axes, groups: Groups, criteria: Sequence[str]) -> None:
-    from matplotlib.patches import Patch
-
+                draw(axes, values, i + (j - (len(groups) - 1) / 2) * width, width, name)
     axes.set_xticks(range(len(criteria)), [textwrap.fill(name, 18) for name in criteria])
     axes.set_xlim(-0.6, len(criteria) - 0.4)
     axes.set_ylim(0.7, 5.3)
@@ -164,12 +139,8 @@ def _answer(figure: Figure, groups: Groups) -> None:
             axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
             # The shares of the first group are above its points on the right, of the other below on the left.
             offset, side = ((4, 3), "left") if j == 0 else ((-4, -9), "right")
-            look: Any = {
-                "textcoords": "offset points",
-                "ha": side,
-                "fontsize": 7,
-                "color": TEXT_COLOURS[name],
-            }
+            look: Any = {"textcoords": "offset points", "ha": side, "fontsize": 7}
+            look["color"] = TEXT_COLOURS[name]
             for level, share in zip(LEVELS, cumulated, strict=True):
                 axes.annotate(f"{share:.1f}", (level, share), offset, **look)
         axes.set_title(f"{title} of the three answer scores", fontsize=9, pad=18)
@@ -178,9 +149,8 @@ def _answer(figure: Figure, groups: Groups) -> None:
         axes.set_yticks(range(0, 101, 20))
     panels[0].set_ylabel("% of ratings")
     if len(groups) > 1:
-        figure.legend(
-            *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
-        )
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)
 
 
 def study_figures(
@@ -190,26 +160,15 @@ def study_figures(
 
     Scores that are sums of so many `criteria` of 0 or 1 are shown on the whole scale, that no small difference looks
     large; others over their own range.
-
-    Raises InputError when matplotlib is missing, DiskFull or StoreError.
     """
     make_folder(folder)
     levels = _levels(scores, criteria)
-    width = max(5.0, 1.5 + 0.6 * len(scores))
-    rows = -(-len(scores) // 5)
+    width, columns = max(5.0, 1.5 + 0.6 * len(scores)), min(5, len(scores))
+    size = {"width": 2.1 * columns + 0.6, "height": 0.6 + 1.6 * -(-len(scores) // 5)}
+    boxes, histograms = folder / "boxplot.svg", folder / "histograms.svg"
     return [
-        save_figure(
-            folder / "boxplot.svg",
-            lambda f: _score_boxes(f, scores, comparisons, levels),
-            width=width,
-            height=4,
-        ),
-        save_figure(
-            folder / "histograms.svg",
-            lambda f: _histograms(f, scores, levels),
-            width=2.1 * min(5, len(scores)) + 0.6,
-            height=0.6 + 1.6 * rows,
-        ),
+        save_figure(boxes, lambda f: _score_boxes(f, scores, comparisons, levels), width=width, height=4),
+        save_figure(histograms, lambda f: _histograms(f, scores, levels), **size),
     ]
 
 
@@ -230,15 +189,9 @@ def _score_boxes(
 ) -> None:
     axes = figure.subplots()
     names = list(scores)
-    drawn = axes.boxplot(
-        [scores[name] for name in names],
-        tick_labels=names,
-        widths=0.6,
-        showmeans=True,
-        patch_artist=True,
-        medianprops=BLACK,
-        meanprops=DIAMOND,
-    )
+    points: Any = {"showmeans": True, "medianprops": BLACK, "meanprops": DIAMOND}
+    values = [scores[name] for name in names]
+    drawn = axes.boxplot(values, tick_labels=names, widths=0.6, patch_artist=True, **points)
     best = comparisons[0].best if comparisons else None
     for name, box in zip(names, drawn["boxes"], strict=True):
         box.set(facecolor=ACCEPTED if name == best else NEUTRAL, alpha=0.55)

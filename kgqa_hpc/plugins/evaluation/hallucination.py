@@ -6,7 +6,7 @@ QAProt, section 4.1 and Table 3: a pair is a hallucination when it fails one cri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
 from kgqa_hpc.plugins.evaluation.bootstrap import ENDS, RESAMPLES, Estimate, Floats
 from kgqa_hpc.plugins.evaluation.judged import wilson
-from kgqa_hpc.plugins.evaluation.panel import read_votes
-from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned
 
 
@@ -56,52 +55,36 @@ def audit(
     its rate. `panel` is the run that cleaned: none of its judges, by name and model, may be an auditor.
     Raises InputError for audits by different judges, or a judge of the panel.
     """
-    votes, judges = _both(before, after)
-    if panel is not None:
-        _require_others(judges, (before, after), panel)
-    first, second = (_rates(rates, judges) for rates in votes)
-    reduced = reduction(
-        *({name: value.value or 0.0 for name, value in rates.items()} for rates in (first, second))
-    )
-    intervals = _intervals(votes, resamples, seed)
-    return {
-        **reduced,
-        "pairs": {"before": len(votes[0]), "after": len(votes[1])},
-        "intervals": {
-            "before": {name: [rates.low, rates.high] for name, rates in first.items()},
-            "after": {name: [rates.low, rates.high] for name, rates in second.items()},
-            **intervals,
-        },
-        "panel_checked": panel is not None,
-    }
-
-
-def _both(before: Path, after: Path) -> tuple[tuple[Codes, Codes], tuple[str, ...]]:
-    """The votes of both audits, judges in the same order. Raises InputError when they are not the same judges."""
     (first, judges), (second, later_judges) = read_votes(before), read_votes(after)
     if set(judges) != set(later_judges):
         raise InputError(
             f"{before} was judged by {', '.join(judges)}, {after} by {', '.join(later_judges)}",
             "audit both with the same judges",
         )
-    return (first, second[:, [later_judges.index(name) for name in judges]]), judges
-
-
-def _rates(votes: Codes, judges: tuple[str, ...]) -> dict[str, Estimate]:
-    """The share of each judge's pairs that fail, with Wilson's interval."""
-    counts = ((int((v == 0).sum()), int((v != MISSING).sum())) for v in votes.T)
-    return {name: wilson(*count) for name, count in zip(judges, counts, strict=True)}
-
-
-def _require_others(judges: tuple[str, ...], audits: tuple[Path, Path], panel: Path) -> None:
-    """Raises InputError when a model of the cleaning panel is also an auditor: it would rate its own decisions."""
-    cleaners = _models(panel, None)
-    for audit_ in audits:
-        if shared := sorted(_models(audit_, judges) & cleaners):
-            raise InputError(
-                f"{audit_}: {shared[0]} is a judge of {panel}, which did the cleaning",
-                "audit with other models: a judge agrees with itself",
-            )
+    if panel is not None:
+        cleaners = _models(panel, None)
+        for path in (before, after):
+            if shared := sorted(_models(path, judges) & cleaners):
+                raise InputError(
+                    f"{path}: {shared[0]} is a judge of {panel}, which did the cleaning",
+                    "audit with other models: a judge agrees with itself",
+                )
+    sides = {"before": first, "after": second[:, [later_judges.index(name) for name in judges]]}
+    rates: dict[str, dict[str, Estimate]] = {}  # the share of each judge's pairs that fail
+    for side, votes in sides.items():
+        counts = ((int((v == 0).sum()), int((v != MISSING).sum())) for v in votes.T)
+        rates[side] = {name: wilson(*count) for name, count in zip(judges, counts, strict=True)}
+    values = ({name: rate.value or 0.0 for name, rate in by_judge.items()} for by_judge in rates.values())
+    ends = {
+        side: {name: [rate.low, rate.high] for name, rate in by_judge.items()}
+        for side, by_judge in rates.items()
+    }
+    return {
+        **reduction(*values),
+        "pairs": {side: len(votes) for side, votes in sides.items()},
+        "intervals": {**ends, **_intervals(list(sides.values()), resamples, seed)},
+        "panel_checked": panel is not None,
+    }
 
 
 def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
@@ -115,7 +98,7 @@ def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
     return models
 
 
-def _intervals(votes: tuple[Codes, Codes], resamples: int, seed: int) -> dict[str, list[float] | None]:
+def _intervals(votes: Sequence[Codes], resamples: int, seed: int) -> dict[str, list[float] | None]:
     """95 % intervals of both summaries: a bootstrap over pairs (with all their verdicts), separately in each audit.
 
     None if a resample has no hallucination left, because the factor then has no upper end.
@@ -124,9 +107,7 @@ def _intervals(votes: tuple[Codes, Codes], resamples: int, seed: int) -> dict[st
     rates: list[Floats] = []  # (resamples, judges) before and after
     for codes in votes:
         samples = (codes[rng.integers(0, len(codes), len(codes))] for _ in range(resamples))
-        failed = (
-            (sample == 0).sum(axis=0) / np.maximum((sample != MISSING).sum(axis=0), 1) for sample in samples
-        )
+        failed = ((s == 0).sum(axis=0) / np.maximum((s != MISSING).sum(axis=0), 1) for s in samples)
         rates.append(np.stack(list(failed)))
     with np.errstate(divide="ignore", invalid="ignore"):
         summaries = {
@@ -143,23 +124,19 @@ def render(document: dict[str, Any]) -> str:
     """An audit as text."""
     rows = [("judge", "before", "after", "factor")]
     for name, factor in document["factors"].items():
-        shares = [
-            "{:.2f} % [{:.2f}, {:.2f}]".format(
-                *(100 * share for share in (document[side][name], *document["intervals"][side][name]))
-            )
-            for side in ("before", "after")
-        ]
+        shares = []
+        for side in ("before", "after"):
+            value, (low, high) = document[side][name], document["intervals"][side][name]
+            shares.append(f"{100 * value:.2f} % [{100 * low:.2f}, {100 * high:.2f}]")
         rows.append((name, *shares, _times(factor)))
     lines = aligned(rows)
     for name, words in (
         ("mean_of_factors", "mean of the judges' factors"),
         ("ratio_of_means", "ratio of the mean rates"),
     ):
-        interval = document["intervals"][name]
+        ends = document["intervals"][name]
         reductions = (
-            "no upper end: some resamples have none left"
-            if interval is None
-            else f"{interval[0]:.1f} to {interval[1]:.1f}"
+            f"{ends[0]:.1f} to {ends[1]:.1f}" if ends else "no upper end: some resamples have none left"
         )
         lines.append(f"{words}: {_times(document[name])} (95 %: {reductions})")
     if not document["panel_checked"]:

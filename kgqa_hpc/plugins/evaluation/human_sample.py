@@ -78,16 +78,18 @@ def draw_sample(
     except ValueError as problem:
         raise InputError(f"power calculation: {problem}") from None
     size = needed if number is None else number
-    names, codes = _strata(source, by, where)
-    if size < 1 or not len(codes):
+    shared: dict[Stratum, Stratum] = {}
+    strata = [shared.setdefault(s, s) for s in (_stratum(record, by) for record in records(source, where))]
+    if size < 1 or not strata:
         raise InputError(f"{source}: nothing to sample", "ask for a pair or more, of a dataset that has some")
-    counts = np.bincount(codes, minlength=len(names))
-    population = Counter({name: int(n) for name, n in zip(names, counts, strict=True)})
+    population = Counter(strata)
+    names = {stratum: code for code, stratum in enumerate(sorted(population))}
+    codes = np.array([names[stratum] for stratum in strata])
     rng = np.random.default_rng(seed)
     quotas = _quotas(population, size, rng)
     chosen: set[int] = set()
-    for code, name in enumerate(names):
-        chosen.update(rng.choice(np.flatnonzero(codes == code), size=quotas[name], replace=False).tolist())
+    for stratum, code in names.items():
+        chosen.update(rng.choice(np.flatnonzero(codes == code), size=quotas[stratum], replace=False).tolist())
     rows = [record for position, record in enumerate(records(source, where)) if position in chosen]
     key_rows: list[list[object]] = []
     sheet_rows: list[list[object]] = []
@@ -102,21 +104,17 @@ def draw_sample(
         pair = [record["id"], record["question"], record["answer"]]
         sheet_rows.append([*pair, *empty, *(record[column] for column in show)])
     key = sheet.with_suffix(".key.csv")
-    _write_new({key: csv_bytes(_KEY, key_rows), sheet: csv_bytes((*_SHEET, *show), sheet_rows)})
-    strata = {s: (quotas[s], population[s]) for s in sorted(population)}
-    good = sum(n for (side, _), n in quotas.items() if side)
-    return Sample(plan(good, sum(quotas.values()) - good, aim), strata, sheet, key)
-
-
-def _write_new(files: dict[Path, bytes]) -> None:
-    """Write the files, unless one of them exists with other content: it may hold ratings."""
-    for path, data in files.items():
-        if path.exists() and read_bytes(path) != data:
+    files = {key: csv_bytes(_KEY, key_rows), sheet: csv_bytes((*_SHEET, *show), sheet_rows)}
+    for path, content in files.items():
+        if path.exists() and read_bytes(path) != content:
             cure = "it may hold ratings: choose another name"
             raise InputError(f"{path}: is there already and is another one", cure)
-    for path, data in files.items():
+    for path, content in files.items():
         make_folder(path.parent)
-        write_file(path, data)
+        write_file(path, content)
+    good = sum(n for (side, _), n in quotas.items() if side)
+    sizes = {stratum: (quotas[stratum], population[stratum]) for stratum in names}
+    return Sample(plan(good, sum(quotas.values()) - good, aim), sizes, sheet, key)
 
 
 def share_out(sizes: list[int], total: int) -> list[int]:
@@ -126,23 +124,12 @@ def share_out(sizes: list[int], total: int) -> list[int]:
     """
     total = min(total, sum(sizes))
     # The highest level up to which all strata can be filled.
-    level = (
-        bisect_right(range(total + 1), total, key=lambda draws: sum(min(size, draws) for size in sizes)) - 1
-    )
+    level = bisect_right(range(total + 1), total, key=lambda draws: sum(min(n, draws) for n in sizes)) - 1
     quotas = [min(size, level) for size in sizes]
     larger = [i for i, size in enumerate(sizes) if size > level]
     for i in larger[: total - sum(quotas)]:
         quotas[i] += 1
     return quotas
-
-
-def _strata(source: Path, by: str, condition: str | None) -> tuple[list[Stratum], np.ndarray]:
-    """The existing strata, sorted, and the position of each record's stratum among them."""
-    numbers: dict[Stratum, int] = {}
-    codes = [numbers.setdefault(_stratum(record, by), len(numbers)) for record in records(source, condition)]
-    names = sorted(numbers)
-    ranks = np.array([names.index(name) for name in numbers], dtype=np.int64)
-    return names, ranks[codes] if codes else np.empty(0, dtype=np.int64)
 
 
 def _stratum(record: dict[str, Any], by: str) -> Stratum:
@@ -173,7 +160,15 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
 
     Returns the number of items. Raises InputError: a missing column, an id twice or empty, no items.
     """
-    items = _items(sheet)
+    columns = ("id", "question", "answer")
+    by_id: dict[str, dict[str, str]] = {}
+    for line, cells in read_csv(sheet, *columns)[1]:
+        if not cells["id"] or cells["id"] in by_id:
+            raise InputError(f"{sheet} line {line}: id {cells['id']!r} is empty or was there before")
+        by_id[cells["id"]] = {name: cells[name] for name in columns}
+    if not by_id:
+        raise InputError(f"{sheet}: holds no items")
+    items = list(by_id.values())
     # Key of the browser's local storage, so that two samples on one machine stay apart.
     sample = hashlib.sha256(json.dumps(items).encode()).hexdigest()[:16]
     data = {"sample": sample, "title": title, "items": items, "scales": [asdict(scale) for scale in SCALES]}
@@ -182,15 +177,3 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
     text = render_page("kgqa_hpc.plugins.evaluation", "rating_page", title=title, data=block)
     write_file(page, text.encode("utf-8"))
     return len(items)
-
-
-def _items(sheet: Path) -> list[dict[str, str]]:
-    columns = ("id", "question", "answer")
-    items: dict[str, dict[str, str]] = {}
-    for line, cells in read_csv(sheet, *columns)[1]:
-        if not cells["id"] or cells["id"] in items:
-            raise InputError(f"{sheet} line {line}: id {cells['id']!r} is empty or was there before")
-        items[cells["id"]] = {name: cells[name] for name in columns}
-    if not items:
-        raise InputError(f"{sheet}: holds no items")
-    return list(items.values())

@@ -62,18 +62,11 @@ class JudgePrediction(Step):
 
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
+        texts = {aspect: f"{aspect.capitalize()} of the prediction, 0 to {BEST}." for aspect in ASPECTS}
         return tuple(
-            Column(
-                f"{settings.label}_{aspect}",
-                "double",
-                f"{aspect.capitalize()} of the prediction, 0 to {BEST}.",
-                filterable=True,
-            )
-            for aspect in ASPECTS
+            Column(f"{settings.label}_{aspect}", "double", text, filterable=True)
+            for aspect, text in texts.items()
         )
-
-
-MEAN = "mean"
 
 
 def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequence[str]) -> None:
@@ -98,24 +91,20 @@ def read_judged(source: Path, ids: Sequence[str]) -> dict[str, Floats]:
 
     Raises InputError when no record is one of the ids with scores.
     """
-    row_of = {item_id: at for at, item_id in enumerate(ids)}
+    row_of = {item_id: row for row, item_id in enumerate(ids)}
     by_column: dict[str, Floats] = {}
     for record in records(source):
-        at, features = row_of.get(record["id"]), record.get("features") or {}
-        for judge in _judges(features) if at is not None else ():
-            scores = {aspect: float(features[f"{judge}_{aspect}"]) for aspect in ASPECTS}
-            for name, score in {**scores, MEAN: sum(scores.values()) / len(scores)}.items():
-                by_column.setdefault(f"{judge}_{name}", np.full(len(ids), np.nan))[at] = score
+        row, features = row_of.get(record["id"]), record.get("features") or {}
+        # The steps that scored all aspects.
+        judges = [name.removesuffix(f"_{ASPECTS[0]}") for name in features if name.endswith(f"_{ASPECTS[0]}")]
+        for judge in judges if row is not None else ():
+            if all(f"{judge}_{aspect}" in features for aspect in ASPECTS):
+                scores = {aspect: float(features[f"{judge}_{aspect}"]) for aspect in ASPECTS}
+                for name, score in {**scores, "mean": sum(scores.values()) / len(scores)}.items():
+                    by_column.setdefault(f"{judge}_{name}", np.full(len(ids), np.nan))[row] = score
     if not by_column:
         raise InputError(
             f"{source}: scores none of these references",
             "judge the file that --joined writes (configs/judge_predictions.yaml)",
         )
     return by_column
-
-
-def _judges(features: dict[str, Any]) -> list[str]:
-    """The steps that scored all aspects."""
-    ending = f"_{ASPECTS[0]}"
-    names = [name.removesuffix(ending) for name in features if name.endswith(ending)]
-    return [name for name in names if all(f"{name}_{aspect}" in features for aspect in ASPECTS)]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgqa_hpc import intervals
-from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, cohen_statistic
 from kgqa_hpc.plugins.evaluation.bootstrap import (
     RESAMPLES,
     Estimate,
@@ -38,25 +38,20 @@ def measure(decision: Codes, truth: Truth, *, resamples: int = RESAMPLES, seed: 
         "true_reject": int((no & ~truth).sum()),
     }
     right, wrong, missed, refused = cells.values()
+    items, good, accepted = sum(cells.values()), right + missed, right + wrong
+    chance = (good * accepted + (items - good) * (items - accepted)) / items**2 if items else 1.0
     kappa = estimate(kappa_statistic(decision, truth), len(truth), resamples=resamples, seed=seed)
     return {
-        "items": sum(cells.values()),
+        "items": items,
         "undecided": int((decision == MISSING).sum()),
         "confusion": cells,
-        "precision": wilson(right, right + wrong).to_dict(),
-        "recall": wilson(right, right + missed).to_dict(),
+        "precision": wilson(right, accepted).to_dict(),
+        "recall": wilson(right, good).to_dict(),
         "specificity": wilson(refused, refused + wrong).to_dict(),
-        "accuracy": wilson(right + refused, sum(cells.values())).to_dict(),
+        "accuracy": wilson(right + refused, items).to_dict(),
         "kappa": kappa.to_dict(),
-        "kappa_error": _kappa_error(right, wrong, missed, refused),
+        "kappa_error": kappa_error((right + refused) / items, chance) if chance < 1 else None,
     }
-
-
-def _kappa_error(right: int, wrong: int, missed: int, refused: int) -> float | None:
-    """The standard error of kappa for one rating, at the agreement that was seen."""
-    n, good, accepted = right + wrong + missed + refused, right + missed, right + wrong
-    chance = (good * accepted + (n - good) * (n - accepted)) / n**2 if n else 1.0
-    return kappa_error((right + refused) / n, chance) if chance < 1 else None
 
 
 def wilson(part: int, whole: int) -> Estimate:
@@ -66,17 +61,7 @@ def wilson(part: int, whole: int) -> Estimate:
 
 def kappa_statistic(decision: Codes, truth: Truth) -> Statistic:
     """Cohen's kappa of decisions and truth over weighted items."""
-    judged = (decision != MISSING).astype(np.float64)
-    yes, good = (decision == 1) * judged, truth * judged
-    right = ((decision == 1) == truth) * judged
-
-    def statistic(weights: Floats) -> Floats:
-        size = weights @ judged
-        accepted, positive = weights @ yes, weights @ good
-        chance = accepted * positive + (size - accepted) * (size - positive)
-        return ratio((weights @ right) * size - chance, size**2 - chance)
-
-    return statistic
+    return cohen_statistic(decision, truth.astype(np.int64), 2)
 
 
 def kappa_gap(

@@ -1,16 +1,60 @@
-"""Commands that measure the reliability of judges without human ratings."""
+"""Commands that measure judges: against human ratings, against each other, and against themselves."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kgqa_hpc.cli.app import AsJson, TrustConfig, print_result
+from kgqa_hpc.plugins.evaluation.cli import Ratings, Seed
 
 Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="A merged run, or JSON lines with verdicts.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
+
+
+def calibrate(
+    ratings: Ratings,
+    judge: Annotated[
+        list[Path],
+        typer.Option(
+            help="Merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
+            "now; repeat it for a panel."
+        ),
+    ],
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the answers of the configurations' judges, from which the command resumes."
+        ),
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(help="Feature of the records that serves as a judge's score; may be repeated."),
+    ] = None,
+    width: Annotated[
+        float, typer.Option(min=0.005, max=1.0, help="Wanted half width of kappa's 95 % interval.")
+    ] = 0.10,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare judges and panels with human ratings: precision, recall, kappa, AUC, the best rule."""
+    from kgqa_hpc.plugins.evaluation import calibration, studies
+    from kgqa_hpc.plugins.evaluation.ratings import read_ratings
+    from kgqa_hpc.plugins.evaluation.records import read_verdicts
+
+    read = read_ratings(ratings)
+    with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
+        sources = [
+            studies.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
+            if path.suffix in (".yaml", ".yml")
+            else path
+            for path in judge
+        ]
+        verdicts = read_verdicts(read, sources, feature or ())
+    document = calibration.calibrate(read, verdicts, width=width, seed=seed)
+    print_result(document, calibration.render(document), as_json)
 
 
 def panel(
@@ -23,14 +67,14 @@ def panel(
     as_json: AsJson = False,
 ) -> None:
     """Compare the judges of a run: acceptance of each judge and rule, lone dissenters, and agreement."""
-    from kgqa_hpc.plugins.evaluation import panel as room
+    from kgqa_hpc.plugins.evaluation import panel as module
 
     if column:
-        document = room.label_table(source, column, seed=seed)
-        print_result(document, room.render_labels(document), as_json)
+        document = module.label_table(source, column, seed=seed)
+        print_result(document, module.render_labels(document), as_json)
     else:
-        document = room.panel_table(source, seed=seed)
-        print_result(document, room.render(document), as_json)
+        document = module.panel_table(source, seed=seed)
+        print_result(document, module.render(document), as_json)
 
 
 def retest(
@@ -55,14 +99,13 @@ def retest(
     as_json: AsJson = False,
 ) -> None:
     """Repeat a run's judgements on the same pairs, unchanged and perturbed: test-retest, position and length bias."""
-    from kgqa_hpc.plugins.evaluation import perturb as room
     from kgqa_hpc.plugins.evaluation import studies
 
-    names: list[str] = list(dict.fromkeys(perturb or room.PERTURBATIONS))
+    names: list[str] = list(dict.fromkeys(perturb or studies.PERTURBATIONS))
     document = studies.retest(
         run, folder, perturb=names, judges=judge or [], number=number, seed=seed, trust=trust_config
     )
-    print_result(document, room.render(document), as_json)
+    print_result(document, studies.render_retest(document), as_json)
 
 
 def hallucination(
@@ -79,7 +122,7 @@ def hallucination(
     as_json: AsJson = False,
 ) -> None:
     """Report hallucination rates before and after cleaning, by judge, and both summary factors."""
-    from kgqa_hpc.plugins.evaluation import hallucination as room
+    from kgqa_hpc.plugins.evaluation import hallucination as module
 
-    document = room.audit(before, after, panel, seed=seed)
-    print_result(document, room.render(document), as_json)
+    document = module.audit(before, after, panel, seed=seed)
+    print_result(document, module.render(document), as_json)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
@@ -26,21 +27,20 @@ from kgqa_hpc.plugins.evaluation.agreement import (
 )
 from kgqa_hpc.plugins.evaluation.bootstrap import Floats, interval_text
 from kgqa_hpc.plugins.evaluation.judged import wilson
-from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.evaluation.verdicts import opinion
+from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned
 
 LEAST = 0.01
 
 
-def at_least(verdicts: Codes, k: int) -> Codes:
-    """Decisions of a rule that accepts an item if at least `k` judges do. `verdicts` (items, judges) → (items,)."""
-    return _decided(verdicts, (verdicts == 1).sum(axis=1) >= k)
-
-
 def weighted(verdicts: Codes, weights: Floats) -> Codes:
-    """Accept where the `weights` (judges,) of those that accept are half of all or more, as a run decides."""
-    return _decided(verdicts, (verdicts == 1) @ weights >= weights.sum() / 2)
+    """Accept where the `weights` (judges,) of those that accept are half of all or more, as a run decides.
+
+    `verdicts` (items, judges) → (items,).
+    """
+    full = (verdicts != MISSING).all(axis=1)
+    accepted = (verdicts == 1) @ weights >= weights.sum() / 2
+    return np.where(full, accepted, MISSING).astype(np.int64)
 
 
 def rules(verdicts: Codes) -> dict[str, Codes]:
@@ -48,7 +48,8 @@ def rules(verdicts: Codes) -> dict[str, Codes]:
     n = verdicts.shape[1]
     half = n // 2 + 1  # a tie is not a majority
     needed = {"all": n, "majority": half, **{f"{k} of {n}": k for k in range(1, n) if k != half}}
-    return {name: at_least(verdicts, k) for name, k in needed.items()}
+    full, accepted = (verdicts != MISSING).all(axis=1), (verdicts == 1).sum(axis=1)
+    return {name: np.where(full, accepted >= k, MISSING).astype(np.int64) for name, k in needed.items()}
 
 
 def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
@@ -80,22 +81,16 @@ def decides_alone(verdicts: Codes, judges: Sequence[str]) -> dict[str, dict[str,
     Under the rule `all` a judge's lone rejections are the items that it alone removes; under `1 of n` its lone
     acceptances are those that it alone keeps. Counted over items with all verdicts, in panels of two or more.
     """
-    full = (verdicts != MISSING).all(axis=1)
-    accepted = (verdicts == 1).sum(axis=1)
     n = len(judges)
-    several = full & (n > 1)
+    full = verdicts[(verdicts != MISSING).all(axis=1)] if n > 1 else verdicts[:0]
+    accepted = full.sum(axis=1)
     return {
         name: {
-            "rejects_alone": int((several & (verdicts[:, j] == 0) & (accepted == n - 1)).sum()),
-            "accepts_alone": int((several & (verdicts[:, j] == 1) & (accepted == 1)).sum()),
+            "rejects_alone": int(((full[:, j] == 0) & (accepted == n - 1)).sum()),
+            "accepts_alone": int(((full[:, j] == 1) & (accepted == 1)).sum()),
         }
         for j, name in enumerate(judges)
     }
-
-
-def _decided(verdicts: Codes, accepted: NDArray[np.bool_]) -> Codes:
-    full = (verdicts != MISSING).all(axis=1)
-    return np.where(full, accepted.astype(np.int64), MISSING)
 
 
 def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
@@ -118,14 +113,10 @@ def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
 
 def render(document: dict[str, Any]) -> str:
     """The table as text."""
-    rows = [
-        (
-            name,
-            *(f"{entry[key]:,}" for key in ("accepted", "rejected", "missing")),
-            interval_text(entry["share"]),
-        )
-        for name, entry in {**document["judges"], **document["rules"]}.items()
-    ]
+    rows = []
+    for name, entry in {**document["judges"], **document["rules"]}.items():
+        counts = (f"{entry[key]:,}" for key in ("accepted", "rejected", "missing"))
+        rows.append((name, *counts, interval_text(entry["share"])))
     head = ("judge or rule", "accepted", "rejected", "missing", "share")
     lines = [f"{document['records']:,} records", "", *aligned([head, *rows])]
     lines += [
@@ -151,31 +142,6 @@ def _coefficients(agreement: dict[str, Any]) -> list[str]:
     ]
 
 
-def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
-    """Votes (records, judges) of a source; judges in the order they first occur."""
-    positions: dict[str, int] = {}
-    columns: list[bytearray] = []
-    read = 0
-    for record in records(source):
-        for name, verdict in (record.get("verdicts") or {}).items():
-            vote = opinion(verdict).vote
-            if vote is None:
-                continue
-            position = positions.setdefault(name, len(positions))
-            if position == len(columns):
-                columns.append(bytearray())
-            columns[position].extend(b"\x02" * (read - len(columns[position])))
-            columns[position].append(int(vote))
-        read += 1
-    if not columns:
-        raise InputError(
-            f"{source}: no record has a judge's vote", "verdicts hold booleans under a judge's name"
-        )
-    table = [np.frombuffer(bytes(column.ljust(read, b"\x02")), dtype=np.uint8) for column in columns]
-    codes = np.stack(table, axis=1).astype(np.int64)
-    return np.where(codes == 2, MISSING, codes), tuple(positions)
-
-
 def _row(decision: Codes) -> dict[str, Any]:
     accepted, voted = int((decision == 1).sum()), int((decision != MISSING).sum())
     return {
@@ -198,28 +164,23 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
         [None if record.get(column) is None else str(record[column]) for column in columns]
         for record in records(source)
     ]
-    for index, column in enumerate(columns):
-        if all(row[index] is None for row in rows):
+    table = pd.DataFrame(rows, columns=columns, dtype=object)
+    for column in columns:
+        if table[column].isna().all():
             raise InputError(f"{source}: no record has a label in {column}", "name a column of its records")
     votes = make_votes(rows, columns)
-    labels = votes.categories
+    labels = list(votes.categories)
     counted, confused = {}, []
-    for index, column in enumerate(columns):
-        missing, *counts = np.bincount(votes.codes[:, index] - MISSING, minlength=len(labels) + 1).tolist()
-        counted[column] = {"labels": dict(zip(labels, counts, strict=True)), "missing": missing}
-    for a, b in combinations(range(len(columns)), 2):
-        table = np.zeros((len(labels) + 1, len(labels) + 1), dtype=np.int64)
-        np.add.at(table, (votes.codes[:, a], votes.codes[:, b]), 1)  # MISSING is the last row and column
-        both = table[:MISSING, :MISSING]
-        counts_of = {
-            label: dict(zip(labels, row, strict=True))
-            for label, row in zip(labels, both.tolist(), strict=True)
-        }
-        missing = len(rows) - int(both.sum())
-        confused.append({"columns": [columns[a], columns[b]], "counts": counts_of, "missing": missing})
+    for column in columns:
+        counts = table[column].value_counts().reindex(labels, fill_value=0)
+        counted[column] = {"labels": counts.to_dict(), "missing": int(table[column].isna().sum())}
+    for a, b in combinations(columns, 2):
+        both = pd.crosstab(table[a], table[b]).reindex(labels, columns=labels, fill_value=0)
+        missing = len(rows) - int(both.to_numpy().sum())
+        confused.append({"columns": [a, b], "counts": both.to_dict("index"), "missing": missing})
     return {
         "records": len(rows),
-        "labels": list(labels),
+        "labels": labels,
         "columns": counted,
         "confusion": confused,
         "agreement": agreement_table(votes, seed=seed),
@@ -233,9 +194,7 @@ def render_labels(document: dict[str, Any]) -> str:
     missing = ["missing", *(entry["missing"] for entry in columns.values())]
     lines = [f"{document['records']:,} records", "", *aligned([["label", *columns], *rows, missing])]
     for entry in document["confusion"]:
-        rows = [
-            [label, *(entry["counts"][label][second_label] for second_label in labels)] for label in labels
-        ]
+        rows = [[label, *counts.values()] for label, counts in entry["counts"].items()]
         between = "rows {}, columns {}".format(*entry["columns"])
         lines += ["", f"{between}; {entry['missing']:,} without two labels"]
         lines += aligned([["", *labels], *rows])

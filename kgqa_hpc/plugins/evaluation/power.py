@@ -89,14 +89,9 @@ def detectable_difference(
     return high
 
 
-def share_half_width(share: float, items: int) -> float:
-    """Half of a share's 95 % interval."""
-    return Z95 * sqrt(share * (1 - share) / items) if items else 1.0
-
-
 def kappa_error(agreement: float, chance: float) -> float:
-    """The standard error of kappa for one rating; divide by the root of their number (Cohen 1960)."""
-    return sqrt(agreement * (1 - agreement)) / (1 - chance) if chance < 1 else float("inf")
+    """The standard error of kappa for one rating; divide by the root of their number (Cohen 1960). `chance` < 1."""
+    return sqrt(agreement * (1 - agreement)) / (1 - chance)
 
 
 # Two balanced judges that agree by chance only: the widest interval to plan for with shares near 1/2.
@@ -114,12 +109,7 @@ def ratings_for_kappa(half_width: float, error: float = WORST_KAPPA_ERROR) -> in
 
 
 def plan(accepted: int, rejected: int, aim: Aim) -> Plan:
-    """Plan and power of a sample of these sizes."""
-    return Plan(
-        accepted,
-        rejected,
-        aim,
-        detectable_difference(accepted, rejected, aim.expected, aim.power, aim.alpha),
-        share_half_width(aim.expected, accepted),
-        kappa_half_width(accepted + rejected),
-    )
+    """Plan and power of a sample of these sizes; `half_width` is half of a share's 95 % interval."""
+    detectable = detectable_difference(accepted, rejected, aim.expected, aim.power, aim.alpha)
+    half = Z95 * sqrt(aim.expected * (1 - aim.expected) / accepted) if accepted else 1.0
+    return Plan(accepted, rejected, aim, detectable, half, kappa_half_width(accepted + rejected))

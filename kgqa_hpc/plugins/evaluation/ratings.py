@@ -167,17 +167,15 @@ def with_key(ratings: Ratings, path: Path) -> Ratings:
     return Ratings(ratings.criteria, tuple(rows))
 
 
-def _read(path: Path) -> tuple[tuple[str, ...], list[Rating]]:
-    header, lines = read_csv(path, "id", "question", "answer")
-    if any(name.lower() == CATEGORY for name in header):
-        return _read_long(path, list(read_csv(path, SCORE)[1]))
-    return _read_wide(path, header, list(lines))
-
-
 _Rows = list[tuple[int, dict[str, str]]]
 
 
-def _read_wide(path: Path, header: list[str], rows: _Rows) -> tuple[tuple[str, ...], list[Rating]]:
+def _read(path: Path) -> tuple[tuple[str, ...], list[Rating]]:
+    """Criteria and ratings of a file in either form."""
+    header, lines = read_csv(path, "id", "question", "answer")
+    if any(name.lower() == CATEGORY for name in header):
+        return _read_long(path, list(read_csv(path, SCORE)[1]))
+    rows = list(lines)
     criteria = [_canonical(name) for name in header if _is_criterion(name, rows)]
     if not criteria:
         raise InputError(
@@ -187,12 +185,13 @@ def _read_wide(path: Path, header: list[str], rows: _Rows) -> tuple[tuple[str, .
     ratings = []
     for line, cells in rows:
         where = f"{path} line {line}"
-        cells_by_name = {name: cells[name.lower()] for name in criteria}
-        scores = {name: _score(cell, name, where) for name, cell in cells_by_name.items() if cell.strip()}
+        scores = {
+            name: _score(cell, name, where) for name in criteria if (cell := cells[name.lower()]).strip()
+        }
         refused = _truth(cells.get("not_qualified", ""), where) or False
-        ratings.append(
-            _rating(path, cells, {} if refused else scores, refused, cells.get("comment", ""), where)
-        )
+        row = _rating(path, cells, scores, where)
+        comment = cells.get("comment", "")
+        ratings.append(replace(row, scores={} if refused else scores, not_qualified=refused, comment=comment))
     return tuple(criteria), ratings
 
 
@@ -200,13 +199,14 @@ def _read_long(path: Path, rows: _Rows) -> tuple[tuple[str, ...], list[Rating]]:
     ratings: dict[tuple[str, str], Rating] = {}
     for line, cells in rows:
         where = f"{path} line {line}"
-        fresh = _rating(path, cells, {}, False, "", where)
-        row = ratings.setdefault((fresh.annotator, fresh.id), fresh)
+        row = _rating(path, cells, {}, where)
+        key = (row.annotator, row.id)
+        row = ratings.setdefault(key, row)
         name, cell = cells[CATEGORY].strip(), cells[SCORE]
         if name.lower() == NOT_QUALIFIED:
-            ratings[fresh.annotator, fresh.id] = replace(row, not_qualified=True)
+            ratings[key] = replace(row, not_qualified=True)
         elif name.lower() in ("comment", "comments"):
-            ratings[fresh.annotator, fresh.id] = replace(row, comment=cell)
+            ratings[key] = replace(row, comment=cell)
         elif cell.strip():
             if (name := _canonical(name)) in row.scores:
                 raise InputError(
@@ -218,18 +218,16 @@ def _read_long(path: Path, rows: _Rows) -> tuple[tuple[str, ...], list[Rating]]:
     return criteria or CRITERIA, rated
 
 
-def _rating(
-    path: Path, cells: dict[str, str], scores: dict[str, float], refused: bool, comment: str, line: str
-) -> Rating:
+def _rating(path: Path, cells: dict[str, str], scores: dict[str, float], where: str) -> Rating:
     identity = cells["id"].strip()
     if not identity:
-        raise InputError(f"{line}: no id", "every rating names its item")
-    reserved = {name.lower() for name in CRITERIA} | {name.lower() for name in scores}
-    extra = {name: cell for name, cell in cells.items() if name not in reserved and name not in _TEXT_COLUMNS}
+        raise InputError(f"{where}: no id", "every rating names its item")
+    reserved = _TEXT_COLUMNS | {name.lower() for name in (*CRITERIA, *scores)}
+    extra = {name: cell for name, cell in cells.items() if name not in reserved}
     annotator = cells.get("annotator", "").strip() or path.stem
-    accepted = _truth(cells.get("accepted", ""), line)
+    accepted = _truth(cells.get("accepted", ""), where)
     return Rating(
-        identity, cells["question"], cells["answer"], annotator, scores, refused, comment, accepted, extra
+        identity, cells["question"], cells["answer"], annotator, scores, accepted=accepted, extra=extra
     )
 
 
@@ -243,6 +241,7 @@ def _is_criterion(name: str, rows: _Rows) -> bool:
 
 
 def _canonical(name: str) -> str:
+    """The published spelling of a criterion's name."""
     published = {criterion.lower(): criterion for criterion in CRITERIA}
     return published.get(name.strip().lower(), name.strip())
 
@@ -254,28 +253,22 @@ def _ordered(names: Iterable[str]) -> tuple[str, ...]:
 
 def _level(cell: str) -> float | None:
     match = _NUMBER.match(cell)
-    if not match:
-        return None
-    value = float(match[1])
+    value = float(match[1]) if match else 0.0
     return value if LOWEST <= value <= HIGHEST else None
 
 
-def _score(cell: str, name: str, line: str) -> float:
+def _score(cell: str, name: str, where: str) -> float:
     value = _level(cell)
     if value is None:
-        excerpt = cell.strip()[:40]
-        raise InputError(
-            f"{line}: {excerpt!r} is no score for {name!r}", f"scores go from {LOWEST} to {HIGHEST}"
-        )
+        problem = f"{where}: {cell.strip()[:40]!r} is no score for {name!r}"
+        raise InputError(problem, f"scores go from {LOWEST} to {HIGHEST}")
     return value
 
 
-def _truth(cell: str, line: str) -> bool | None:
-    text = cell.strip().lower()
+def _truth(cell: str, where: str) -> bool | None:
+    text = cell.strip().lower().removesuffix(".0")  # 1.0 as spreadsheets and pandas write it
     if not text:
         return None
-    if text.endswith(".0"):  # 1 as spreadsheets and pandas write it
-        text = text[:-2]
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    raise InputError(f"{line}: {cell[:40]!r} is neither true nor false", "write true, false or nothing")
+    if text not in _TRUE | _FALSE:
+        raise InputError(f"{where}: {cell[:40]!r} is neither true nor false", "write true, false or nothing")
+    return text in _TRUE

@@ -1,20 +1,30 @@
-"""Reader of dataset records for the statistics: from a merged run, or from any file of JSON lines.
+"""Readers of dataset records and of the judges' verdicts in them: from a merged run, or a file of JSON lines.
 
 Records are read line by line, so memory does not grow with their number. docs/reference/record.md lists their fields.
+A verdict holds booleans and numbers. It is a vote when it has booleans (all must be true, as where a run decides) and
+a score for ranking: the mean of its numbers, or without numbers the share of its booleans that are true. Text in a
+verdict is a reason and never counted. Rated items are matched with records by id, else by text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kgqa_hpc.dataset.where import Where
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.text.bounded_json import json_objects
 
 FILES = ("accepted.jsonl", "rejected.jsonl")
+DECISION = "decision"  # the run's own accepted or rejected, beside its judges
 
 
 def record_files(source: Path) -> list[Path]:
@@ -59,6 +69,129 @@ def group_of(record: dict[str, Any], column: str = "group") -> str:
     value = record.get(column)
     if value is None and column == "group" and record.get("graphlet_id") is not None:
         return f"shape {record['graphlet_id']}"
-    if column not in record and not (column == "group"):
+    if column not in record and column != "group":
         raise InputError(f"record {record['id']!r} has no column {column!r}", f"it has: {', '.join(record)}")
     return "none" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """One judge on one item: True, False or None where it cast no vote, and its score."""
+
+    vote: bool | None
+    score: float | None
+
+    @property
+    def code(self) -> int:
+        """The vote as 1, 0, or MISSING."""
+        return MISSING if self.vote is None else int(self.vote)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Votes (items, judges; -1 missing) and scores (items, judges; NaN missing) of matched items.
+
+    `items` are the ids in the ratings; `decided` is what the run accepted. `by_id` and `by_text` say how the
+    items were matched, `texts_differ` how many have the id but another text.
+    """
+
+    items: tuple[str, ...]
+    judges: tuple[str, ...]
+    votes: Codes
+    scores: Floats
+    decided: Codes
+    by_id: int
+    by_text: int
+    texts_differ: int
+
+
+def opinion(verdict: Any) -> Opinion:
+    """The vote and the score in a verdict: an object, or a bare boolean or number."""
+    values = list(verdict.values()) if isinstance(verdict, dict) else [verdict]
+    booleans = [value for value in values if isinstance(value, bool)]
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    vote = all(booleans) if booleans else None
+    if numbers:
+        return Opinion(vote, sum(numbers) / len(numbers))
+    return Opinion(vote, sum(booleans) / len(booleans) if booleans else None)
+
+
+def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
+    """Votes (records, judges) of a source; judges in the order they first occur."""
+    columns: dict[str, bytearray] = {}
+    gap, size = b"\xff", 0  # MISSING as a byte
+    for size, record in enumerate(records(source), start=1):
+        for name, verdict in (record.get("verdicts") or {}).items():
+            if (vote := opinion(verdict).vote) is not None:
+                column = columns.setdefault(name, bytearray())
+                column.extend(gap * (size - 1 - len(column)) + bytes([vote]))
+    if not columns:
+        cure = "verdicts hold booleans under a judge's name"
+        raise InputError(f"{source}: no record has a judge's vote", cure)
+    table = [np.frombuffer(column.ljust(size, gap), dtype=np.int8) for column in columns.values()]
+    return np.stack(table, axis=1).astype(np.int64), tuple(columns)
+
+
+def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[str] = ()) -> Verdicts:
+    """The verdicts of all sources (runs, or JSON lines with `id` and `verdicts`) on the rated items.
+
+    `features` are names in the records' `features` to be taken for judges too, as scores are that a step gave.
+
+    Judges of the same name in several sources are told apart by their source's name. Raises InputError when
+    no record matches a rating, or none has a verdict.
+    """
+    texts = {row.id: _text(row.question, row.answer) for row in ratings.rated}
+    by_text = {text: item for item, text in texts.items()}
+    opinions: dict[str, dict[str, Opinion]] = {}
+    by_id: dict[str, bool] = {}
+    differing: set[str] = set()
+    stems = [source.resolve().stem for source in sources]
+    for source, stem in zip(sources, stems, strict=True):
+        label = "" if len(sources) == 1 else f"{stem if stems.count(stem) == 1 else source}/"
+        for record in records(source):
+            text = _text(record.get("question"), record.get("answer"))
+            item = record["id"] if record["id"] in texts else by_text.get(text)
+            if item is None:
+                continue
+            by_id.setdefault(item, record["id"] in texts)
+            if text and text != texts[item]:
+                differing.add(item)
+            opinions.setdefault(item, {}).update(_opinions(record, label, features))
+    if not opinions:
+        names = ", ".join(str(source) for source in sources)
+        raise InputError(f"{names}: no record is one of the rated pairs", "rate a sample of this run")
+    named = dict.fromkeys(name for opinion in opinions.values() for name in opinion)
+    judges = tuple(name for name in named if name != DECISION)
+    absent = Opinion(None, None)
+    table = [[opinion.get(name, absent) for name in (*judges, DECISION)] for opinion in opinions.values()]
+    votes = np.array([[opinion.code for opinion in row] for row in table], dtype=np.int64)
+    scores = np.array(
+        [[opinion.score for opinion in row] for row in table], dtype=np.float64
+    )  # None becomes NaN
+    if not judges and (votes == MISSING).all():
+        cure = "give a run with a judge, or records with verdicts"
+        raise InputError("the matched records hold no verdicts", cure)
+    matched = sum(by_id.values())
+    sizes = matched, len(by_id) - matched, len(differing)
+    return Verdicts(tuple(opinions), judges, votes[:, :-1], scores[:, :-1], votes[:, -1], *sizes)
+
+
+def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> dict[str, Opinion]:
+    verdicts = record.get("verdicts") or {}
+    if not isinstance(verdicts, dict):
+        problem = f"record {record['id']!r}: verdicts is not an object"
+        raise InputError(problem, "it maps a judge to its verdict")
+    named = {label + name: opinion(verdict) for name, verdict in verdicts.items()}
+    measured = record.get("features")
+    if isinstance(measured, dict):
+        named |= {label + name: opinion(measured[name]) for name in features if name in measured}
+    if isinstance(record.get("accepted"), bool):
+        named[DECISION] = opinion(record["accepted"])
+    return named
+
+
+def _text(question: Any, answer: Any) -> str:
+    """A pair for comparison: blanks do not matter. Empty when there is none."""
+    if not (isinstance(question, str) and isinstance(answer, str)):
+        return ""
+    return " ".join(question.split()) + "\n" + " ".join(answer.split())

@@ -83,57 +83,64 @@ def score(
     `judged` is a run of the step `judge_prediction` over these pairs: the means of its scores are metrics, too.
     A list in a column puts its item in each of the groups. Raises InputError for a column that no item has.
     """
-    columns = _columns(pairs.rows, by)
-    metrics, absent = _metrics(pairs)
-    scores = read_judged(judged, [str(row["id"]) for row in pairs.rows]) if judged else {}
-    metrics |= {name: _mean_metric(values) for name, values in scores.items()}
-    everything = list(range(len(pairs.rows)))
+    rows = pairs.rows
+    columns = [
+        column for column in (GROUP_COLUMNS if by is None else by) if any(column in row for row in rows)
+    ]
+    if by is not None and (unknown := [column for column in by if column not in columns]):
+        raise InputError(f"no line has a column {unknown[0]!r}", f"the first has: {', '.join(rows[0])}")
+    sure = {"resamples": resamples, "seed": seed}
+    metrics, absent = _metrics(pairs, sure)
+    scores = read_judged(judged, [str(row["id"]) for row in rows]) if judged else {}
+    metrics |= {name: _mean_metric(values, sure) for name, values in scores.items()}
 
-    def of(rows: list[int]) -> dict[str, Any]:
-        statistics = {name: metric(rows, resamples, seed) for name, metric in metrics.items()}
+    def of(positions: list[int]) -> dict[str, Any]:
+        statistics = {name: metric(positions) for name, metric in metrics.items()}
         return {
-            "items": len(rows),
+            "items": len(positions),
             **{name: statistic.value for name, statistic in statistics.items()},
             "intervals": {name: [statistic.low, statistic.high] for name, statistic in statistics.items()},
         }
 
     return {
-        **of(everything),
+        **of(list(range(len(rows)))),
         "scales": {name: BEST if name in scores else SCALES.get(name, 1) for name in metrics},
         "not_judged": {name: int(np.isnan(values).sum()) for name, values in scores.items()},
         "missing_predictions": pairs.missing,
         "not_computed": absent,
         "groups": {
-            column: {value: of(rows) for value, rows in _groups(pairs.rows, column).items()}
+            column: {value: of(members) for value, members in _groups(rows, column).items()}
             for column in columns
         },
     }
 
 
-_Metric = Callable[[list[int], int, int], Estimate]
+_Metric = Callable[[list[int]], Estimate]
 
 
-def _metrics(pairs: Pairs) -> tuple[dict[str, _Metric], dict[str, str]]:
-    """Metrics that this machine can compute, as functions of rows, resamples and seed; the others with a reason."""
-    counts = bleu_counts(pairs.predictions, pairs.references)
+def _metrics(pairs: Pairs, sure: dict[str, int]) -> tuple[dict[str, _Metric], dict[str, str]]:
+    """Metrics that this machine can compute, as functions of rows; the others with a reason."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    counts = _bleu_counts(pairs)
     metrics: dict[str, _Metric] = {
-        f"bleu{n}": lambda rows, resamples, seed, n=n: estimate(  # type: ignore[misc]
-            _bleu(counts[rows], n), len(rows), resamples=resamples, seed=seed
-        )
+        f"bleu{n}": lambda rows, n=n: estimate(_bleu(counts[rows], n), len(rows), **sure)  # type: ignore[misc]
         for n in (2, 4)
     }
-    for name, values in rouge_scores(pairs.predictions, pairs.references).items():
-        metrics[name] = _mean_metric(values)
-    metrics |= {name: _mean_metric(_own_metric(name, pairs)) for name in METRICS.names()}
+    rouge = RougeScorer(list(ROUGE), use_stemmer=False)
+    scores = [rouge.score(r, p) for p, r in zip(pairs.predictions, pairs.references, strict=True)]
+    values = {name: np.array([score[name].fmeasure for score in scores]) for name in ROUGE}
+    values |= {name: _own_metric(name, pairs) for name in METRICS.names()}
+    metrics |= {name: _mean_metric(means, sure) for name, means in values.items()}
     why = why_no_captions()
     if why is None:
         try:
-            scorer = _caption_scorer(pairs.predictions, pairs.references)
+            meteor, cider = _caption_metrics(pairs.predictions, pairs.references)
         except OSError as problem:
             why = f"its tokenizer failed: {problem}"
         else:
-            metrics["meteor"] = lambda rows, resamples, seed: Estimate(scorer.meteor(rows))
-            metrics["cider"] = _mean_metric(np.array(scorer.cider()))
+            metrics["meteor"] = lambda rows: Estimate(meteor(rows))
+            metrics["cider"] = _mean_metric(cider, sure)
     return metrics, {} if why is None else dict.fromkeys(("meteor", "cider"), why)
 
 
@@ -142,88 +149,40 @@ def _own_metric(name: str, pairs: Pairs) -> Floats:
     with METRICS.calling(name):
         values = np.asarray(METRICS.get(name)(pairs.predictions, pairs.references), dtype=np.float64)
     if name in SCALES or values.shape != (len(pairs.rows),):
-        problem = (
-            "has the name of a shipped metric" if name in SCALES else f"gave values of shape {values.shape}"
-        )
-        raise ExtensionError(
-            f"{METRICS.entry(name)} {problem}", "give one number for each pair, under a name of its own"
-        )
+        shape = f"gave values of shape {values.shape}"
+        problem = "has the name of a shipped metric" if name in SCALES else shape
+        cure = "give one number for each pair, under a name of its own"
+        raise ExtensionError(f"{METRICS.entry(name)} {problem}", cure)
     return values
 
 
-def _mean_metric(values: Floats) -> _Metric:
-    return lambda rows, resamples, seed: estimate(
-        mean_of(values[rows]), len(rows), resamples=resamples, seed=seed
-    )
+def _mean_metric(values: Floats, sure: dict[str, int]) -> _Metric:
+    return lambda rows: estimate(mean_of(values[rows]), len(rows), **sure)
 
 
-def bleu_counts(predictions: Sequence[str], references: Sequence[str]) -> Floats:
+def _bleu_counts(pairs: Pairs) -> Floats:
     """For each pair its matching and total n-grams (1 to 4) and both lengths, (items, 10); rows can be summed."""
     from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU(max_ngram_order=_ORDER)
     rows = []
-    for prediction, reference in zip(predictions, references, strict=True):
+    for prediction, reference in zip(pairs.predictions, pairs.references, strict=True):
         result = bleu.corpus_score([prediction], [[reference]])
         rows.append([*result.counts, *result.totals, result.sys_len, result.ref_len])
-    return np.array(rows, dtype=np.float64).reshape(-1, 2 * _ORDER + 2)
+    return np.array(rows, dtype=np.float64)
 
 
 def _bleu(counts: Floats, order: int) -> Statistic:
     """Corpus BLEU of weighted items, by sacrebleu's own formula (exponential smoothing, its default)."""
     from sacrebleu.metrics.bleu import BLEU
 
-    def one(sums: Floats) -> float:
-        whole = [round(value) for value in sums]
-        corpus = BLEU.compute_bleu(
-            whole[:order],
-            whole[_ORDER : _ORDER + order],
-            whole[-2],
-            whole[-1],
-            smooth_method="exp",
-            max_ngram_order=order,
-        )
-        return float(corpus.score)
+    def score(sums: Floats) -> float:
+        *counted, length, expected = (round(value) for value in sums)
+        correct, total = counted[:order], counted[_ORDER : _ORDER + order]
+        smooth: Any = {"smooth_method": "exp", "max_ngram_order": order}
+        return float(BLEU.compute_bleu(correct, total, length, expected, **smooth).score)
 
-    return lambda weights: np.array([one(sums) for sums in weights @ counts])
-
-
-def rouge_scores(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Floats]:
-    """ROUGE-1, ROUGE-2 and ROUGE-L (F) of each pair."""
-    from rouge_score.rouge_scorer import RougeScorer
-
-    scorer = RougeScorer(list(ROUGE), use_stemmer=False)
-    scores = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
-    return {name: np.array([score[name].fmeasure for score in scores], dtype=np.float64) for name in ROUGE}
-
-
-@dataclass(frozen=True, slots=True)
-class _CaptionScorer:
-    """Tokenized predictions and references, and the two metrics over chosen items.
-
-    `_meteor` is the Java process of METEOR, which takes seconds to start and ends with this object.
-    """
-
-    predictions: tuple[str, ...]
-    references: tuple[str, ...]
-    _meteor: Any
-
-    def meteor(self, rows: Sequence[int]) -> float:
-        """METEOR 1.5 of the chosen items as a whole, 0 to 1."""
-        return float(self._meteor.compute_score(*self._pairs(rows, empty=_NO_WORDS))[0])
-
-    def cider(self) -> list[float]:
-        """CIDEr-D of every item, 0 to 10, with document frequencies over all of them."""
-        from pycocoevalcap.cider.cider import Cider
-
-        _, scores = Cider().compute_score(*self._pairs(range(len(self.predictions)), empty=""))
-        return [float(score) for score in scores]
-
-    def _pairs(self, rows: Sequence[int], empty: str) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-        return (
-            {i: [self.references[i] or empty] for i in rows},
-            {i: [self.predictions[i] or empty] for i in rows},
-        )
+    return lambda weights: np.array([score(sums) for sums in weights @ counts])
 
 
 def why_no_captions() -> str | None:
@@ -235,22 +194,35 @@ def why_no_captions() -> str | None:
     return None if shutil.which("java") else "needs Java (for instance Debian's default-jre-headless)"
 
 
-def _caption_scorer(predictions: Sequence[str], references: Sequence[str]) -> _CaptionScorer:
-    """Tokenize the texts. Raises OSError when the tokenizer cannot write into its own package folder."""
+def _caption_metrics(
+    predictions: Sequence[str], references: Sequence[str]
+) -> tuple[Callable[[Sequence[int]], float], Floats]:
+    """METEOR 1.5 (0 to 1) of chosen items as a whole, and CIDEr-D (0 to 10) of every item.
+
+    CIDEr-D's document frequencies are over all items. Raises OSError when the tokenizer cannot write into its own
+    package folder.
+    """
+    from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.meteor.meteor import Meteor
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
-    both = [*predictions, *references]
-    captions: dict[int, Any] = {i: [{"caption": _one_line(text)}] for i, text in enumerate(both)}
+    # One line each, for the tools' line protocols; `|||` is their separator.
+    texts = [" ".join(text.replace("|||", " ").split()) for text in (*predictions, *references)]
+    captions: dict[int, Any] = {i: [{"caption": text}] for i, text in enumerate(texts)}
     lines = [words[0] for words in PTBTokenizer().tokenize(captions).values()]
-    if len(lines) != len(both):
-        raise OSError(f"the tokenizer gave {len(lines)} of {len(both)} lines")
-    return _CaptionScorer(tuple(lines[: len(predictions)]), tuple(lines[len(predictions) :]), Meteor())
+    if len(lines) != len(texts):
+        raise OSError(f"the tokenizer gave {len(lines)} of {len(texts)} lines")
+    size = len(predictions)
+    process = Meteor()  # of Java; takes seconds to start and ends with the function that holds it
 
+    def chosen(rows: Sequence[int], empty: str) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+        return {i: [lines[size + i] or empty] for i in rows}, {i: [lines[i] or empty] for i in rows}
 
-def _one_line(text: str) -> str:
-    """One line for the tools' line protocols; `|||` is their separator."""
-    return " ".join(text.replace("|||", " ").split())
+    def meteor(rows: Sequence[int]) -> float:
+        return float(process.compute_score(*chosen(rows, _NO_WORDS))[0])
+
+    _, scores = Cider().compute_score(*chosen(range(size), ""))
+    return meteor, np.array([float(score) for score in scores])
 
 
 def _read(path: Path) -> dict[str, Row]:
@@ -265,15 +237,6 @@ def _read(path: Path) -> dict[str, Row]:
             raise InputError(f"{location}: id {str(item)!r} was there before")
         rows[str(item)] = row
     return rows
-
-
-def _columns(rows: Sequence[Row], by: Sequence[str] | None) -> list[str]:
-    if by is None:
-        return [column for column in GROUP_COLUMNS if any(column in row for row in rows)]
-    for column in by:
-        if not any(column in row for row in rows):
-            raise InputError(f"no line has a column {column!r}", f"the first has: {', '.join(rows[0])}")
-    return list(by)
 
 
 def _groups(rows: Sequence[Row], column: str) -> dict[str, list[int]]:

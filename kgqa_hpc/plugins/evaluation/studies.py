@@ -1,17 +1,27 @@
-"""Runs for experiments: a study of variants, judges on rated pairs, and repeated judgements.
+"""Runs for experiments: a study of variants, judges on rated pairs, and judgements repeated on perturbed pairs.
 
-Each executes the ordinary stages (stages.py) with a configuration reduced to its purpose.
+Each executes the ordinary stages (stages.py) with a configuration reduced to its purpose. A pair is judged again
+unchanged (test-retest), in another order, or longer. Order is Zheng et al.'s (2023, "Judging LLM-as-a-judge",
+section 3.3) position: options or documents in another order; without any, the answer's sentences. Length is their
+repetitive attack: the answer said twice, nothing new in it.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.plugins.evaluation import judged
+from kgqa_hpc.plugins.evaluation.ratings import Ratings
+from kgqa_hpc.plugins.evaluation.records import opinion, records
+from kgqa_hpc.plugins.evaluation.study import write_study
 from kgqa_hpc.runs import create_run, open_run
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.stages import STAGES, init
@@ -19,14 +29,22 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.canonical import canonical
 from kgqa_hpc.store.canonical import digest as canonical_digest
+from kgqa_hpc.text.plain_text import aligned
+
+MARK = "~"  # between a record's id and the perturbation
+LISTS = ("options", "documents")
+READING = (
+    "same: what flips is the judge's own unreliability. order, longer: a shift whose interval leaves out 0 is a taste "
+    "for position or length, p being McNemar's exact test; compare it with the flips of `same`."
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
+_Record = Mapping[str, Any]
 
 
 def study(
     config_file: Path, folder: Path, *, threads: int | None = None, price: tuple[float, float] | None = None
 ) -> dict[str, Any]:
     """A study from its configuration to RUN/study, resumable; its result. `price`: see write_study."""
-    from kgqa_hpc.plugins.evaluation.study import write_study
-
     config = load_config(config_file)
     if config.variants is None:
         raise InputError(
@@ -39,11 +57,10 @@ def study(
     return write_study(run, config, price=price, seed=config.seed)
 
 
-def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
+def ask_judges(config_file: Path, ratings: Ratings, folder: Path) -> Path:
     """Have the judging and scoring steps of a configuration judge rated pairs, in a run of kind `records`.
 
-    `ratings` as ratings.py reads them. Returns the merged run, resumable in its folder. Raises
-    ConfigError for a configuration without such steps.
+    Returns the merged run, resumable in its folder. Raises ConfigError for a configuration without such steps.
     """
     plain = load_config(config_file).plain()
     pairs = {row.id: {"id": row.id, "question": row.question, "answer": row.answer} for row in ratings.rated}
@@ -51,6 +68,49 @@ def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
     if not plan["passes"]:
         raise ConfigError(f"{config_file}: has no step that judges or scores", "add one: steps: [judge]")
     return _judged(plan, pairs.values(), folder, str(config_file))
+
+
+def _order(record: _Record) -> dict[str, Any] | None:
+    lists = {name: list(reversed(record[name])) for name in LISTS if len(record.get(name) or ()) > 1}
+    if lists:
+        return {**record, **lists}
+    sentences = _SENTENCE_END.split(record["answer"])
+    return {**record, "answer": " ".join([*sentences[1:], sentences[0]])} if len(sentences) > 1 else None
+
+
+PERTURBATIONS: dict[str, Callable[[_Record], dict[str, Any] | None]] = {
+    "same": dict,
+    "order": _order,
+    "longer": lambda record: {**record, "answer": f"{record['answer']} {record['answer']}"},
+}
+
+
+def perturbed(record: _Record, names: list[str]) -> list[dict[str, Any]]:
+    """The record under each perturbation, with a marked id; those without effect (one sentence) are left out."""
+    variants = ((name, PERTURBATIONS[name](record)) for name in names)
+    return [
+        {**variant, "id": f"{record['id']}{MARK}{name}"} for name, variant in variants if variant is not None
+    ]
+
+
+def compare_rounds(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], *, seed: int = 0
+) -> dict[str, Any]:
+    """By judge and perturbation, the second round's verdicts on `ID~NAME` compared with the first's on `ID`.
+
+    Both are dataset records with `verdicts`. An item that lacks one of the two votes is left out.
+    """
+    before = {record["id"]: record["verdicts"] for record in first}
+    pairs: dict[str, dict[str, list[tuple[int, int]]]] = {}
+    for record in second:
+        item, _, name = record["id"].rpartition(MARK)
+        for judge, verdict in record["verdicts"].items():
+            votes = opinion(before[item].get(judge)).code, opinion(verdict).code
+            pairs.setdefault(judge, {}).setdefault(name, []).append(votes)
+    return {
+        judge: {name: judged.retest(*np.array(votes).T, seed=seed) for name, votes in by_name.items()}
+        for judge, by_name in pairs.items()
+    }
 
 
 def retest(
@@ -63,15 +123,12 @@ def retest(
     seed: int,
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Ask judges of a merged run again about `number` of its pairs under each perturbation (perturb.py).
+    """Ask judges of a merged run again about `number` of its pairs under each perturbation.
 
     `judges` are labels; all judges if it is empty. Verdicts are kept in `folder`; a repeated call resumes.
 
     Raises InputError for an unknown judge or perturbation, or a run without verdicts.
     """
-    from kgqa_hpc.plugins.evaluation.perturb import PERTURBATIONS, READING, compare_rounds, perturbed
-    from kgqa_hpc.plugins.evaluation.records import records
-
     if unknown := [name for name in perturb if name not in PERTURBATIONS]:
         raise InputError(f"there is no perturbation {unknown[0]!r}", f"there are {', '.join(PERTURBATIONS)}")
     run, config = open_run(source)
@@ -81,37 +138,27 @@ def retest(
     if strangers := [name for name in judges if name not in labels]:
         raise InputError(f"{source}: has no judge {strangers[0]!r}", f"it has: {', '.join(labels) or 'none'}")
     plan = _asked(plain, lambda step: step["as"] in (judges or labels))
-    judged = (
-        candidate
-        for candidate in records(source)
-        if any(name in candidate["verdicts"] for name in judges or labels)
-    )
-    chosen = heapq.nsmallest(number, judged, key=lambda candidate: canonical_digest([seed, candidate["id"]]))
+    asked = set(judges or labels)
+    candidates = (candidate for candidate in records(source) if asked & candidate["verdicts"].keys())
+    chosen = heapq.nsmallest(number, candidates, key=lambda pair: canonical_digest([seed, pair["id"]]))
     if not chosen:
         raise InputError(f"{source}: no record has a verdict", "kgqa judge RUN adds a judge")
     plan["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
-    again = _judged(
-        plan,
-        (candidate for record in chosen for candidate in perturbed(record, perturb)),
-        folder,
-        str(source),
-    )
+    copies = (copy for record in chosen for copy in perturbed(record, perturb))
+    again = _judged(plan, copies, folder, str(source))
     comparison = compare_rounds(chosen, list(records(again)), seed=seed)
     return {"pairs": len(chosen), "judges": comparison, "reading": READING}
 
 
 def _asked(plain: dict[str, Any], selects: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The parts of a configuration that a run with only the selected steps needs."""
-    passes = [
-        {**pass_data, "steps": [s for s in pass_data["steps"] if selects(s)]} for pass_data in plain["passes"]
-    ]
-    reduced = {key: plain[key] for key in ("seed", "prompts", "engine", "runtime")}
-    labels = {step["as"] for pass_data in passes for step in pass_data["steps"]}
+    passes = [{**entry, "steps": list(filter(selects, entry["steps"]))} for entry in plain["passes"]]
+    labels = {step["as"] for entry in passes for step in entry["steps"]}
     decide = plain["dataset"]["decide"]
     whole = set(decide["judges"] or labels) <= labels
     return {
-        **reduced,
-        "passes": [pass_data for pass_data in passes if pass_data["steps"]],
+        **{key: plain[key] for key in ("seed", "prompts", "engine", "runtime")},
+        "passes": [entry for entry in passes if entry["steps"]],
         "dataset": {"decide": decide if whole else {}, "z_score": None},
     }
 
@@ -127,3 +174,24 @@ def _judged(plain: dict[str, Any], pairs: Iterable[dict[str, Any]], folder: Path
         if stage.name not in ("import", "report"):
             stage.work(run.path, None)
     return run.path
+
+
+def render_retest(document: dict[str, Any]) -> str:
+    """The result of `retest` as text: a line for each judge and perturbation."""
+
+    def percent(estimate: dict[str, Any], sign: str = "", unit: str = "%") -> str:
+        if estimate["value"] is None or estimate["low"] is None:
+            return "undefined"
+        value, low, high = (f"{100 * estimate[key]:{sign}.1f}" for key in ("value", "low", "high"))
+        return f"{value} {unit} [{low}, {high}]"
+
+    rows: list[tuple[object, ...]] = [
+        ("judge", "asked again", "n", "same verdict", "kappa", "to accept", "to reject", "p", "acceptance")
+    ]
+    for judge, by_name in document["judges"].items():
+        for name, entry in by_name.items():
+            kappa = "-" if entry["kappa"] is None else f"{entry['kappa']:.2f}"
+            flips = entry["to_accept"], entry["to_reject"], f"{entry['p']:.2g}"
+            shift = percent(entry["shift"], "+", "points")
+            rows.append((judge, name, entry["items"], percent(entry["same"]), kappa, *flips, shift))
+    return "\n".join([*aligned(rows), "", document["reading"]])

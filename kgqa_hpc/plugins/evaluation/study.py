@@ -8,17 +8,15 @@ every anchor counts with every variant.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.variants import changes, share_anchors
 from kgqa_hpc.dataset.read import open_work
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 from kgqa_hpc.plugins.evaluation.compare import compare, recommendation, summarise
 from kgqa_hpc.steps.variants import MARK
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -28,40 +26,11 @@ from kgqa_hpc.store.run_folder import RunFolder
 Price = tuple[float, float]  # per million prompt tokens and completion tokens
 
 
-@dataclass(slots=True)
-class Variant:
-    """Result of one variant: the score of each anchor by its id, and the tokens used.
+def read_study(run: RunFolder, config: RunConfig) -> pd.DataFrame:
+    """A row for each anchor under each variant, ordered by anchor id, so that shared anchors have the same row.
 
-    `prompt_tokens` and `completion_tokens` count all steps except the scoring ones: the cost of a dataset.
-    `scoring_tokens` counts the scoring steps: the additional cost of the study.
-    """
-
-    scores: dict[str, float] = field(default_factory=dict)
-    lost: int = 0
-    unreadable: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    scoring_tokens: int = 0
-    criteria: dict[str, list[float]] = field(default_factory=dict)
-
-
-def score_arrays(variants: Mapping[str, Variant]) -> dict[str, Floats]:
-    """The scores of each variant in the order of anchor ids, so that shared anchors have the same row."""
-    return {
-        name: np.array([variant.scores[a] for a in sorted(variant.scores)])
-        for name, variant in variants.items()
-    }
-
-
-def score_labels(config: RunConfig) -> list[str]:
-    """The labels of the scoring steps, in their order."""
-    return [step.label for step in config.steps if step.use == "score"]
-
-
-def read_study(run: RunFolder, config: RunConfig) -> dict[str, Variant]:
-    """Variants in their order with the scores of their anchors.
-
+    `score` and `criterion LABEL`: the sum and the scores by step; `read` and `written`: the tokens of all steps except
+    the scoring ones, the cost of a dataset; `scoring`: the tokens of the scoring steps, the added cost of the study.
     Raises InputError where the configuration has no variants or no scoring step, or not every anchor was
     answered with every variant.
     """
@@ -69,51 +38,51 @@ def read_study(run: RunFolder, config: RunConfig) -> dict[str, Variant]:
     if config.variants is None or not labels:
         missing = "variants" if config.variants is None else "steps that score"
         raise InputError(f"{run.path}: has no {missing}, so it is no study", "kgqa init --example study FILE")
-    variants = {name: Variant() for name in changes(config.variants)}
     work = open_work(run)
     if len(work.done) < len(work.manifest.names):
-        raise InputError(
-            f"{run.path}: not every variant has answered every anchor", f"first: kgqa run {run.path}"
-        )
+        problem = f"{run.path}: not every variant has answered every anchor"
+        raise InputError(problem, f"first: kgqa run {run.path}")
+    rows = []
     for shard in sorted(work.done):
         for record in iter_result(run.result(config.passes[-1].name, shard)):
             anchor, _, name = record["id"].rpartition(MARK)
-            _add(variants[name], anchor, record, labels)
-    return variants
+            features = record.get("features") or {}
+            values = {f"criterion {label}": float(features.get(label, 0.0)) for label in labels}
+            tokens = [entry["tokens"] for entry in record["trace"] if entry["step"] not in labels]
+            scoring = [entry["tokens"] for entry in record["trace"] if entry["step"] in labels]
+            row = {
+                "variant": name,
+                "anchor": anchor,
+                "score": sum(values.values()),
+                "lost": record["status"] == "invalid",
+                "failed": record["status"] == "failed",
+                "unreadable": len((record.get("annotations") or {}).get("unreadable", ())),
+                "read": sum(count["prompt"] for count in tokens),
+                "written": sum(count["completion"] for count in tokens),
+                "scoring": sum(count["prompt"] + count["completion"] for count in scoring),
+            }
+            rows.append(row | values)
+    return pd.DataFrame(rows).sort_values("anchor", kind="stable")
 
 
-def _add(variant: Variant, anchor: str, record: dict[str, Any], labels: Sequence[str]) -> None:
-    features = record.get("features") or {}
-    values = {label: float(features.get(label, 0.0)) for label in labels}
-    variant.scores[anchor] = sum(values.values())
-    variant.lost += record["status"] == "invalid"
-    variant.failed += record["status"] == "failed"
-    variant.unreadable += len((record.get("annotations") or {}).get("unreadable", ()))
-    for entry in record["trace"]:
-        read, written = entry["tokens"]["prompt"], entry["tokens"]["completion"]
-        if entry["step"] in labels:
-            variant.scoring_tokens += read + written
-        else:
-            variant.prompt_tokens += read
-            variant.completion_tokens += written
-    for label, value in values.items():
-        variant.criteria.setdefault(label, []).append(value)
+def score_labels(config: RunConfig) -> list[str]:
+    """The labels of the scoring steps, in their order."""
+    return [step.label for step in config.steps if step.use == "score"]
 
 
-def _row(name: str, variant: Variant, scores: Floats, price: Price | None, seed: int) -> dict[str, Any]:
-    items = len(scores)
-    read, written = variant.prompt_tokens / items, variant.completion_tokens / items
+def _row(name: str, rows: pd.DataFrame, labels: list[str], price: Price | None, seed: int) -> dict[str, Any]:
+    read, written, scoring = (float(rows[key].mean()) for key in ("read", "written", "scoring"))
     return {
         "variant": name,
-        **summarise(name, scores, seed=seed),
-        "unreadable_pairs": variant.lost,
-        "unreadable_verdicts": variant.unreadable,
-        "failed": variant.failed,
+        **summarise(name, rows["score"], seed=seed),
+        "unreadable_pairs": int(rows["lost"].sum()),
+        "unreadable_verdicts": int(rows["unreadable"].sum()),
+        "failed": int(rows["failed"].sum()),
         "prompt_tokens": read,
         "completion_tokens": written,
-        "scoring_tokens": variant.scoring_tokens / items,
+        "scoring_tokens": scoring,
         "cost_of_1000": None if price is None else (read * price[0] + written * price[1]) / 1000,
-        "criteria": {label: float(np.mean(values)) for label, values in variant.criteria.items()},
+        "criteria": {label: float(rows[f"criterion {label}"].mean()) for label in labels},
     }
 
 
@@ -127,15 +96,16 @@ def write_study(
     """
     from importlib.util import find_spec
 
-    variants = read_study(run, config)
-    scores = score_arrays(variants)
+    rows, labels = read_study(run, config), score_labels(config)
+    variants = {name: rows[rows["variant"] == name] for name in changes(config.variants or {})}
+    scores = {name: of_variant["score"].to_numpy() for name, of_variant in variants.items()}
     paired = share_anchors(config.variants or {})
     comparisons = compare(scores, paired=paired)
     document = {
         "anchors": max(map(len, scores.values())),
         "paired": paired,
-        "criteria": score_labels(config),
-        "variants": [_row(name, variant, scores[name], price, seed) for name, variant in variants.items()],
+        "criteria": labels,
+        "variants": [_row(name, of_variant, labels, price, seed) for name, of_variant in variants.items()],
         "comparisons": [asdict(comparison) for comparison in comparisons],
         "recommendation": recommendation(comparisons),
     }
@@ -146,7 +116,7 @@ def write_study(
     if find_spec("matplotlib"):
         from kgqa_hpc.plugins.evaluation.figures import study_figures
 
-        study_figures(scores, comparisons, folder, criteria=len(score_labels(config)))
+        study_figures(scores, comparisons, folder, criteria=len(labels))
     return document
 
 
@@ -156,55 +126,31 @@ def render(document: dict[str, Any]) -> str:
     pairing = "the same anchors" if document["paired"] else "each its own anchors, so nothing is paired"
     head = ["variant", "n", "mean", "95 % interval", "SD", "unreadable pairs", "verdicts"]
     head += ["tokens read", "written", "scoring", *(["cost of 1,000"] if priced else [])]
+    tests = ["best", "against", "difference", "U", "p", "p, Holm", "Cliff's delta", "p, paired, Holm"]
+    rows, compared = [head], [tests]
+    for row in document["variants"]:
+        cells = [
+            row["variant"],
+            f"{row['items']:,}",
+            *(f"{row[key]:.2f}" for key in ("mean", "low", "high", "sd")),
+        ]
+        cells[3:5] = [" to ".join(cells[3:5])]
+        cells += [str(row["unreadable_pairs"]), str(row["unreadable_verdicts"])]
+        cells += [f"{row[key]:,.0f}" for key in ("prompt_tokens", "completion_tokens", "scoring_tokens")]
+        rows.append(cells + ([f"{row['cost_of_1000']:.4g}"] if priced else []))
+    for row in document["comparisons"]:
+        paired = row["p_paired_holm"]
+        cells = [row["best"], row["other"], f"{row['difference']:.2f}", f"{row['u']:,.1f}", f"{row['p']:.4g}"]
+        cells += [f"{row['p_holm']:.4g}", f"{row['delta']:.2f}", "-" if paired is None else f"{paired:.4g}"]
+        compared.append(cells)
     lines = [
         f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {pairing}; "
-        f"score 0 to {len(document['criteria'])}",
-        "",
-        *_table(head, [_cells(row) for row in document["variants"]]),
-        "",
-        *_table(
-            ["best", "against", "difference", "U", "p", "p, Holm", "Cliff's delta", "p, paired, Holm"],
-            [_compared(comparison) for comparison in document["comparisons"]],
-        ),
+        f"score 0 to {len(document['criteria'])}"
     ]
-    failed = sum(row["failed"] for row in document["variants"])
-    if failed:
-        lines += [
-            "",
-            f"{failed:,} items got no answer from their engine and count as 0: that says nothing of a variant.",
-        ]
+    for table in (rows, compared):
+        table.insert(1, ["---"] * len(table[0]))
+        lines += ["", *("| " + " | ".join(cells) + " |" for cells in table)]
+    if failed := sum(row["failed"] for row in document["variants"]):
+        remark = "items got no answer from their engine and count as 0: that says nothing of a variant."
+        lines += ["", f"{failed:,} {remark}"]
     return "\n".join([*lines, "", document["recommendation"]])
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    cells = [
-        row["variant"],
-        f"{row['items']:,}",
-        f"{row['mean']:.2f}",
-        f"{row['low']:.2f} to {row['high']:.2f}",
-        f"{row['sd']:.2f}",
-        str(row["unreadable_pairs"]),
-        str(row["unreadable_verdicts"]),
-        f"{row['prompt_tokens']:,.0f}",
-        f"{row['completion_tokens']:,.0f}",
-        f"{row['scoring_tokens']:,.0f}",
-    ]
-    return cells if row["cost_of_1000"] is None else [*cells, f"{row['cost_of_1000']:.4g}"]
-
-
-def _compared(comparison: dict[str, Any]) -> list[str]:
-    paired = comparison["p_paired_holm"]
-    return [
-        comparison["best"],
-        comparison["other"],
-        f"{comparison['difference']:.2f}",
-        f"{comparison['u']:,.1f}",
-        f"{comparison['p']:.4g}",
-        f"{comparison['p_holm']:.4g}",
-        f"{comparison['delta']:.2f}",
-        "-" if paired is None else f"{paired:.4g}",
-    ]

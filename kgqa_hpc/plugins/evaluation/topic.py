@@ -1,8 +1,9 @@
-"""Topics of texts: TF-IDF vectors, k-means, the strongest terms of each topic; and the step that adds them to records.
+"""Topics of texts: vectors, k-means, the strongest terms of each topic; and the step that adds them to records.
 
-K-means is spherical (Dhillon and Modha 2001): vectors of length one, cosine, seeded by k-means++. QAProt finds about 22
-topics with embeddings; vectors of a model may be given in place of TF-IDF. Words are lower-case runs of letters and
-digits.
+Vectors are TF-IDF over words (lower-case runs of letters and digits), or embeddings by a model on this machine: the
+mean of its last hidden states, also for models of sentence-transformers that pool otherwise (Reimers and Gurevych
+2019). torch and transformers (the extra `embeddings`) are imported here and nowhere else in the package. K-means is
+spherical (Dhillon and Modha 2001): vectors of length one, cosine, seeded by k-means++. QAProt finds about 22 topics.
 
 The step gives each record the topic of its source's title, for a balanced sample (QAProt, Algorithm 1 and Appendix E).
 Titles are clustered over all records of the run's source, so each worker finds the same topics. With
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ from kgqa_hpc.steps.step import Done, Outcome, Step
 
 ROUNDS = 100
 TERMS = 8  # terms shown per topic
+BATCH = 32
+TOKENS = 512  # of a text that are read
 # Stop words of questions.
 _STOP_WORDS = """
 a about after also among an and any are as at be been between both but by can could do does during
@@ -41,6 +45,8 @@ were what when where which while who whose why will with within would
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 _WORD = re.compile(r"\w+")
+
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +83,70 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     columns: list[int] = []
     values: list[float] = []
     for i, terms_of_text in enumerate(counts):
-        row_weights = [
-            (column_of[term], 1 + np.log(n)) for term, n in terms_of_text.items() if term in column_of
-        ]
-        weights = np.array([tf * idf[j] for j, tf in row_weights])
-        rows += [i] * len(row_weights)
-        columns += [j for j, _ in row_weights]
-        values += (weights / np.linalg.norm(weights)).tolist() if row_weights else []
+        entries = [(column_of[term], 1 + np.log(n)) for term, n in terms_of_text.items() if term in column_of]
+        weights = np.array([tf * idf[j] for j, tf in entries])
+        rows += [i] * len(entries)
+        columns += [j for j, _ in entries]
+        values += (weights / np.linalg.norm(weights)).tolist() if entries else []
     return csr_matrix((values, (rows, columns)), shape=(len(texts), len(terms))), terms
+
+
+def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) -> Floats:
+    """One row of length one per text, (n, d), by the model in `folder`. Nothing is downloaded.
+
+    The same texts give the same rows, in any order, up to rounding. Raises InputError without the extra, or for
+    a folder that holds no model.
+    """
+    tokenizer, model, torch = _load(folder)
+    longest = min(getattr(model.config, "max_position_embeddings", TOKENS), TOKENS)
+    order = np.argsort([len(text) for text in texts], kind="stable")  # a batch has texts of similar lengths
+    rows: list[Any] = [None] * len(texts)
+    with torch.inference_mode():
+        for start in range(0, len(texts), BATCH):
+            positions = order[start : start + BATCH]
+            chosen = [texts[position] for position in positions]
+            options: Any = {
+                "padding": True,
+                "truncation": True,
+                "max_length": longest,
+                "return_tensors": "pt",
+            }
+            batch = tokenizer(chosen, **options).to(model.device)
+            hidden = model(**batch).last_hidden_state
+            mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            means = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
+            unit = torch.nn.functional.normalize(means.double(), dim=1).cpu().numpy()
+            for position, row in zip(positions, unit, strict=True):
+                rows[position] = row
+            if progress is not None:
+                progress(start + len(positions), len(texts), "embeddings")
+    return np.array(rows, dtype=np.float64).reshape(len(texts), -1)
+
+
+def _load(folder: Path) -> tuple[Any, Any, Any]:
+    """Tokenizer, model and torch."""
+    try:
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError as problem:
+        raise InputError(
+            f"embeddings need torch and transformers: {problem}", "pip install 'kgqa_hpc[embeddings]'"
+        ) from None
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"{folder}: is no folder of a model (it has no config.json)",
+            "fetch one first, e.g. hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir FOLDER",
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModel.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as problem:
+        raise InputError(
+            f"{folder}: transformers cannot load it: {str(problem).splitlines()[0]}",
+            "give a model of transformers or sentence-transformers with its tokenizer",
+        ) from None
+    model = model.get_encoder() if model.config.is_encoder_decoder else model
+    return tokenizer, model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), torch
 
 
 def find_topics(
@@ -125,7 +187,10 @@ def spherical_k_means(vectors: Any, number: int, *, seed: int = 0) -> NDArray[np
             break
         labels = nearest.astype(np.int64)
         centres = _centres(vectors, labels, centres)
-    return _by_size(labels)
+    names, members, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(names))
+    return rank[members]
 
 
 def _spread_out(vectors: Any, number: int, rng: np.random.Generator) -> Floats:
@@ -154,13 +219,6 @@ def _centres(vectors: Any, labels: NDArray[np.int64], before: Floats) -> Floats:
 
 def _dense(matrix: Any) -> Floats:
     return np.asarray(matrix.todense() if hasattr(matrix, "todense") else matrix, dtype=np.float64)
-
-
-def _by_size(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    names, members, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(names))
-    return rank[members]
 
 
 NAME_TERMS = 3  # terms in the name of a topic
@@ -193,33 +251,21 @@ class Topic(Step):
         Column("topic", "string", "Topic of the source's title: a number by size, and its strongest terms."),
     )
 
-    def __init__(self, settings: Any, prompt: Any, context: Any) -> None:
-        super().__init__(settings, prompt, context)
-        self._topics: dict[str, str] | None = None
-
     def compute(self, item: Item) -> Outcome:
-        """Add the topic; the first call clusters all texts. Raises InputError for a source without any."""
-        if self._topics is None:
-            self._topics = _topics(self.settings, self.context.run_seed)
+        """Add the topic."""
         item.annotations["topic"] = self._topics.get(item.output.get(self.settings.field) or "", NO_TOPIC)
         return Done()
 
-
-def _topics(settings: TopicSettings, seed: int) -> dict[str, str]:
-    """The topic of each different text."""
-    from kgqa_hpc.plugins.evaluation.embeddings import embed
-    from kgqa_hpc.plugins.evaluation.topic import find_topics
-
-    texts = sorted(
-        {text for record in read_records(Path(settings.source)) if (text := record.get(settings.field))}
-    )
-    if not texts:
-        raise InputError(
-            f"{settings.source}: no record has a text {settings.field!r}", "name another `field`"
-        )
-    vectors = None if settings.model is None else embed(Path(settings.model), texts)
-    model = find_topics(texts, settings.number, seed=seed, embeddings=vectors)
-    names = [
-        f"{number}: {', '.join(terms[:NAME_TERMS])}" for number, terms in enumerate(model.terms, start=1)
-    ]
-    return {text: names[label] for text, label in zip(texts, model.labels.tolist(), strict=True)}
+    @cached_property
+    def _topics(self) -> dict[str, str]:
+        """The topic of each different text. Raises InputError for a source without any."""
+        settings = self.settings
+        values = {record.get(settings.field) for record in read_records(Path(settings.source))}
+        texts = sorted(filter(None, values))
+        if not texts:
+            problem = f"{settings.source}: no record has a text {settings.field!r}"
+            raise InputError(problem, "name another `field`")
+        vectors = None if settings.model is None else embed(Path(settings.model), texts)
+        topics = find_topics(texts, settings.number, seed=self.context.run_seed, embeddings=vectors)
+        names = [f"{n}: {', '.join(terms[:NAME_TERMS])}" for n, terms in enumerate(topics.terms, start=1)]
+        return {text: names[label] for text, label in zip(texts, topics.labels.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""Pairs with nasty texts and how they are written as JSON lines, and scores from their histogram."""
+"""Pairs with nasty texts, ratings of known quality, judges of known error rates, and scores from their histogram."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
+from kgqa_hpc.plugins.evaluation.records import Verdicts
 
 NASTY = (
     "<script>document.title='broken'</script>",
@@ -42,3 +45,20 @@ def expand_histogram(histogram: Mapping[float, int] | Sequence[int]) -> NDArray[
     """Scores from how often each occurs; a plain sequence counts the scores 0, 1, 2 …"""
     counts = histogram if isinstance(histogram, Mapping) else dict(enumerate(histogram))
     return np.repeat(np.array(list(counts), dtype=np.float64), list(counts.values()))
+
+
+def rated(minimums: Sequence[float | None]) -> Ratings:
+    """Ratings by one annotator, each the same on all criteria; None is an item that was not rated."""
+    scores = ({} if low is None else dict.fromkeys(CRITERIA, float(low)) for low in minimums)
+    return Ratings(
+        CRITERIA, tuple(Rating(f"i{i}", f"q {i}", f"a {i}", "p", row) for i, row in enumerate(scores))
+    )
+
+
+def planted(truth: np.ndarray, right: tuple[float, ...], rng: np.random.Generator) -> Verdicts:
+    """Judges that are right with the given probabilities, independently."""
+    hits = rng.random((len(truth), len(right))) < np.array(right)
+    votes = np.where(hits, truth[:, None], ~truth[:, None]).astype(np.int64)
+    items = tuple(f"i{i}" for i in range(len(truth)))
+    names = tuple(f"j{k}" for k in range(len(right)))
+    return Verdicts(items, names, votes, votes.astype(float), votes[:, 0], len(truth), 0, 0)

@@ -1,13 +1,16 @@
-"""What a calibration says of judges, of their panel and of a threshold."""
+"""Verdicts found for rated pairs, and what a calibration says of judges, of their panel and of a threshold."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.plugins.evaluation.calibration import (
@@ -19,35 +22,39 @@ from kgqa_hpc.plugins.evaluation.calibration import (
     out_of_fold,
     render,
 )
-from kgqa_hpc.plugins.evaluation.judged import measure
-from kgqa_hpc.plugins.evaluation.panel import (
-    rules,
-    weighted,
-)
-from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings, read_ratings
+from kgqa_hpc.plugins.evaluation.panel import rules, weighted
+from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
+from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.plugins.evaluation.studies import ask_judges
-from kgqa_hpc.plugins.evaluation.verdicts import read_verdicts
-from tests.plugins.evaluation.planted import planted, rated
+from kgqa_hpc.steps.decision import Decide, decision
+from kgqa_hpc.steps.judge import Judge
+from kgqa_hpc.steps.step import Step
+from tests.plugins.evaluation.pairs import planted, rated, write_lines
+
+
+def calibrated(truth: np.ndarray, right: tuple[float, ...], seed: int, **changes: Any) -> dict[str, Any]:
+    """The calibration of judges that are right with these probabilities on ratings that tell the truth."""
+    judges = planted(truth, right, np.random.default_rng(seed))
+    return calibrate(rated([4.0 if good else 2.0 for good in truth]), replace(judges, **changes))
 
 
 def test_good_is_the_minimum_of_the_answer_scores_and_annotators_median() -> None:
     row = dict(zip(CRITERIA, (1.0, 3.0, 1.0, 4.0, 5.0), strict=True))
-    assert good_items(Ratings(CRITERIA, (Rating("a", "", "", "p", row),))) == {"a": True}
     low = row | {CRITERIA[4]: 2.0}
-    votes = [Rating("a", "", "", who, scores) for who, scores in (("p", row), ("q", low), ("r", low))]
-    assert good_items(Ratings(CRITERIA, tuple(votes))) == {"a": False}
-    part = Rating("b", "", "", "p", {CRITERIA[1]: 5.0})
-    assert good_items(Ratings(CRITERIA, (part,))) == {}
+    votes = [("a", row), ("b", row), ("b", low), ("b", low), ("c", {CRITERIA[1]: 5.0})]
+    ratings = (Rating(name, "", "", f"p{n}", scores) for n, (name, scores) in enumerate(votes))
+    assert good_items(Ratings(CRITERIA, tuple(ratings))) == {"a": True, "b": False}
 
 
-def test_the_majority_of_three_equal_judges_beats_each_and_is_found() -> None:
-    rng = np.random.default_rng(9)
-    truth = rng.random(600) < 0.5
-    found = calibrate(rated([4.0 if t else 2.0 for t in truth]), planted(truth, (0.8, 0.8, 0.8), rng))
-    assert found["panel"]["best"] in ("majority", "weighted")
-    gap = measure(rules(planted(truth, (0.8,) * 3, rng).votes)["majority"], truth)["kappa"]["value"]
-    assert gap > 0.6
-    assert "Best rule" in render(found)
+def test_the_majority_of_three_equal_judges_beats_each_and_is_found_where_there_are_enough() -> None:
+    truth = np.random.default_rng(9).random(600) < 0.5
+    document = calibrated(truth, (0.8, 0.8, 0.8), 9)
+    assert document["panel"]["best"] in ("majority", "weighted")
+    assert document["panel"]["rules"]["majority"]["kappa"]["value"] > 0.6
+    assert "Best rule" in render(document)
+    few = calibrated(truth[:40], (0.8, 0.8, 0.8), 10)
+    assert few["panel"]["gap"]["low"] <= 0
+    assert "which is noise" in render(few)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +70,6 @@ def test_the_majority_of_three_equal_judges_beats_each_and_is_found() -> None:
     ],
 )
 def test_the_best_rule_is_given_as_a_runs_configuration(rule: str, expected: dict[str, Any]) -> None:
-    from kgqa_hpc.steps.decision import Decide, decision
-
     block = decide_block(rule, ["a", "b", "c"], [1.5, 0.25, 0.25])
     assert block == expected
     decided = decision(Decide.model_validate(block), {n: lambda v: None if v["ok"] else "no" for n in "abc"})
@@ -75,19 +80,11 @@ def test_the_best_rule_is_given_as_a_runs_configuration(rule: str, expected: dic
     assert ours.tolist() == [int(reason is None) for reason in theirs]
 
 
-def test_rules_that_cannot_be_told_apart_are_called_noise() -> None:
-    rng = np.random.default_rng(10)
-    truth = rng.random(40) < 0.5
-    found = calibrate(rated([4.0 if t else 2.0 for t in truth]), planted(truth, (0.8, 0.8, 0.8), rng))
-    assert found["panel"]["gap"]["low"] <= 0
-    assert "which is noise" in render(found)
-
-
 def test_no_rule_is_recommended_where_kappa_of_the_others_is_unknown() -> None:
-    rules = {"all": {"kappa": {"value": 0.0}}, "1 of 2": {"kappa": {"value": None}}}
-    panel = {"best": "all", "next": None, "rules": rules}
+    kappas: dict[str, Any] = {"all": {"kappa": {"value": 0.0}}, "1 of 2": {"kappa": {"value": None}}}
+    panel = {"best": "all", "next": None, "rules": kappas}
     assert _recommendation(panel).startswith("No rule is recommended")
-    panel["rules"]["1 of 2"]["kappa"]["value"] = 0.0
+    kappas["1 of 2"]["kappa"]["value"] = 0.0
     assert _recommendation(panel) == "Best rule: all; the others decide the same."
 
 
@@ -96,16 +93,13 @@ def test_a_planted_threshold_is_found_and_measured_on_other_items() -> None:
     truth = rng.random(400) < 0.5
     scores = np.where(truth, 3.0, 1.0) + rng.integers(0, 3, 400)  # 3..5 good, 1..3 bad
     assert best_threshold(scores, truth) in (3.0, 4.0)
-    judge = planted(truth, (0.9,), rng)
-    from dataclasses import replace
-
-    found = calibrate(rated([4.0 if t else 2.0 for t in truth]), replace(judge, scores=scores[:, None]))
-    threshold = found["judges"]["j0"]["threshold"]
+    assert best_threshold(np.full(2, np.nan), truth[:2]) == np.inf
+    threshold = calibrated(truth, (0.9,), 11, scores=scores[:, None])["judges"]["j0"]["threshold"]
     assert threshold["accept_from"] in (3.0, 4.0)
     assert threshold["kappa"]["value"] > 0.55
 
 
-def test_what_is_fitted_never_sees_the_items_it_decides() -> None:
+def test_a_fitted_rule_never_sees_the_items_it_decides() -> None:
     seen: list[tuple[set[int], set[int]]] = []
 
     def fit(rows: np.ndarray) -> Any:
@@ -120,43 +114,36 @@ def test_what_is_fitted_never_sees_the_items_it_decides() -> None:
     assert set().union(*(outside for _, outside in seen)) == set(range(53))
 
 
-def test_how_many_ratings_are_needed_is_always_told() -> None:
-    truth = np.array([True, False] * 53)
-    found = calibrate(
-        rated([4.0 if t else 2.0 for t in truth]), planted(truth, (0.9,), np.random.default_rng(0))
-    )
-    assert "106 ratings give kappa ± 0.19; ± 0.10 needs about 390" in render(found)
-    assert found["needed"]["needed"] == 385
+def test_the_number_of_ratings_that_is_needed_is_always_told() -> None:
+    document = calibrated(np.array([True, False] * 53), (0.9,), 0)
+    assert "106 ratings give kappa ± 0.19; ± 0.10 needs about 390" in render(document)
+    assert document["needed"]["needed"] == 385
 
 
 def test_a_runs_own_decision_stands_beside_its_judges(merged_run: Path) -> None:
     ids = [json.loads(line)["id"] for line in (merged_run / "dataset" / "accepted.jsonl").open()][:5]
-    rows = tuple(Rating(i, "q", "a", "p", dict.fromkeys(CRITERIA, 4.0)) for i in [*ids, "g-0070"])
-    found = calibrate(Ratings(CRITERIA, rows), read_verdicts(Ratings(CRITERIA, rows), [merged_run]))
-    assert list(found["judges"]) == ["judge"]
-    assert found["decision"]["confusion"]["true_accept"] == 5
-    assert found["decision"]["confusion"]["false_reject"] == 1
-    assert found["judges"]["judge"]["auc"]["value"] is None  # all pairs are good: nothing to rank
-    assert "undefined" in render(found)
+    ratings = Ratings(
+        CRITERIA, tuple(Rating(i, "q", "a", "p", dict.fromkeys(CRITERIA, 4.0)) for i in [*ids, "g-0070"])
+    )
+    document = calibrate(ratings, read_verdicts(ratings, [merged_run]))
+    assert list(document["judges"]) == ["judge"]
+    assert document["decision"]["confusion"]["true_accept"] == 5
+    assert document["decision"]["confusion"]["false_reject"] == 1
+    assert document["judges"]["judge"]["auc"]["value"] is None  # all pairs are good: nothing to rank
+    assert "undefined" in render(document)
 
 
-def test_ratings_that_do_not_say_what_is_good_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text(f"ID,Question,Answer,{CRITERIA[0]},{CRITERIA[1]}\ni0,q,a,5,5\n", encoding="utf-8")
-    ratings = read_ratings([path])
+def test_ratings_that_do_not_say_what_is_good_are_refused() -> None:
+    ratings = Ratings(CRITERIA[:2], (Rating("i0", "q", "a", "p", dict.fromkeys(CRITERIA[:2], 5.0)),))
     verdicts = planted(np.array([True]), (1.0,), np.random.default_rng(0))
     with pytest.raises(InputError, match="rate more"):
         calibrate(ratings, verdicts)
 
 
 def test_the_judges_of_a_configuration_are_asked_about_the_rated_pairs(tmp_path: Path) -> None:
-    ratings = rated([5.0, 1.0] * 6)
-    config = tmp_path / "strict.yaml"
-    config.write_text(
-        "engine: {kind: scripted, accept: 0.5}\n"
-        "passes: [{name: main, steps: [generate, check, {use: judge, as: one}, {use: judge, as: two}]}]\n",
-        encoding="utf-8",
-    )
+    ratings, config = rated([5.0, 1.0] * 6), tmp_path / "strict.yaml"
+    template = "engine: {kind: scripted, accept: 0.5}\npasses: [{name: main, steps: [generate, check%s]}]\n"
+    config.write_text(template % ", {use: judge, as: one}, {use: judge, as: two}", encoding="utf-8")
     run = ask_judges(config, ratings, tmp_path / "kept")
     verdicts = read_verdicts(ratings, [run])
     assert verdicts.judges == ("one", "two")
@@ -164,12 +151,91 @@ def test_the_judges_of_a_configuration_are_asked_about_the_rated_pairs(tmp_path:
     assert (verdicts.votes >= 0).all()
     assert ask_judges(config, ratings, tmp_path / "kept") == run
     assert calibrate(ratings, verdicts)["judges"].keys() == {"one", "two"}
-
-
-def test_a_configuration_without_judges_is_refused(tmp_path: Path) -> None:
-    config = tmp_path / "none.yaml"
-    config.write_text(
-        "engine: {kind: scripted}\npasses: [{name: main, steps: [generate]}]\n", encoding="utf-8"
-    )
+    config.write_text(template % "", encoding="utf-8")
     with pytest.raises(ConfigError, match="judges or scores"):
-        ask_judges(config, rated([4.0]), tmp_path / "kept")
+        ask_judges(config, ratings, tmp_path / "none")
+
+
+FIELDS = st.sampled_from(["valid_question", "original_answer_valid", "novelty", "why", "score"])
+VALUES = st.booleans() | st.text(max_size=3) | st.integers(0, 5)
+
+
+@given(st.dictionaries(FIELDS, VALUES), st.booleans(), st.booleans())
+def test_a_verdict_counts_in_a_panel_and_a_calibration_as_in_the_run(
+    verdict: dict[str, Any], question: bool, answer: bool
+) -> None:
+    verdict |= {"valid_question": question, "original_answer_valid": answer}
+    assert opinion(verdict).vote is (Judge.objection(verdict) is None)
+    assert opinion(verdict).vote is (Step.objection(verdict) is None)
+
+
+def test_the_objection_to_a_boolean_of_ones_own_names_it() -> None:
+    verdict = {"valid_question": True, "original_answer_valid": True, "novelty": False}
+    assert Judge.objection(verdict) == "novelty is false"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "vote", "score"),
+    [
+        ({"a": True, "b": False, "why": "x"}, False, 0.5),
+        ({"a": True}, True, 1.0),
+        ({"score": 4, "fine": True}, True, 4.0),
+        ({"one": 1, "two": 2.0}, None, 1.5),
+        ({"why": "x"}, None, None),
+        (True, True, 1.0),
+        (3.5, None, 3.5),
+    ],
+)
+def test_booleans_are_a_vote_and_numbers_a_score(
+    verdict: Any, vote: bool | None, score: float | None
+) -> None:
+    assert (opinion(verdict).vote, opinion(verdict).score) == (vote, score)
+
+
+def test_a_feature_may_stand_for_a_judge(tmp_path: Path) -> None:
+    rows = [{"id": f"i{i}", "features": {"quality": float(i), "other": 1.0}} for i in range(4)]
+    source = write_lines(tmp_path / "v.jsonl", rows)
+    verdicts = read_verdicts(rated([4.0] * 4), [source], features=["quality"])
+    assert verdicts.judges == ("quality",)
+    assert verdicts.scores[:, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_verdicts_match_by_id_else_by_text(tmp_path: Path) -> None:
+    yes, no = {"j": {"ok": True, "why": "x"}}, {"j": {"ok": False}}
+    rows: list[dict[str, Any]] = [
+        {"id": "i0", "question": "q 0", "answer": "a 0", "verdicts": yes},
+        {"id": "other", "question": " q  1", "answer": "a 1\n", "verdicts": no},
+        {"id": "i2", "question": "changed", "answer": "a 2", "verdicts": yes},
+        {"id": "stranger", "question": "?", "answer": "!", "verdicts": yes},
+        {"id": "i3", "verdicts": {}},
+    ]
+    verdicts = read_verdicts(rated([4.0] * 4), [write_lines(tmp_path / "v.jsonl", rows)])
+    assert verdicts.items == ("i0", "i1", "i2", "i3")
+    assert verdicts.votes[:, 0].tolist() == [1, 0, 1, -1]
+    assert (verdicts.by_id, verdicts.by_text, verdicts.texts_differ) == (3, 1, 1)
+
+
+def test_judges_of_two_sources_keep_apart(tmp_path: Path) -> None:
+    sources = [
+        write_lines(tmp_path / f"{name}.jsonl", [{"id": "i0", "verdicts": {"judge": {"ok": vote}}}])
+        for name, vote in (("one", True), ("two", False))
+    ]
+    verdicts = read_verdicts(rated([4.0]), sources)
+    assert verdicts.judges == ("one/judge", "two/judge")
+    assert verdicts.votes.tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"id": "x", "question": "n", "answer": "o"}', "no record is one of the rated pairs"),
+        ('{"id": "i0"}', "hold no verdicts"),
+        ('{"id": "i0", "verdicts": [1]}', "verdicts is not an object"),
+        ('{"question": "q"}', "line 1: no id"),
+        ('{"id": "i0"}\n{"id"', "line 2: not JSON"),
+    ],
+)
+def test_sources_without_verdicts_are_refused(tmp_path: Path, lines: str, message: str) -> None:
+    (tmp_path / "v.jsonl").write_text(lines + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read_verdicts(rated([4.0]), [tmp_path / "v.jsonl"])

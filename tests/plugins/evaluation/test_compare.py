@@ -1,88 +1,53 @@
-"""Planted differences are found, planted noise is called noise, and U and p are scipy's."""
+"""Bootstrap intervals; planted differences of variants are found, planted noise is called noise, both are drawn."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
 
-from kgqa_hpc.plugins.evaluation.compare import (
-    cliffs_delta,
-    compare,
-    holm,
-    mann_whitney,
-    recommendation,
-    summarise,
-    wilcoxon_signed_rank,
+from kgqa_hpc.plugins.evaluation.bootstrap import (
+    Estimate,
+    estimate,
+    estimate_counted,
+    interval_text,
+    mean_of,
+    ratio,
 )
+from kgqa_hpc.plugins.evaluation.compare import compare, recommendation, summarise
+from kgqa_hpc.plugins.evaluation.figures import _levels, stars, study_figures
+from kgqa_hpc.plugins.evaluation.judged import wilson
 from tests.plugins.evaluation.pairs import expand_histogram
 
 PROMPT_5 = (4, 4, 19, 84, 206, 304, 379)  # BioGraphletQA's notebooks: scores 0 to 6 of prompt 5
-
-histograms = st.lists(st.integers(0, 40), min_size=7, max_size=7).filter(lambda h: sum(h) > 1)
+BASE = expand_histogram(PROMPT_5)
 
 
 def test_the_published_histogram_of_prompt_5_gives_its_mean() -> None:
-    found = summarise("5", expand_histogram(PROMPT_5))
-    assert found["items"] == 1000
-    assert round(found["mean"], 2) == 4.91
-    assert [found["histogram"].get(str(k), 0) for k in range(7)] == list(PROMPT_5)
-    assert found["low"] < 4.907 < found["high"]
-    assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * found["sd"] / 1000**0.5, rel=0.1)
-
-
-@settings(max_examples=50, deadline=None)
-@given(histograms, histograms)
-def test_u_p_and_delta_on_planted_histograms_are_scipys(one: list[int], two: list[int]) -> None:
-    a, b = expand_histogram(one), expand_histogram(two)
-    u, p = mann_whitney(a, b)
-    greater = (a[:, None] > b[None, :]).sum() + 0.5 * (a[:, None] == b[None, :]).sum()
-    assert u == pytest.approx(greater)
-    assert cliffs_delta(a, b) == pytest.approx(2 * u / (len(a) * len(b)) - 1)
-    reference = stats.mannwhitneyu(a, b, alternative="two-sided", method="asymptotic")
-    assert p == (pytest.approx(reference.pvalue) if not np.isnan(reference.pvalue) else 1.0)
-
-
-def test_holm_equals_its_definition_and_the_reference() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    package = pytest.importorskip("statsmodels.stats.multitest")
-    values = np.random.default_rng(1).random(14) ** 3
-    assert holm(list(values)) == pytest.approx(package.multipletests(values, method="holm")[1].tolist())
-
-
-def test_the_paired_test_is_scipys_and_equal_pairs_are_no_difference() -> None:
-    rng = np.random.default_rng(2)
-    a, b = rng.integers(0, 7, 200), rng.integers(0, 7, 200)
-    expected = stats.wilcoxon(a, b, zero_method="pratt", method="asymptotic").pvalue
-    assert wilcoxon_signed_rank(a, b) == pytest.approx(expected)
-    assert wilcoxon_signed_rank(a, a) == 1.0
-
-
-def _planted(rng: np.random.Generator, shift: float, base: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(base + shift + rng.normal(0, 0.6, len(base))), 0, 6)
+    row = summarise("5", BASE)
+    assert row["items"] == 1000
+    assert round(row["mean"], 2) == 4.91
+    assert [row["histogram"].get(str(k), 0) for k in range(7)] == list(PROMPT_5)
+    assert row["low"] < 4.907 < row["high"]
+    assert row["high"] - row["low"] == pytest.approx(2 * 1.96 * row["sd"] / 1000**0.5, rel=0.1)
 
 
 def test_planted_order_differences_and_noise_are_found() -> None:
     rng = np.random.default_rng(5)
-    base = expand_histogram(PROMPT_5)
     scores = {
-        "low": _planted(rng, -2.0, base),
-        "mid": _planted(rng, -0.8, base),
-        "top": _planted(rng, 0.3, base),
+        name: np.clip(np.rint(BASE + shift + rng.normal(0, 0.6, len(BASE))), 0, 6)
+        for name, shift in {"low": -2.0, "mid": -0.8, "top": 0.3}.items()
     }
     scores["twin"] = rng.permutation(scores["top"])
     scores["twin"][:3] -= 1
-    found = compare(scores, paired=False)
-    assert [c.best for c in found] == ["top"] * 3
-    assert [c.other for c in found] == ["twin", "mid", "low"]
-    assert found[0].p_holm > 0.05
-    assert found[1].p_holm < 0.001
-    assert found[2].delta > found[1].delta > found[0].delta
-    text = recommendation(found)
-    assert "noise" in text
-    assert "twin" in text
+    near, mid, low = comparisons = compare(scores, paired=False)
+    assert [(c.best, c.other) for c in comparisons] == [("top", "twin"), ("top", "mid"), ("top", "low")]
+    assert near.p_holm > 0.05
+    assert mid.p_holm < 0.001
+    assert low.delta > mid.delta > near.delta
+    text = recommendation(comparisons)
+    assert "difference from twin is noise" in text
     assert "mid" not in text
     assert text.count("\n") == 0
 
@@ -90,20 +55,17 @@ def test_planted_order_differences_and_noise_are_found() -> None:
 def test_pairs_see_a_difference_that_unpaired_scores_do_not() -> None:
     rng = np.random.default_rng(6)
     base = rng.integers(1, 6, 300).astype(float)
-    better = base + (rng.random(300) < 0.08)
-    paired = compare({"a": base, "b": better}, paired=True)[0]
-    assert paired.best == "b"
-    assert paired.p_holm > 0.05
-    assert paired.p_paired_holm is not None
-    assert paired.p_paired_holm < 1e-4
-    assert recommendation([paired]).startswith("Take b:")
+    comparison = compare({"a": base, "b": base + (rng.random(300) < 0.08)}, paired=True)[0]
+    assert comparison.best == "b"
+    assert comparison.p_holm > 0.05
+    assert (comparison.p_paired_holm or 0) < 1e-4
+    assert recommendation([comparison]).startswith("Take b:")
 
 
 def test_variants_that_are_all_the_same_are_noise() -> None:
-    same = np.full(20, 3.0)
-    found = compare({"a": same, "b": same, "c": same}, paired=True)
-    assert {c.p_holm for c in found} == {1.0}
-    assert "no variant is told from it" in recommendation(found)
+    comparisons = compare(dict.fromkeys("abc", np.full(20, 3.0)), paired=True)
+    assert {c.p_holm for c in comparisons} == {1.0}
+    assert "no variant is told from it" in recommendation(comparisons)
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
@@ -113,3 +75,56 @@ def test_what_cannot_be_compared_is_refused() -> None:
         compare({"a": [1, 2], "b": [1]}, paired=True)
     with pytest.raises(ValueError, match="no scores"):
         summarise("a", [])
+
+
+def test_both_figures_name_every_variant_and_the_p_values(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    scores = {f"p{i}": np.clip(BASE - i * 0.5 * rng.random(1000), 0, 6).round() for i in range(7)}
+    comparisons = compare(scores, paired=True)
+    first, again = (study_figures(scores, comparisons, tmp_path / name) for name in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    box, histograms = (path.read_text(encoding="utf-8") for path in first)
+    assert all(f">p{i}<" in box and f">p{i} (mean " in histograms for i in range(7))
+    assert box.count("(p = ") == 2
+    assert len(study_figures({"only": np.array([1.0, 2.0])}, [], tmp_path)) == 2
+
+
+def test_sums_of_criteria_are_shown_on_the_whole_scale_and_other_scores_on_their_own() -> None:
+    near = {"a": np.array([2.0, 3.0]), "b": np.array([3.0, 3.0])}
+    assert _levels(near, 6).tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert _levels(near, 0).tolist() == [2, 3]
+    assert _levels({"a": np.array([0.5, 7.0])}, 6).tolist() == [0.5, 7.0]
+    assert [stars(p) for p in (0.0005, 0.005, 0.02, 0.2)] == ["***", "**", "*", "ns"]
+
+
+def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation_and_seeded() -> None:
+    values = np.random.default_rng(1).normal(5, 2, 400)
+    interval = estimate(mean_of(values), 400)
+    half = 1.96 * values.std() / 20
+    ends = [values.mean() - half, values.mean() + half]
+    assert interval.value == pytest.approx(values.mean())
+    assert [interval.low, interval.high] == pytest.approx(ends, abs=0.03)
+    assert estimate(mean_of(values), 400, seed=3) == estimate(mean_of(values), 400, seed=3)
+    assert estimate(mean_of(values), 400, seed=3) != interval
+
+
+def test_counted_rows_are_the_items_they_stand_for() -> None:
+    levels, counts = np.array([1.0, 2.0, 5.0]), np.array([50.0, 30.0, 20.0])
+    single = estimate(mean_of(np.repeat(levels, counts.astype(int))), 100, resamples=4000)
+    counted = estimate_counted(mean_of(levels), counts, resamples=4000)
+    assert counted.value == single.value
+    assert [counted.low, counted.high] == pytest.approx([single.low, single.high], abs=0.04)
+
+
+def test_few_items_and_undefined_values_are_told_apart() -> None:
+    assert estimate(mean_of(np.empty(0)), 0) == Estimate(None)
+    assert estimate(mean_of(np.array([2.0])), 1) == Estimate(2.0)
+    assert estimate(mean_of(np.array([np.nan, np.nan])), 2) == Estimate(None)
+    rare = estimate(mean_of(np.array([np.nan] * 5 + [1.0])), 6)
+    assert rare.value == 1.0
+    assert rare.undefined > 0
+    assert interval_text(Estimate(None).to_dict()) == "undefined"
+    assert interval_text(Estimate(0.5, 0.25, 0.75).to_dict()) == "0.500 [0.250, 0.750]"
+    assert np.isnan(ratio(np.array([1.0, 2.0]), np.array([0.0, 4.0]))).tolist() == [True, False]
+    assert wilson(0, 0).value is None

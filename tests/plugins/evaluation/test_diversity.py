@@ -1,28 +1,38 @@
-"""Diversity measures equal their definitions and references, and order varied above repetitive text."""
+"""Diversity measures equal their definitions and references; two datasets are compared over equally many texts."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.evaluation.diversity import distinct_n, self_bleu, type_token_curve, vendi_score, words
-from kgqa_hpc.plugins.evaluation.topic import find_topics, spherical_k_means, tf_idf
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.diversity import (
+    distinct_n,
+    self_bleu,
+    type_token_curve,
+    variety,
+    vendi_score,
+    words,
+)
+from kgqa_hpc.plugins.evaluation.topic import embed, find_topics, spherical_k_means
+from tests.command import kgqa
+from tests.plugins.evaluation.pairs import write_lines
 
 TEXTS = ("the cat sat", "the cat ran", "a dog sat on the mat", "The DOG, sat!")
 
 
-def test_distinct_n_counts_different_over_all() -> None:
+def test_distinct_n_counts_different_over_all_words_in_lower_case() -> None:
     assert distinct_n(TEXTS, 1) == pytest.approx(8 / 15)
     assert distinct_n(["a b", "a b", "a c"], 2) == pytest.approx(2 / 3)
-    assert distinct_n(["a"], 2) is None
-    assert distinct_n([], 1) is None
-
-
-def test_words_are_lower_case_and_keep_greek() -> None:
+    assert distinct_n(["a"], 2) is distinct_n([], 1) is None
     assert words("IL-1β and α-Synuclein") == ["il", "1β", "and", "α", "synuclein"]
 
 
@@ -32,19 +42,6 @@ def test_the_curve_ends_at_the_type_token_ratio_whatever_the_order() -> None:
         assert curve[-1] == (15, pytest.approx(8 / 15))
         assert [tokens for tokens, _ in curve] == sorted(tokens for tokens, _ in curve)
     assert type_token_curve([]) == []
-
-
-def test_templates_fall_below_varied_text() -> None:
-    rng = random.Random(1)
-    names = [f"p{i}" for i in range(30)]
-    template = [f"what is the function of the protein {rng.choice(names)}" for _ in range(300)]
-    varied = [" ".join(f"w{rng.randint(0, 3000)}" for _ in range(9)) for _ in range(300)]
-    assert type_token_curve(template)[-1][1] < 0.02 < type_token_curve(varied)[-1][1]
-    assert (self_bleu(template) or 0) > 80 > 30 > (self_bleu(varied) or 0)
-    low, high = (vendi_score(tf_idf(texts)[0].toarray()) for texts in (template, varied))
-    assert low is not None
-    assert high is not None
-    assert low < high
 
 
 @settings(max_examples=40, deadline=None)
@@ -64,12 +61,17 @@ def test_self_bleu_of_one_text_is_undefined_and_a_sample_is_seeded() -> None:
     assert self_bleu(texts, sample=10, seed=1) == self_bleu(texts, sample=10, seed=1)
 
 
-def test_vendi_is_one_for_equal_and_n_for_orthogonal_rows() -> None:
-    assert vendi_score(np.ones((5, 3))) == pytest.approx(1)
-    assert vendi_score(np.eye(7)) == pytest.approx(7)
-    half = np.vstack([np.eye(2)[[0] * 10], np.eye(2)[[1] * 10]])
-    assert vendi_score(half) == pytest.approx(2)
-    assert vendi_score(np.zeros((3, 2))) is None
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (np.ones((5, 3)), 1),
+        (np.eye(7), 7),
+        (np.vstack([np.eye(2)[[0] * 10], np.eye(2)[[1] * 10]]), 2),
+        (np.zeros((3, 2)), None),
+    ],
+)
+def test_vendi_is_one_for_equal_and_n_for_orthogonal_rows(rows: np.ndarray, expected: float | None) -> None:
+    assert vendi_score(rows) == (None if expected is None else pytest.approx(expected))
 
 
 def test_vendi_is_the_same_from_either_gram_matrix() -> None:
@@ -77,11 +79,9 @@ def test_vendi_is_the_same_from_either_gram_matrix() -> None:
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     values = np.linalg.eigvalsh(unit @ unit.T / 12)
     values = values[values > 1e-12]
-    expected = np.exp(-(values * np.log(values)).sum())
-    assert vendi_score(rows) == pytest.approx(expected)
-    assert vendi_score(rows[:, :5]) == pytest.approx(
-        vendi_score(np.hstack([rows[:, :5], np.zeros((12, 30))]))
-    )
+    assert vendi_score(rows) == pytest.approx(np.exp(-(values * np.log(values)).sum()))
+    padded = np.hstack([rows[:, :5], np.zeros((12, 30))])
+    assert vendi_score(rows[:, :5]) == pytest.approx(vendi_score(padded))
 
 
 PLANTED = {
@@ -95,26 +95,151 @@ def test_planted_topics_are_found_with_their_terms_and_the_same_again() -> None:
     rng = random.Random(3)
     truth = [name for name in PLANTED for _ in range(40)]
     texts = [f"what is the role of {' '.join(rng.sample(PLANTED[name], 3))}" for name in truth]
-    found = find_topics(texts, 3, seed=1)
-    assert found.sizes == (40, 40, 40)
-    assert all(len({found.labels[i] for i, t in enumerate(truth) if t == name}) == 1 for name in PLANTED)
-    assert {frozenset(terms) for terms in found.terms} == {frozenset(v) for v in PLANTED.values()}
-    assert found.effective == pytest.approx(3)
-    again = find_topics(texts, 3, seed=1)
-    assert np.array_equal(found.labels, again.labels)
-
-
-def test_fewer_different_texts_than_topics_give_fewer_topics() -> None:
-    found = find_topics(["heart valve"] * 5 + ["brain cortex"] * 3, 22)
-    assert found.sizes == (5, 3)
-    assert found.effective < 2
+    topics = find_topics(texts, 3, seed=1)
+    assert topics.sizes == (40, 40, 40)
+    assert all(len({topics.labels[i] for i, t in enumerate(truth) if t == name}) == 1 for name in PLANTED)
+    assert {frozenset(terms) for terms in topics.terms} == {frozenset(v) for v in PLANTED.values()}
+    assert topics.effective == pytest.approx(3)
+    assert np.array_equal(topics.labels, find_topics(texts, 3, seed=1).labels)
+    few = find_topics(["heart valve"] * 5 + ["brain cortex"] * 3, 22)
+    assert few.sizes == (5, 3)
+    assert few.effective < 2
 
 
 def test_vectors_of_a_model_may_be_clustered() -> None:
     rng = np.random.default_rng(4)
     rows = np.vstack([rng.normal(centre, 0.05, (20, 3)) for centre in np.eye(3)])
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    labels = spherical_k_means(rows, 3, seed=2)
-    assert sorted(np.bincount(labels)) == [20, 20, 20]
+    assert sorted(np.bincount(spherical_k_means(rows, 3, seed=2))) == [20, 20, 20]
     with pytest.raises(ValueError, match="need texts"):
         spherical_k_means(np.empty((0, 3)), 2)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Questions of one template, and of random words; of every five the first was rejected."""
+    vocabulary = [
+        f"{root}{end}" for root in ("gen", "cardi", "nephr", "neur", "derm") for end in "abcdefghijklmnop"
+    ]
+    draw = random.Random(2)
+    same = [f"Which gene causes {draw.choice(vocabulary[:10])}?" for _ in range(100)]
+    varied = [" ".join(draw.sample(vocabulary, 8)) + "?" for _ in range(200)]
+    rows = (
+        [{"id": i, "question": text, "accepted": i % 5 > 0} for i, text in enumerate(texts)]
+        for texts in (same, varied)
+    )
+    return write_lines(tmp_path / "same.jsonl", next(rows)), write_lines(
+        tmp_path / "varied.jsonl", next(rows)
+    )
+
+
+def test_a_template_is_less_varied_by_every_measure_over_equally_many_texts(files: tuple[Path, Path]) -> None:
+    document = variety(*files, topics=5)
+    same, varied = document["measures"].values()
+    assert list(document["texts"].values()) == [80, 160]
+    assert same["texts"] == varied["texts"] == 80
+    assert all(same["distinct"][n] < varied["distinct"][n] for n in ("2", "3", "4"))
+    assert same["type_token_curve"][-1][1] < varied["type_token_curve"][-1][1]
+    assert same["self_bleu"] > varied["self_bleu"]
+    assert same["vendi"] < varied["vendi"]
+    assert sum(topic["texts"] for topic in same["topics"]) == 80
+    assert variety(*files, topics=5) == document
+    text = kgqa("diversity", files[0], "--against", files[1], "--topics", 3).stdout
+    assert "self-BLEU" in text
+    assert f"topics of {files[1]}" in text
+    with pytest.raises(InputError, match="no accepted record has a text 'answer'"):
+        variety(files[0], field="answer")
+
+
+@pytest.mark.slow  # umap-learn compiles itself
+def test_curves_and_topics_are_drawn(files: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("umap", reason="NO MAP OF TOPICS: umap-learn is not installed")
+    drawn = variety(*files, topics=3, figures=tmp_path / "figures")["figures"]
+    assert [Path(file).name for file in drawn] == ["type_token.svg", "topics.svg"]
+    curves, topics = (Path(file).read_text() for file in drawn)
+    assert all(file.name in curves for file in files)
+    assert "80 texts, 3 topics" in topics
+
+
+def test_without_umap_the_curves_are_drawn_alone(
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    drawn = variety(files[1], topics=3, figures=tmp_path / "figures")["figures"]
+    assert [Path(file).name for file in drawn] == ["type_token.svg"]
+    assert "kgqa_hpc[umap]" in capsys.readouterr().err
+
+
+NO_TORCH = any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
+needs_torch = pytest.mark.skipif(
+    NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: embeddings)"
+)
+QUESTIONS = ["which gene causes heart?", "which drug binds gene", "skin", "kidney nerve kidney nerve kidney"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A randomly initialised BERT of two layers, saved as a model's folder is."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("model")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words(" ".join(QUESTIONS)), "?"]
+    vocabulary = list(dict.fromkeys(vocabulary))
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(folder)
+    return folder
+
+
+@needs_torch
+def test_a_row_is_the_mean_over_the_tokens_of_its_text_alone(model: Path) -> None:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    rows = embed(model, QUESTIONS)
+    tokenizer, plain = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model).eval()
+    for text, row in zip(QUESTIONS, rows, strict=True):
+        with torch.no_grad():
+            mean = plain(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0).numpy()
+        assert row == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5)
+    assert embed(model, QUESTIONS[::-1])[::-1] == pytest.approx(rows, abs=1e-6)
+    assert embed(model, ["gene " * 2000]).shape == (1, 16)
+
+
+@needs_torch
+def test_the_command_takes_topics_and_vendi_score_of_the_model(model: Path, tmp_path: Path) -> None:
+    rows = [{"id": i, "question": QUESTIONS[i % 4]} for i in range(40)]
+    source = write_lines(tmp_path / "records.jsonl", rows)
+    plain, embedded = (
+        json.loads(kgqa("diversity", source, "--topics", 3, "--json", *more).stdout)
+        for more in ((), ("--model", model))
+    )
+    assert (plain["vectors"], embedded["vectors"]) == ("TF-IDF", str(model))
+    plain, embedded = (document["measures"][str(source)] for document in (plain, embedded))
+    assert plain["self_bleu"] == embedded["self_bleu"]
+    assert plain["vendi"] != embedded["vendi"]
+    assert 1 < embedded["vendi"] <= 4
+    assert sum(topic["texts"] for topic in embedded["topics"]) == 40
+    assert embedded["topics"][0]["terms"]
+
+
+@needs_torch
+def test_a_folder_without_a_model_is_named_with_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is no folder of a model"):
+        embed(tmp_path, QUESTIONS)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="transformers cannot load it"):
+        embed(tmp_path, QUESTIONS)
+
+
+@pytest.mark.skipif(not NO_TORCH, reason="TORCH AND TRANSFORMERS ARE INSTALLED")
+def test_without_torch_one_line_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="embeddings need torch and transformers") as problem:
+        embed(tmp_path, QUESTIONS)
+    assert "kgqa_hpc[embeddings]" in str(problem.value.cure)

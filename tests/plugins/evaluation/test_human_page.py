@@ -13,6 +13,7 @@ import pytest
 from kgqa_hpc.drawing.web_page import json_block
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import analyse
+from kgqa_hpc.plugins.evaluation.cells import read_csv
 from kgqa_hpc.plugins.evaluation.human_sample import draw_sample, write_page
 from kgqa_hpc.plugins.evaluation.ratings import read_ratings
 
@@ -28,25 +29,21 @@ def page_file(merged_run: Path, tmp_path: Path) -> Path:
     return tmp_path / "page.html"
 
 
-def test_the_page_is_one_file_that_names_no_address(page_file: Path) -> None:
+def test_the_page_is_one_file_that_names_no_address_the_same_for_the_same_sheet(
+    page_file: Path, tmp_path: Path
+) -> None:
     text = page_file.read_text(encoding="utf-8")
     markup = re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
     assert not re.search(r"https?:|<link|<img|\bsrc=|url\(|@import", markup)
     assert "default-src &#39;none&#39;" in markup or "default-src 'none'" in markup
     assert "unsafe" not in markup
-
-
-def test_items_cannot_end_the_block_they_stand_in() -> None:
-    assert "<" not in json_block('{"q": "</script><!--<script>"}')
-
-
-def test_the_same_sheet_gives_the_same_bytes(page_file: Path, tmp_path: Path) -> None:
     write_page(tmp_path / "sheet.csv", tmp_path / "again.html", title="<b>Pairs</b> & more")
     assert (tmp_path / "again.html").read_bytes() == page_file.read_bytes()
+    assert "<" not in json_block('{"q": "</script><!--<script>"}')  # items cannot end the block they stand in
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("ID,Question\n1,a\n", "no column 'answer'"),
         ("ID,Question,Answer\n1,a,b\n1,c,d\n", "line 3: id '1'"),
@@ -54,11 +51,11 @@ def test_the_same_sheet_gives_the_same_bytes(page_file: Path, tmp_path: Path) ->
     ],
 )
 def test_a_sheet_that_cannot_be_rated_is_refused_and_nothing_written(
-    tmp_path: Path, text: str, told: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     sheet = tmp_path / "sheet.csv"
     sheet.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         write_page(sheet, tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
@@ -125,12 +122,13 @@ def test_ten_items_by_keyboard_reload_go_on_export_analyse(opened: Any, tmp_path
     assert page.inner_text("#count") == "9 of 12 rated · 1 not qualified"
     _export(page, tmp_path / "ratings.csv")
     ratings = read_ratings([tmp_path / "ratings.csv"])
-    found = analyse(ratings)
-    assert (found["rated"], found["not_qualified"], found["annotators"]) == (9, 1, {"Ada L.": 9})
-    assert found["all"]["Scientific Validity of the Question"] == pytest.approx((6 * 5 + 3 * 3) / 9)
-    assert found["all"]["Answer Completeness"] == pytest.approx((6 * 1 + 3 * 3) / 9)
-    sheet = read_ratings_sheet(tmp_path / "sheet.csv")
-    assert {r.id: (r.question, r.answer) for r in ratings.rows} == sheet
+    document = analyse(ratings)
+    assert [document[key] for key in ("rated", "not_qualified", "annotators")] == [9, 1, {"Ada L.": 9}]
+    assert document["all"]["Scientific Validity of the Question"] == pytest.approx((6 * 5 + 3 * 3) / 9)
+    assert document["all"]["Answer Completeness"] == pytest.approx((6 * 1 + 3 * 3) / 9)
+    rows = [cells for _, cells in read_csv(tmp_path / "sheet.csv")[1]]
+    pairs = {cells["id"]: (cells["question"], cells["answer"]) for cells in rows}
+    assert {r.id: (r.question, r.answer) for r in ratings.rows} == pairs
 
 
 def test_the_pair_stays_in_sight_while_its_last_scale_is_scored(opened: Any) -> None:
@@ -146,12 +144,6 @@ def test_the_pair_stays_in_sight_while_its_last_scale_is_scored(opened: Any) -> 
     assert header[1] <= pair[0] + 1
     assert pair[1] <= scale[0] + 1
     assert scale[1] <= scale[2]
-
-
-def read_ratings_sheet(path: Path) -> dict[str, tuple[str, str]]:
-    from kgqa_hpc.plugins.evaluation.cells import read_csv
-
-    return {cells["id"]: (cells["question"], cells["answer"]) for _, cells in read_csv(path)[1]}
 
 
 def test_markup_in_pairs_and_title_shows_as_text(opened: Any) -> None:
@@ -198,9 +190,11 @@ def test_keys_in_the_comment_are_text_and_escape_leaves_it(opened: Any, tmp_path
     assert rows[0]["Scientific Validity of the Question"] == ""
 
 
-def test_not_qualified_clears_scores_and_a_score_clears_not_qualified(opened: Any) -> None:
+def test_not_qualified_clears_scores_a_score_clears_not_qualified_and_all_fits_a_phone(opened: Any) -> None:
     page = opened
+    page.set_viewport_size({"width": 400, "height": 800})
     _start(page, "D")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.keyboard.type("12345")
     page.keyboard.press("q")
     assert page.is_checked("#not-qualified")
@@ -208,10 +202,3 @@ def test_not_qualified_clears_scores_and_a_score_clears_not_qualified(opened: An
     page.keyboard.press("3")
     assert not page.is_checked("#not-qualified")
     assert page.locator("input[type=radio]:checked").count() == 1
-
-
-def test_nothing_is_wider_than_a_phone(opened: Any) -> None:
-    page = opened
-    page.set_viewport_size({"width": 400, "height": 800})
-    _start(page, "E")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400

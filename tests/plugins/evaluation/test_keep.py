@@ -34,33 +34,26 @@ def test_columns_of_the_source_are_kept_and_a_cleaned_dataset_can_be_split_by_se
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # without MMseqs2
+    fixed = {"answer": "That.", "document_text": "That is it."}
     made = [
-        {
-            "id": f"r{n}",
-            "question": f"What is {n}?",
-            "answer": "That.",
-            "document_text": "That is it.",
-            "accession": f"P{n}",
-            "sequence": "MKVLAW" * 5 if n % 2 else "GHTREP" * 5,
+        {"id": f"r{n}", "question": f"What is {n}?", **fixed, "accession": f"P{n}"}
+        | {
+            "sequence": ("MKVLAW" if n % 2 else "GHTREP") * 5,
             "taxonomy": ["human", "mammals"] if n % 3 else None,
         }
         for n in range(30)
     ]
     source = write_lines(tmp_path / "made.jsonl", made)
-    config = configuration(source, ["accession", "sequence", "taxonomy"])
-    (tmp_path / "run.yaml").write_text(json.dumps(config))
+    columns = ["accession", "sequence", "taxonomy"]
+    (tmp_path / "run.yaml").write_text(json.dumps(configuration(source, columns)))
     stages.all_stages(tmp_path / "run.yaml", tmp_path / "run")
-    found = list(records(tmp_path / "run"))
-    assert len(found) == 30
-    for record in found:
-        wanted = made[int(record["id"][1:])]
-        assert {name: record[name] for name in ("accession", "sequence", "taxonomy")} == {
-            name: wanted[name] for name in ("accession", "sequence", "taxonomy")
-        }
+    dataset = list(records(tmp_path / "run"))
+    assert len(dataset) == 30
+    for record in dataset:
+        original = made[int(record["id"][1:])]
+        assert {name: record[name] for name in columns} == {name: original[name] for name in columns}
         assert "document_text" not in record
-    accepted = [record for record in found if record["accepted"]]
-    parts = {(record["sequence"], record["split"]) for record in accepted}
-    assert len(parts) == 2
+    assert len({(record["sequence"], record["split"]) for record in dataset if record["accepted"]}) == 2
     card = (tmp_path / "run" / "dataset" / "README.md").read_text(encoding="utf-8")
     assert "(single linkage of Jaccard" in card
     (file,) = (tmp_path / "run" / "dataset").glob("accepted-train-*.parquet")

@@ -1,58 +1,135 @@
-"""The rules of a panel: accepted items, lone decisions, and weights of judges."""
+"""A panel's rules, lone decisions and weights; a run's judges, or columns of labels, tabled from its records."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.panel import (
     LEAST,
-    at_least,
     confusion,
     decides_alone,
+    label_table,
     log_odds_weights,
+    panel_table,
+    render_labels,
     rules,
     weighted,
 )
-from tests.plugins.evaluation.planted import planted
+from kgqa_hpc.plugins.evaluation.records import read_votes
+from tests.plugins.evaluation.pairs import planted, write_lines
 
 
 def test_the_rules_of_a_panel() -> None:
     votes = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0], [1, -1, 1]])
-    assert rules(votes)["all"].tolist() == [1, 0, 0, 0, -1]
-    assert rules(votes)["majority"].tolist() == [1, 1, 0, 0, -1]
-    assert at_least(votes, 1).tolist() == [1, 1, 1, 0, -1]
+    decisions = {name: decision.tolist() for name, decision in rules(votes).items()}
+    assert decisions == {"all": [1, 0, 0, 0, -1], "majority": [1, 1, 0, 0, -1], "1 of 3": [1, 1, 1, 0, -1]}
     assert weighted(votes, np.array([5.0, 1.0, 1.0])).tolist() == [1, 1, 1, 0, -1]
-    assert list(rules(votes)) == ["all", "majority", "1 of 3"]
     assert rules(np.array([[1, 0]]))["majority"].tolist() == [0]
 
 
 def test_who_decides_alone_and_who_differs_from_whom() -> None:
     votes = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1], [1, 0, -1]])
-    assert decides_alone(votes, "abc") == {
-        "a": {"rejects_alone": 0, "accepts_alone": 0},
-        "b": {"rejects_alone": 0, "accepts_alone": 0},
-        "c": {"rejects_alone": 2, "accepts_alone": 1},
-    }
-    first = confusion(votes, "abc")[0]
-    assert first == {
-        "judges": ["a", "b"],
-        "both": 3,
-        "only_first": 1,
-        "only_second": 0,
-        "neither": 1,
-        "missing": 0,
-    }
-    assert confusion(votes, "abc")[1]["missing"] == 1
+    alone = {name: tuple(counts.values()) for name, counts in decides_alone(votes, "abc").items()}
+    assert alone == {"a": (0, 0), "b": (0, 0), "c": (2, 1)}
+    pair, with_gap, _ = confusion(votes, "abc")
+    counts = {"both": 3, "only_first": 1, "only_second": 0, "neither": 1, "missing": 0}
+    assert pair == {"judges": ["a", "b"], **counts}
+    assert with_gap["missing"] == 1
     assert decides_alone(votes[:, :1], "a") == {"a": {"rejects_alone": 0, "accepts_alone": 0}}
 
 
 def test_a_better_judge_weighs_more_and_a_coin_nothing() -> None:
     rng = np.random.default_rng(8)
     truth = rng.random(4000) < 0.5
-    weights = log_odds_weights(planted(truth, (0.95, 0.7, 0.5), rng).votes, truth)
-    assert weights[0] == pytest.approx(np.log(0.95 / 0.05), abs=0.3)
-    assert weights[1] == pytest.approx(np.log(0.7 / 0.3), abs=0.15)
-    assert 0 < weights[2] < 0.15
-    worse = log_odds_weights(planted(truth, (0.3,), rng).votes, truth)
-    assert worse.tolist() == [LEAST]
+    good, fair, coin = log_odds_weights(planted(truth, (0.95, 0.7, 0.5), rng).votes, truth)
+    assert good == pytest.approx(np.log(0.95 / 0.05), abs=0.3)
+    assert fair == pytest.approx(np.log(0.7 / 0.3), abs=0.15)
+    assert 0 < coin < 0.15
+    assert log_odds_weights(planted(truth, (0.3,), rng).votes, truth).tolist() == [LEAST]
+
+
+def lines(votes: list[dict[str, bool | None]]) -> list[dict[str, Any]]:
+    """Records with these verdicts; None is a judge without a vote."""
+    return [
+        {"id": str(i), "verdicts": {name: {"ok": v} if v is not None else {} for name, v in row.items()}}
+        for i, row in enumerate(votes)
+    ]
+
+
+def test_the_table_counts_what_each_judge_and_each_rule_accepts(tmp_path: Path) -> None:
+    votes: list[dict[str, bool | None]] = [
+        {"a": True, "b": True},
+        {"a": True, "b": False},
+        {"a": False, "b": None},
+        {"b": True},
+    ]
+    table = panel_table(write_lines(tmp_path / "r.jsonl", lines(votes)))
+    counts = {name: (r["accepted"], r["rejected"], r["missing"]) for name, r in table["judges"].items()}
+    assert counts == {"a": (2, 1, 1), "b": (2, 1, 1)}
+    assert (table["rules"]["all"]["accepted"], table["rules"]["all"]["missing"]) == (1, 2)
+    assert table["alone"]["b"] == {"rejects_alone": 1, "accepts_alone": 0}
+    assert table["agreement"]["voted_twice"] == 2
+
+
+def test_a_judge_that_comes_late_has_gaps_before_and_after(tmp_path: Path) -> None:
+    votes: list[dict[str, bool | None]] = [{"a": True}, {"a": True}, {"b": False}, {"a": False}]
+    codes, judges = read_votes(write_lines(tmp_path / "r.jsonl", lines(votes)))
+    assert judges == ("a", "b")
+    assert codes.tolist() == [[1, -1], [1, -1], [-1, 0], [0, -1]]
+    with pytest.raises(InputError, match="no record has a judge's vote"):
+        read_votes(write_lines(tmp_path / "r.jsonl", [{"id": "1"}]))
+
+
+def test_one_judge_is_tabled_without_agreement(merged_run: Path) -> None:
+    table = panel_table(merged_run)
+    assert (table["records"], table["judges"]["judge"]["accepted"], table["agreement"]) == (100, 60, None)
+
+
+# The example of Cohen's kappa that textbooks give: 20 and 15 of 50 alike, kappa 0.4.
+ALIKE = [("yes", "yes")] * 20 + [("yes", "no")] * 5 + [("no", "yes")] * 10 + [("no", "no")] * 15
+
+
+def source(folder: Path, pairs: list[tuple[str | None, str | None]]) -> Path:
+    rows = [{"id": str(n), "rule": a, "judge": b, "third": "yes"} for n, (a, b) in enumerate(pairs)]
+    return write_lines(folder / "r.jsonl", rows)
+
+
+def test_labels_and_their_confusion_are_counted_and_kappa_is_cohens(tmp_path: Path) -> None:
+    table = label_table(source(tmp_path, [*ALIKE]), ["rule", "judge"])
+    assert table["columns"]["rule"] == {"labels": {"no": 25, "yes": 25}, "missing": 0}
+    assert table["columns"]["judge"] == {"labels": {"no": 20, "yes": 30}, "missing": 0}
+    assert table["confusion"][0]["counts"] == {"no": {"no": 15, "yes": 10}, "yes": {"no": 5, "yes": 20}}
+    assert table["agreement"]["cohen_kappa"][0]["value"] == pytest.approx(0.4)
+    assert table["agreement"]["raw"]["value"] == pytest.approx(0.7)
+    assert "Cohen's kappa of rule and judge: 0.400 [" in render_labels(table)
+
+
+def test_an_item_without_a_label_changes_no_agreement_and_three_columns_are_compared_by_two(
+    tmp_path: Path,
+) -> None:
+    pairs = [*ALIKE, ("yes", None), (None, "other")]
+    table = label_table(source(tmp_path, pairs), ["rule", "judge", "third"])
+    assert [table["columns"][name]["missing"] for name in ("rule", "judge")] == [1, 1]
+    assert table["labels"] == ["no", "other", "yes"]
+    assert [pair["columns"] for pair in table["confusion"]] == [
+        ["rule", "judge"],
+        ["rule", "third"],
+        ["judge", "third"],
+    ]
+    assert table["confusion"][0]["missing"] == 2
+    kappas = [pair["value"] for pair in table["agreement"]["cohen_kappa"]]
+    assert kappas == pytest.approx([0.4, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [(["rule"], "one column"), (["rule", "rule"], "one"), (["rule", "x"], "label in x")],
+)
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, columns: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        label_table(source(tmp_path, [*ALIKE]), columns)

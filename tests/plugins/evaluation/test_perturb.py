@@ -6,14 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kgqa_hpc import stages
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation import studies
-from kgqa_hpc.plugins.evaluation.judged import retest
-from kgqa_hpc.plugins.evaluation.perturb import compare_rounds, perturbed, render
+from kgqa_hpc.plugins.evaluation.studies import compare_rounds, perturbed, render_retest, retest
+from tests.plugins.evaluation.pairs import write_lines
 
 PAIRS = 150
 # Every answer is "Alpha N one. Omega two."; said twice and turned round it holds words that it does not hold as it is.
@@ -25,10 +23,11 @@ TURNED = {"holds": ["two. Alpha"], "accept": 0.15}
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose judge accepts half of the pairs by chance, nearly all long ones and few turned ones."""
     folder = tmp_path_factory.mktemp("judged")
-    with (folder / "pairs.jsonl").open("w", encoding="utf-8") as file:
-        for n in range(PAIRS):
-            pair = {"id": f"i{n}", "question": f"Which is it, {n}?", "answer": f"Alpha {n} one. Omega two."}
-            file.write(json.dumps(pair) + "\n")
+    rows = [
+        {"id": f"i{n}", "question": f"Which, {n}?", "answer": f"Alpha {n} one. Omega two."}
+        for n in range(PAIRS)
+    ]
+    write_lines(folder / "pairs.jsonl", rows)
     document = {
         "anchors": {"kind": "records", "from": "pairs.jsonl"},
         "engine": {"kind": "scripted", "accept": 0.5, "planted": [LONGER, TURNED]},
@@ -44,91 +43,63 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.fixture(scope="module")
-def found(judged: Path) -> dict[str, Any]:
-    return studies.retest(
-        judged, judged.parent / "again", perturb=["same", "order", "longer"], judges=[], number=PAIRS, seed=1
-    )
+def asked_again(judged: Path, **changes: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "perturb": ["same", "order", "longer"],
+        "judges": [],
+        "number": PAIRS,
+        "seed": 1,
+    }
+    return retest(judged, judged.parent / "again", **(options | changes))
 
 
-def test_planted_tastes_for_position_and_length_are_found_with_their_size(found: dict[str, Any]) -> None:
-    longer, turned = found["judges"]["coin"]["longer"], found["judges"]["coin"]["order"]
+def test_planted_tastes_are_found_with_their_size_and_the_judges_own_chance_is_none(judged: Path) -> None:
+    document = asked_again(judged)
+    same, turned, longer = (document["judges"]["coin"][name] for name in ("same", "order", "longer"))
     assert longer["items"] == turned["items"] == PAIRS
     assert longer["shift"]["low"] < 0.45 < longer["shift"]["high"]
     assert turned["shift"]["low"] < -0.35 < turned["shift"]["high"]
-    assert longer["p"] < 1e-6
-    assert turned["p"] < 1e-6
-
-
-def test_a_judge_asked_the_same_again_shows_its_chance_and_no_taste(found: dict[str, Any]) -> None:
-    same = found["judges"]["coin"]["same"]
+    assert max(longer["p"], turned["p"]) < 1e-6
     assert same["same"]["low"] < 0.5 < same["same"]["high"]
     assert abs(same["kappa"]) < 0.2
     assert same["shift"]["low"] < 0 < same["shift"]["high"]
     assert same["p"] > 0.05
-    assert "coin" in render(found)
+    assert "coin" in render_retest(document)
 
 
-def test_asking_again_changes_no_byte_of_the_run_and_resumes(judged: Path, found: dict[str, Any]) -> None:
+def test_asking_again_changes_no_byte_of_the_run_and_resumes(judged: Path) -> None:
     before = {path: path.read_bytes() for path in judged.rglob("*") if path.is_file()}
-    again = studies.retest(
-        judged,
-        judged.parent / "again",
-        perturb=["same", "order", "longer"],
-        judges=["coin"],
-        number=PAIRS,
-        seed=1,
-    )
-    assert again == found
+    assert asked_again(judged) == asked_again(judged, judges=["coin"])
     assert {path: path.read_bytes() for path in judged.rglob("*") if path.is_file()} == before
 
 
-def test_an_unknown_judge_is_refused_with_those_there_are(judged: Path, tmp_path: Path) -> None:
+def test_an_unknown_judge_is_refused_with_those_there_are(judged: Path) -> None:
     with pytest.raises(InputError, match="no judge 'dice'"):
-        studies.retest(judged, tmp_path / "x", perturb=["same"], judges=["dice"], number=5, seed=0)
+        asked_again(judged, judges=["dice"])
     with pytest.raises(InputError, match="there are same, order, longer"):
-        studies.retest(judged, tmp_path / "x", perturb=["shorter"], judges=[], number=5, seed=0)
+        asked_again(judged, perturb=["shorter"])
 
 
 def test_a_perturbation_says_nothing_new_and_loses_nothing() -> None:
     record = {"id": "r", "question": "Q?", "answer": "One is it. Two is not. Three.", "options": None}
-    same, order, longer = perturbed(record, ["same", "order", "longer"])
-    assert [one["id"] for one in (same, order, longer)] == ["r~same", "r~order", "r~longer"]
-    assert same["answer"] == record["answer"]
-    assert order["answer"] == "Two is not. Three. One is it."
-    assert longer["answer"] == f"{record['answer']} {record['answer']}"
-    assert order["question"] == longer["question"] == "Q?"
-
-
-def test_options_and_documents_are_turned_and_the_answer_left_and_one_sentence_has_no_other_order() -> None:
-    record = {
-        "id": "r",
-        "question": "Q?",
-        "answer": "B.",
-        "options": ["A.", "B.", "C."],
-        "documents": [{"id": "1"}],
+    answers = {
+        "same": record["answer"],
+        "order": "Two is not. Three. One is it.",
+        "longer": f"{record['answer']} " * 2,
     }
-    (turned,) = perturbed(record, ["order"])
-    assert turned["options"] == ["C.", "B.", "A."]
-    assert (turned["answer"], turned["documents"]) == ("B.", [{"id": "1"}])
+    for name, copy in zip(answers, perturbed(record, list(answers)), strict=True):
+        assert copy == {**record, "id": f"r~{name}", "answer": answers[name].strip()}
+
+
+def test_options_and_documents_are_turned_and_one_sentence_has_no_other_order() -> None:
+    lists = {"options": ["A.", "B.", "C."], "documents": [{"id": "1"}]}
+    record = {"id": "r", "question": "Q?", "answer": "B.", **lists}
+    assert perturbed(record, ["order"]) == [{**record, "id": "r~order", "options": ["C.", "B.", "A."]}]
     assert perturbed({"id": "r", "question": "Q?", "answer": "One sentence."}, ["order"]) == []
 
 
 def test_items_without_both_votes_are_left_out() -> None:
     first = [{"id": str(n), "verdicts": {"j": {"ok": True}} if n else {}} for n in range(3)]
     second = [{"id": f"{n}~same", "verdicts": {"j": {"ok": n == 1}}} for n in range(3)]
-    one = compare_rounds(first, second)["j"]["same"]
-    assert (one["items"], one["to_reject"], one["to_accept"]) == (2, 1, 0)
-
-
-def test_the_interval_of_a_shift_covers_the_planted_one_at_its_rate() -> None:
-    covered = 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        first = (rng.random(200) < 0.5).astype(np.int64)
-        second = np.where((first == 0) & (rng.random(200) < 0.2), 1, first)
-        shift = retest(first, second, resamples=300, seed=seed)["shift"]
-        assert shift["low"] is not None
-        assert shift["high"] is not None
-        covered += shift["low"] <= 0.1 <= shift["high"]
-    assert 180 <= covered <= 199, covered  # 95 % of 200 is 190
+    entry = compare_rounds(first, second)["j"]["same"]
+    assert (entry["items"], entry["to_reject"], entry["to_accept"]) == (2, 1, 0)

@@ -7,21 +7,22 @@ import shutil
 from pathlib import Path
 
 import pytest
-from scipy.stats import mannwhitneyu, wilcoxon
+from scipy.stats import mannwhitneyu
 
-from kgqa_hpc.config import load_config, parse_config
+from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import studies
-from kgqa_hpc.plugins.evaluation.study import Variant, read_study, write_study
+from kgqa_hpc.plugins.evaluation.study import read_study
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry
-from kgqa_hpc.trials import preview
+from tests.by_path import load
 from tests.command import kgqa
+from tests.plugins.evaluation.pairs import expand_histogram
 from tests.prompts.test_published import ANCHOR
 
 VARIANTS = ["p1_1", "p2_1", "p5"]
@@ -57,15 +58,23 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     return folder / "run", studies.study(write_config(folder, 20), folder / "run")
 
 
-def test_every_anchor_is_done_once_with_every_variant_and_the_counts_add_up(done: tuple[Path, dict]) -> None:
+def test_every_anchor_is_done_once_with_every_variant_and_the_result_stands_in_the_run(
+    done: tuple[Path, dict],
+) -> None:
     run, document = done
     assert [row["variant"] for row in document["variants"]] == VARIANTS
     assert document["anchors"] == 20
     for row in document["variants"]:
         assert sum(row["histogram"].values()) == 20
         assert set(row["histogram"]) <= {"0", "1", "2"}
-    accounting = json.loads((run / "dataset" / "accounting.json").read_text())
-    assert accounting["sampled"] == 60
+    assert json.loads((run / "dataset" / "accounting.json").read_text())["sampled"] == 60
+    assert document["recommendation"] in (run / "study" / "study.md").read_text()
+    assert json.loads((run / "study" / "study.json").read_text()) == json.loads(json.dumps(document))
+    assert (run / "study" / "boxplot.svg").exists()
+    for variant in VARIANTS:  # each item is asked with the prompt of its own variant
+        story = explain(run, f"r3~{variant}")
+        assert story["requests"][0]["prompt"]["name"] == variant
+        assert story["requests"][0]["messages"]
 
 
 def test_the_cost_of_1000_items_is_that_of_their_tokens_at_the_price_given(
@@ -80,44 +89,20 @@ def test_the_cost_of_1000_items_is_that_of_their_tokens_at_the_price_given(
         assert priced["cost_of_1000"] > 0
 
 
-def test_an_item_is_asked_with_the_prompt_of_its_own_variant(done: tuple[Path, dict]) -> None:
-    run, _ = done
-    for variant in VARIANTS:
-        story = explain(run, f"r3~{variant}")
-        assert story["requests"][0]["prompt"]["name"] == variant
-        assert story["requests"][0]["messages"]
-
-
 def test_unreadable_pairs_score_nothing_and_unreadable_verdicts_reject_nothing(
     done: tuple[Path, dict],
 ) -> None:
     run, document = done
     opened, config = open_run(run)
-    variants = read_study(opened, config)
+    rows = read_study(opened, config)
     lost = sum(row["unreadable_pairs"] for row in document["variants"])
     assert lost > 0
     assert sum(row["unreadable_verdicts"] for row in document["variants"]) > 0
-    assert sum(score == 0 for each in variants.values() for score in each.scores.values()) >= lost
+    assert (rows["score"] == 0).sum() >= lost
+    assert rows[
+        "anchor"
+    ].is_monotonic_increasing  # rows of an anchor are pairs, in whatever order shards hold them
     assert json.loads((run / "dataset" / "accounting.json").read_text())["rejected"] == {}
-
-
-def test_table_figures_and_recommendation_stand_in_the_run(done: tuple[Path, dict]) -> None:
-    run, document = done
-    text = (run / "study" / "study.md").read_text()
-    assert document["recommendation"] in text
-    assert json.loads((run / "study" / "study.json").read_text()) == json.loads(json.dumps(document))
-    assert (run / "study" / "boxplot.svg").exists()
-
-
-def test_tests_are_those_of_scipy_on_the_scores(done: tuple[Path, dict]) -> None:
-    run, document = done
-    scores = {name: list(each.scores.values()) for name, each in read_study(*open_run(run)).items()}
-    for one in document["comparisons"]:
-        best, other = scores[one["best"]], scores[one["other"]]
-        found = mannwhitneyu(best, other, alternative="two-sided", method="asymptotic")
-        assert (one["u"], one["p"]) == pytest.approx((found.statistic, found.pvalue))
-        paired = wilcoxon(best, other, zero_method="pratt", method="asymptotic").pvalue
-        assert one["p_paired"] == pytest.approx(paired)
 
 
 def test_a_study_extended_to_more_anchors_says_what_one_over_all_of_them_says(tmp_path: Path) -> None:
@@ -139,41 +124,6 @@ def test_a_study_whose_variants_draw_their_own_anchors_is_not_extended(tmp_path:
     studies.study(config, tmp_path / "run")
     with pytest.raises(InputError, match="draw anchors of their own"):
         extend(tmp_path / "run", 6)
-
-
-def test_planted_scores_give_the_planted_order(
-    done: tuple[Path, dict], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, _ = done
-    opened, config = open_run(run)
-    worse, same = [0.0, 1.0] * 40, [2.0, 1.0] * 40
-    planted = {"p1_1": worse, "p2_1": same, "p5": same[::-1]}
-    made = {n: Variant(scores={f"a{i:02}": v for i, v in enumerate(s)}) for n, s in planted.items()}
-    monkeypatch.setattr("kgqa_hpc.plugins.evaluation.study.read_study", lambda *_: made)
-    document = write_study(opened, config)
-    best, noise, worst = "p2_1", document["comparisons"][0], document["comparisons"][1]
-    assert (noise["best"], noise["other"], worst["other"]) == (best, "p5", "p1_1")
-    assert noise["p_paired_holm"] == 1
-    assert worst["p_paired_holm"] < 1e-6
-    assert "noise" in document["recommendation"]
-
-
-@pytest.mark.parametrize(
-    ("variants", "word"),
-    [
-        ({"prompt": ["p1_1"]}, "two values"),
-        ({"prompt": ["p1_1", "p1_1"]}, "different"),
-        ({"prompt": ["p1_1", "a~b"]}, "letters"),
-        ({"colour": ["a", "b"]}, "no step"),
-        ({"nobody.prompt": ["a", "b"]}, "no step"),
-        ({"sound.minimum": ["high", "low"]}, "variants"),
-        ({"prompt": ["p1_1", "p5"], "sound.minimum": [1, 2]}, "one setting"),
-    ],
-)
-def test_variants_that_cannot_be_are_refused(variants: dict, word: str) -> None:
-    steps = [{"name": "main", "steps": ["generate", *SCORES]}]
-    with pytest.raises(ConfigError, match=word):
-        parse_config({"engine": {"kind": "scripted"}, "passes": steps, "variants": variants}, "study.yaml")
 
 
 def test_a_configuration_without_variants_is_no_study(tmp_path: Path) -> None:
@@ -199,15 +149,51 @@ def test_an_unreadable_score_counts_as_it_is_told_or_loses_the_item() -> None:
     assert isinstance(sound.take(item, Response("r", "", "error", error="down"), 0), Retry)
 
 
-def test_a_preview_shows_items_through_all_steps_and_what_many_would_take(tmp_path: Path) -> None:
-    config = write_config(tmp_path, variants=None, engine={"kind": "scripted"})
-    document = preview.preview(load_config(config), 3)
-    assert len(document["items"]) == 3
-    for item in document["items"]:
-        assert item["status"] == "accepted"
-        assert [request["id"] for request in item["requests"]] == ["generate/0", "leak/0", "sound/0"]
-        assert item["output"]["question"]
-    assert document["forecast"]["items"] == 100_000
-    tokens = sum(item["tokens"]["prompt"] for item in document["items"])
-    assert document["forecast"]["prompt_tokens"] == round(100_000 * tokens / 3)
-    assert "100,000 would take" in preview.render(document)
+MEANS = {"low": 3.4, "middle": 4.2, "same": 5.0, "best": 5.0}
+ANCHORS = 150
+TOOL = Path(__file__).parents[3] / "tools" / "planted_study.py"  # plants its truth in the scripted engine
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    folder = tmp_path_factory.mktemp("planted")
+    config = load(TOOL).write_config(folder, MEANS, ANCHORS, garbage=0.0)
+    document = studies.study(config, folder / "run", price=(1.0, 4.0))
+    assert json.loads((folder / "run" / "study" / "study.json").read_text())["paired"] is True
+    return document
+
+
+def test_every_planted_mean_lies_in_its_interval_and_the_order_is_the_planted_one(planted: dict) -> None:
+    rows = {row["variant"]: row for row in planted["variants"]}
+    for name, mean in MEANS.items():
+        assert abs(rows[name]["mean"] - mean) < 0.4, (name, rows[name])  # 4 standard errors
+    assert rows["low"]["high"] < rows["middle"]["low"] <= rows["middle"]["high"] < rows["best"]["low"]
+    assert sorted(rows, key=lambda name: rows[name]["mean"])[:2] == ["low", "middle"]
+
+
+def test_planted_differences_are_found_and_the_planted_tie_is_called_noise(planted: dict) -> None:
+    by_other = {one["other"]: one for one in planted["comparisons"]}
+    assert by_other["low"]["p_paired_holm"] < 1e-6
+    assert by_other["middle"]["p_paired_holm"] < 1e-3
+    assert by_other["low"]["delta"] > by_other["middle"]["delta"] > 0.2
+    tie = next(one for name, one in by_other.items() if name in ("same", "best"))
+    assert tie["p_holm"] > 0.05
+    assert tie["p_paired_holm"] > 0.05
+    assert "noise" in planted["recommendation"]
+
+
+def test_u_and_p_are_those_of_scipy_on_the_histograms(planted: dict) -> None:
+    histograms = {row["variant"]: row["histogram"].items() for row in planted["variants"]}
+    scores = {name: expand_histogram({float(k): n for k, n in items}) for name, items in histograms.items()}
+    for row in planted["comparisons"]:
+        samples = scores[row["best"]], scores[row["other"]]
+        reference = mannwhitneyu(*samples, alternative="two-sided", method="asymptotic")
+        assert (row["u"], row["p"]) == pytest.approx((reference.statistic, reference.pvalue))
+
+
+def test_what_a_prompt_takes_is_told_apart_from_what_scoring_takes_and_priced(planted: dict) -> None:
+    for row in planted["variants"]:
+        read, written = row["prompt_tokens"], row["completion_tokens"]
+        assert 0 < read < 100
+        assert row["scoring_tokens"] > written
+        assert row["cost_of_1000"] == pytest.approx((read + 4 * written) / 1000)

@@ -78,23 +78,19 @@ def test_models_are_compared_on_the_same_anchors_each_by_its_own_pass_and_judged
         by_variant[variant].add(anchor)
     assert by_variant["small"] == by_variant["large"]
     story = explain(folder / "run", f"{min(by_variant['small'])}~large")
-    assert [one["messages"] is not None for one in story["requests"]] == [True, True]
+    assert [request["messages"] is not None for request in story["requests"]] == [True, True]
     passes = sorted(path.name for path in (folder / "run" / "results").iterdir())
     assert passes == ["score", "write-large", "write-small"]
 
 
-def test_a_study_of_models_goes_on_in_its_folder_and_adds_nothing(
+def test_a_study_of_models_goes_on_in_its_folder_adds_nothing_and_keeps_a_variants_items_together(
     models: tuple[Path, dict[str, Any]],
 ) -> None:
-    folder, first = models
+    folder, document = models
     results = {p: p.stat().st_mtime_ns for p in (folder / "run" / "results").rglob("*.h5")}
-    assert studies.study(folder / "study.yaml", folder / "run") == first
+    assert studies.study(folder / "study.yaml", folder / "run") == document
     assert {p: p.stat().st_mtime_ns for p in (folder / "run" / "results").rglob("*.h5")} == results
-
-
-def test_items_of_one_variant_lie_together(models: tuple[Path, dict[str, Any]]) -> None:
-    run, _ = open_run(models[0] / "run")
-    with AnchorsFile(run.anchors) as anchors:
+    with AnchorsFile(open_run(folder / "run")[0].anchors) as anchors:
         order = [anchor["data"]["variant"] for anchor in anchors.rows()]
     assert order == ["small"] * 6 + ["large"] * 6
 
@@ -104,9 +100,9 @@ def test_anchor_kinds_have_anchors_of_their_own_and_are_compared_unpaired(tmp_pa
     document = do_study(tmp_path, variants={"graphlets": {"write.steps": ["generate"]}, "paths": paths})
     assert document["paired"] is False
     assert {row["variant"]: row["items"] for row in document["variants"]} == {"graphlets": 6, "paths": 9}
-    (one,) = document["comparisons"]
-    assert one["p_paired"] is None
-    assert 0 <= one["p_holm"] <= 1
+    (comparison,) = document["comparisons"]
+    assert comparison["p_paired"] is None
+    assert 0 <= comparison["p_holm"] <= 1
     kinds = {record["id"].rpartition("~")[2]: record["kind"] for record in records(tmp_path / "run")}
     assert kinds == {"graphlets": "graphlet", "paths": "path"}
     parts = (tmp_path / "run" / "dataset").glob("accepted-*.parquet")
@@ -117,28 +113,20 @@ def test_anchor_kinds_have_anchors_of_their_own_and_are_compared_unpaired(tmp_pa
     assert "each its own anchors, so nothing is paired" in text
 
 
-def test_the_temperature_of_a_step_varies_and_a_retry_keeps_the_prompts_own() -> None:
-    found = requests({"temperature": [0, 0.6]})
-    assert {name: one.temperature for name, one in found.items()} == {
-        "temperature-0": 0.0,
-        "temperature-0.6": 0.6,
+def test_temperature_edge_types_and_the_sampling_of_an_engine_vary() -> None:
+    temperatures = {
+        name: request.temperature for name, request in requests({"temperature": [0, 0.6]}).items()
     }
-
-
-def test_edge_types_are_shown_under_one_variant_only() -> None:
-    found = requests({"prompts.edge_types": [True, False]})
-    shown = {name: one.messages[-1]["content"] for name, one in found.items()}
-    assert ANCHOR.relations[0].type in shown["edge_types-True"]
-    assert ANCHOR.relations[0].type not in shown["edge_types-False"]
-
-
-def test_how_an_engine_samples_varies() -> None:
+    assert temperatures == {"temperature-0": 0.0, "temperature-0.6": 0.6}
+    shown = requests({"prompts.edge_types": [True, False]})
+    edge_type = ANCHOR.relations[0].type
+    present = {name: edge_type in request.messages[-1]["content"] for name, request in shown.items()}
+    assert present == {"edge_types-True": True, "edge_types-False": False}
     engine = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
-    config = parse_config(
-        config_of(engine=engine, variants={"write.engine.generation.top_p": [0.5, 0.9]}), "t"
-    )
-    assert [each.engine.generation.top_p for each in config.passes[:2]] == [0.5, 0.9]
-    assert [each.variant for each in config.passes] == ["top_p-0.5", "top_p-0.9", None]
+    variants = {"write.engine.generation.top_p": [0.5, 0.9]}
+    config = parse_config(config_of(engine=engine, variants=variants), "t")
+    assert [entry.engine.generation.top_p for entry in config.passes[:2]] == [0.5, 0.9]
+    assert [entry.variant for entry in config.passes] == ["top_p-0.5", "top_p-0.9", None]
     assert parse_config(config.plain(), "as the run keeps it") == config
 
 
@@ -166,14 +154,20 @@ def test_files_of_variants_lie_where_the_configuration_lies(tmp_path: Path) -> N
     }
 
 
+TOGETHER = [{"name": "all", "steps": ["generate", *SCORES]}]
+
+
 @pytest.mark.parametrize(
     ("variants", "passes", "word"),
     [
-        (
-            {"engine.model": ["a", "b"]},
-            [{"name": "all", "steps": ["generate", *SCORES]}],
-            "writer and judge apart",
-        ),
+        ({"engine.model": ["a", "b"]}, TOGETHER, "writer and judge apart"),
+        ({"prompt": ["p1_1"]}, TOGETHER, "two values"),
+        ({"prompt": ["p1_1", "p1_1"]}, TOGETHER, "different"),
+        ({"prompt": ["p1_1", "a~b"]}, TOGETHER, "letters"),
+        ({"colour": ["a", "b"]}, TOGETHER, "no step"),
+        ({"nobody.prompt": ["a", "b"]}, TOGETHER, "no step"),
+        ({"sound.minimum": ["high", "low"]}, TOGETHER, "variants"),
+        ({"prompt": ["p1_1", "p5"], "sound.minimum": [1, 2]}, TOGETHER, "one setting"),
         ({"nobody.engine.model": ["a", "b"]}, PASSES, "no pass"),
         ({"write.engine.modle": ["a", "b"]}, PASSES, "did you mean model"),
         ({"write.engine": [{"model": "a"}, {"model": "b"}]}, PASSES, "need names"),
