@@ -28,37 +28,27 @@ def keep_an_answer(run: RunFolder) -> None:
         journal.append({"id": "i0", "status": "open"})
 
 
-def test_the_mark_changes_with_every_answer_kept_and_only_then(run: RunFolder) -> None:
-    before = progress_mark(run.path)
-    assert progress_mark(run.path) == before
-    keep_an_answer(run)
-    assert progress_mark(run.path) != before
-
-
-@pytest.mark.parametrize("code", [FAILED, STOPPED, KILLED])
-@pytest.mark.parametrize("restarts", [0, 1, 50])
-def test_a_start_that_kept_an_answer_goes_back_however_it_ended(
-    run: RunFolder, code: int, restarts: int
-) -> None:
-    before = progress_mark(run.path)
-    keep_an_answer(run)
-    assert decide(run.path, before, code, restarts).code == REQUEUE
-
-
 @pytest.mark.parametrize(
-    ("code", "restarts", "then"),
+    ("progress", "code", "restarts", "then"),
     [
-        (FAILED, 0, GIVE_UP),
-        (STOPPED, 0, REQUEUE),
-        (STOPPED, 1, GIVE_UP),
-        (KILLED, 0, REQUEUE),
-        (KILLED, 1, GIVE_UP),
+        (True, FAILED, 0, REQUEUE),
+        (True, STOPPED, 50, REQUEUE),
+        (True, KILLED, 1, REQUEUE),
+        (False, FAILED, 0, GIVE_UP),
+        (False, STOPPED, 0, REQUEUE),
+        (False, STOPPED, 1, GIVE_UP),
+        (False, KILLED, 0, REQUEUE),
+        (False, KILLED, 1, GIVE_UP),
     ],
 )
-def test_without_progress_a_failure_is_the_end_and_a_stop_may_be_repeated_once(
-    run: RunFolder, code: int, restarts: int, then: int
+def test_a_start_that_kept_an_answer_goes_back_and_without_progress_a_stop_may_be_repeated_once(
+    run: RunFolder, progress: bool, code: int, restarts: int, then: int
 ) -> None:
-    assert decide(run.path, progress_mark(run.path), code, restarts).code == then
+    before = progress_mark(run.path)
+    assert progress_mark(run.path) == before
+    if progress:
+        keep_an_answer(run)
+    assert decide(run.path, before, code, restarts).code == then
 
 
 def test_the_command_prints_the_mark_and_then_decides_by_it(run: RunFolder) -> None:

@@ -65,12 +65,9 @@ def test_a_lone_surrogate_becomes_a_question_mark_and_nothing_else_changes() -> 
     assert read_responses(content)[0] == Response("r", 'a?b "é"', "stop", 5)
 
 
-def test_engine_info_survives_the_pipe() -> None:
+def test_engine_info_survives_the_pipe_and_token_counts_are_bounded() -> None:
     info = EngineInfo("cpu", "1", "m.gguf", "ab", "Q4", max_batch=3, extra={"context": 5})
     ((_, content),) = Frames().feed(frame("ready", write_info(info)))
     assert read_info(content) == info
-
-
-def test_token_counts_from_the_engine_are_bounded_too() -> None:
     (answer,) = read_responses([["r", "t", "stop", 2**63, -1, 1e300, None, ""]])
     assert answer[3:6] == (MOST_TOKENS, 0, MOST_TOKENS)
