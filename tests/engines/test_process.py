@@ -248,7 +248,7 @@ MALFORMED = {
 def test_malformed_answers_of_the_child_are_its_death(engine: EngineProcess, data: bytes) -> None:
     engine.send([request(1)])
     engine._frames._buffer[:0] = data
-    with pytest.raises(EngineDied, match="gibberish|was not sent or was answered"):
+    with pytest.raises(EngineDied, match=r"gibberish|was not sent or was answered"):
         receive_all(engine, 1)
     assert engine.pid is None
 
