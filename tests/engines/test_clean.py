@@ -1,38 +1,42 @@
-"""What leaves an engine: no secret, and nothing that a terminal obeys."""
+"""What leaves an engine: no secret, nothing that a terminal obeys, and the reason of its end."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgqa_hpc.engines.clean import MASK, Redactor, one_line
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import EngineSettings, Response
+from kgqa_hpc.engines.last_words import exit_words, without_node
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines.asking import user
 
 KEY = "sk-known-value-0123456789"
 PATIENCE_S = 120.0
 
 
 @given(st.text(max_size=2000))
+@example("\x1b]0;title\x07")
+@example("\x9b31m red")
+@example("\u202eevil\u2066")
+@example("a\r\nb\x00")
 def test_foreign_words_become_one_bounded_printable_line(text: str) -> None:
     line = one_line(text, 100)
     assert len(line) <= 100
     assert line == " ".join(line.split())
-    assert not any(c in line for c in "\x1b\x07\x9b\u202e\u2066\n\r\x00")
-
-
-@pytest.mark.parametrize("words", ["\x1b]0;title\x07", "\x9b31m red", "\u202eevil", "a\r\nb"])
-def test_no_escape_sequence_survives(words: str) -> None:
-    assert one_line(words).isprintable()
+    assert line.isprintable()
 
 
 def test_a_known_key_is_masked_wherever_it_stands_and_short_values_are_not() -> None:
@@ -83,25 +87,20 @@ ECHO_SERVER = textwrap.dedent("""
 """)
 
 
+def echoing(code: str, **settings: str) -> EngineSettings:
+    command = [sys.executable, "-c", code, "{port}"]
+    keys = {"kind": "openai", "model": "m", "api_key_env": "ECHOED_KEY", "command": command}
+    return parse_engine({**keys, **settings})
+
+
 def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ECHOED_KEY", KEY)
-    command = [sys.executable, "-c", ECHO_SERVER, "{port}"]
-    settings = parse_engine(
-        {
-            "kind": "openai",
-            "model": "m",
-            "api_key_env": "ECHOED_KEY",
-            "command": command,
-            "structured": "none",
-        }
-    )
     log = tmp_path / "engine.log"
-    with EngineProcess(settings, log, PATIENCE_S) as engine:
+    with EngineProcess(echoing(ECHO_SERVER, structured="none"), log, PATIENCE_S) as engine:
         engine.start()
-        prompts = ["hello", "please fail"]
-        engine.send([Request(p, ({"role": "user", "content": p},)) for p in prompts])
+        engine.send([user("hello"), user("please fail")])
         answers: dict[str, Response] = {}
         while len(answers) < 2:
             answers |= {a.id: a for a in engine.receive(1.0)}
@@ -119,11 +118,31 @@ def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_l
 def test_a_refusal_has_no_key_and_no_escape_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOED_KEY", KEY)
     code = ECHO_SERVER.replace('"please fail" in asked', "True")
-    settings = parse_engine(
-        {"kind": "openai", "model": "m", "api_key_env": "ECHOED_KEY", "structured": "json_schema"}
-        | {"command": [sys.executable, "-c", code, "{port}"]}
-    )
     with pytest.raises(EngineConfigError) as caught:
-        EngineProcess(settings, tmp_path / "engine.log", PATIENCE_S).start()
+        EngineProcess(echoing(code, structured="json_schema"), tmp_path / "engine.log", PATIENCE_S).start()
     assert KEY not in str(caught.value)
     assert caught.value.message.isprintable()
+
+
+def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def suspended(seconds: float) -> None:
+        later = real() + 3600
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    real = time.monotonic
+    with subprocess.Popen(["sleep", "600"]) as child:
+        monkeypatch.setattr(time, "sleep", suspended)
+        assert exit_words(child.pid) == "killed by SIGKILL"
+
+
+def test_a_broken_card_names_the_line_that_excludes_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "CUDA error: uncorrectable ECC error encountered"
+    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
+    assert without_node(words) == ""
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu07")
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    assert "sbatch --exclude=gpu07" in without_node(words)
+    assert "scontrol update JobId=4711 ExcNodeList=gpu07" in without_node(words)
+    assert without_node("CUDA out of memory") == ""

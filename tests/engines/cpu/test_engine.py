@@ -1,4 +1,4 @@
-"""The embedded engine with the bundled model: its own promises, beside the contract (tests/engines/test_contract.py)."""
+"""The embedded engine with the bundled model: its promises beside the contract (tests/engines/test_contract.py)."""
 
 from __future__ import annotations
 
