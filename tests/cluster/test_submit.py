@@ -42,52 +42,33 @@ def scripts(run: RunFolder, **wishes: Any) -> dict[str, str]:
     return {job["name"]: job["script"] for job in submit(run.path, Resources(**wishes), STAGES, dry_run=True)}
 
 
-@pytest.mark.usefixtures("_no_slurm")
-def test_a_dry_run_needs_no_slurm_and_shows_every_wish(run: RunFolder) -> None:
-    shown = scripts(
-        run,
-        workers=5,
-        time=4 * 3600,
-        gpus=2,
-        cpus=6,
-        memory="48G",
-        partition="gpu",
-        account="me",
-        options={"qos": "low", "constraint": "a100"},
-    )
-    assert list(shown) == ["kgqa-run", "kgqa-merge"], "what was sampled is not sampled again"
-    lines = shown["kgqa-run"].splitlines()
-    for line in (
-        "--array=0-4%5",
-        "--time=240",
-        "--gpus-per-task=2",
-        "--cpus-per-task=6",
-        "--mem=48G",
-        "--partition=gpu",
-        "--account=me",
-        "--qos=low",
-        "--constraint=a100",
-        "--signal=USR2@900",
-        "--open-mode=append",
-        "--requeue",
-    ):
-        assert f"#SBATCH {line}" in lines
-    assert f"run {run.path}" in shown["kgqa-run"]
-    assert "gpus" not in shown["kgqa-merge"]
+WISHES = {
+    "workers": (5, "--array=0-4%5"),
+    "time": (4 * 3600, "--time=240"),
+    "gpus": (2, "--gpus-per-task=2"),
+    "cpus": (6, "--cpus-per-task=6"),
+    "memory": ("48G", "--mem=48G"),
+    "partition": ("gpu", "--partition=gpu"),
+    "account": ("me", "--account=me"),
+    "options": ({"qos": "low", "constraint": "a100"}, "--qos=low --constraint=a100"),
+}
+ALWAYS = "--signal=USR2@900 --open-mode=append --requeue"
 
 
 @pytest.mark.usefixtures("_no_slurm")
-def test_a_run_without_anchors_gets_a_job_for_them_first(run: RunFolder) -> None:
-    run.anchors.unlink()
-    shown = scripts(run)
-    assert list(shown) == ["kgqa-graphlets", "kgqa-run", "kgqa-merge"]
-    assert f"sample {run.path}" in shown["kgqa-graphlets"]
-
-
-@pytest.mark.usefixtures("_no_slurm")
-def test_a_dry_run_needs_no_submitit(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_needs_neither_slurm_nor_submitit_and_shows_every_wish(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "submitit", None)
-    assert list(scripts(run)) == ["kgqa-run", "kgqa-merge"]
+    shown = scripts(run, **{name: value for name, (value, _) in WISHES.items()})
+    assert list(shown) == ["kgqa-run", "kgqa-merge"], "what was sampled is not sampled again"
+    options = [option for _, text in WISHES.values() for option in text.split()] + ALWAYS.split()
+    assert {f"#SBATCH {option}" for option in options} <= {*shown["kgqa-run"].splitlines()}
+    assert f"run {run.path}" in shown["kgqa-run"]
+    # Jobs without a GPU never get the workers' partition and constraints.
+    assert "--account=me" in shown["kgqa-merge"]
+    assert not any(word in shown["kgqa-merge"] for word in ("gpu", "a100", "=low"))
+    assert "#SBATCH --signal=USR2@150" in scripts(run, time=600)["kgqa-run"], "a quarter of the time at most"
     with pytest.raises(InputError, match="submitit is not installed"):
         submit(run.path, Resources(), STAGES)
 
@@ -96,7 +77,9 @@ def test_a_dry_run_needs_no_submitit(run: RunFolder, monkeypatch: pytest.MonkeyP
 def test_submitted_jobs_and_the_scripts_run_every_stage_in_its_order(run: RunFolder) -> None:
     run.anchors.unlink()
     names = [stage.name for stage in STAGES]
-    jobs = "".join(scripts(run).values())
+    shown = scripts(run)
+    assert list(shown) == ["kgqa-graphlets", "kgqa-run", "kgqa-merge"]
+    jobs = "".join(shown.values())
     assert re.findall(rf"#   .* (\w+) {run.path}$", jobs, re.MULTILINE) == names
     texts = "".join((SLURM / f"{name}.sbatch").read_text() for name in ("graphlets", "run_array", "merge"))
     commands = re.findall(r'"\$\{KGQA\[@\]\}" (\w+) "\$RUN"', texts)
@@ -139,11 +122,6 @@ def test_the_scripts_ask_for_the_same_as_submitted_jobs(name: str, asks: dict[st
     for option, value in asks.items():
         assert f"--{option.replace('_', '-')}={value}" in header.split()
     assert Resources() == Resources(cpus=4, memory="32G", gpus=1, time=2 * 86_400, notice=900)
-
-
-@pytest.mark.usefixtures("_no_slurm")
-def test_the_notice_is_never_longer_than_a_quarter_of_the_time(run: RunFolder) -> None:
-    assert "#SBATCH --signal=USR2@150" in scripts(run, time=600)["kgqa-run"]
 
 
 @pytest.mark.usefixtures("_no_slurm")
@@ -233,15 +211,6 @@ def test_the_pipeline_cancels_what_it_submitted_and_names_the_refused_job(tmp_pa
     assert "11 12" in done.stderr
     assert "KGQA_SBATCH_MERGE" in done.stderr
     assert (tmp_path / "cancelled").read_text() == "11 12\n"
-
-
-@pytest.mark.usefixtures("_no_slurm")
-def test_jobs_without_a_gpu_never_get_the_workers_partition_and_constraints(run: RunFolder) -> None:
-    run.anchors.unlink()
-    shown = scripts(run, partition="gpu", account="me", options={"constraint": "a100", "qos": "high"})
-    for name, script in shown.items():
-        assert "--account=me" in script
-        assert all((word in script) == (name == "kgqa-run") for word in ("=gpu", "a100", "=high")), name
 
 
 def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
