@@ -252,7 +252,7 @@ def shards(run: RunFolder) -> list[list[str]]:
 def test_missing_variables_print_the_line_to_type(place: Place) -> None:
     scripts = "graphlets.sbatch run_mpi.sbatch run_array.sbatch run_large.sbatch merge.sbatch pipeline.sh"
     for name in scripts.split():
-        with pytest.raises(AssertionError, match=f"slurm/{name}"):
+        with pytest.raises(AssertionError, match=rf"(?s)\n.*slurm/{name}"):
             place("bash", ROOT / "slurm" / name)
 
 
