@@ -24,10 +24,9 @@ from kgqa_hpc.engines.openai.agreement import Agreement, first_answers
 from kgqa_hpc.engines.openai.chat_api import FILTERED, ChatApi, Trouble
 from kgqa_hpc.engines.openai.dialect import error_code, error_words
 from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Mode
-from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAISettings
+from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAIBatchSettings, OpenAISettings
 from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger
 from kgqa_hpc.engines.openai_batch.server import Batches, BatchProgram, BatchServer, Look
-from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
 

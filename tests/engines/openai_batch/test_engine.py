@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.engines.openai_batch.engine import SENDINGS, OpenAIBatchEngine
 from kgqa_hpc.engines.openai_batch.server import BatchServer
-from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
 from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.command import end_tree, environment, kgqa
