@@ -48,7 +48,8 @@ class Commands:
                 time.sleep(0.1)
             if process.returncode == REQUEUE:
                 # As at a near time limit: submitit calls checkpoint(), requeues the job, and does not return.
-                os.kill(os.getpid(), _warning())
+                warning = os.environ.get("SUBMITIT_PREEMPT_SIGNAL", WARNING)
+                os.kill(os.getpid(), signal.Signals[f"SIG{warning}"])
                 time.sleep(DRAIN)
             if process.returncode != 0:
                 raise RuntimeError(f"{' '.join(command)} ended with exit code {process.returncode}")
@@ -97,9 +98,8 @@ def submit(
         else:
             executor = _executor(run, job, resources, local=local, after=before)
             work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
-            entry["job"] = before = _submit(
-                executor, job, work, [str(earlier["job"]) for earlier in submitted], local
-            )
+            earlier = [str(entry["job"]) for entry in submitted]
+            entry["job"] = before = _submit(executor, job, work, earlier, local)
         submitted.append(entry)
     for entry in submitted:
         if "job" in entry:
@@ -152,11 +152,6 @@ def _ignore_warnings() -> None:
     """
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-
-
-def _warning() -> signal.Signals:
-    """The number of the signal that submitit sends before the time limit."""
-    return signal.Signals[f"SIG{os.environ.get('SUBMITIT_PREEMPT_SIGNAL', WARNING)}"]
 
 
 def _has_ended(pid: int) -> bool:

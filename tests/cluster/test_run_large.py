@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kgqa_hpc import stages
 from kgqa_hpc.engines.openai.local_server import _free_port
 from tests.cluster.conftest import BIN, PATIENCE, ROOT, clean_environment
 from tests.project import CONFIG, write_graph
@@ -93,11 +94,10 @@ def run(tmp_path: Path) -> Path:
     engine = f'kind: openai, model: Big, base_url: "http://127.0.0.1:{port}/v1"'
     config = CONFIG.replace("kind: scripted", engine).replace("6}", "1}")
     (tmp_path / "run.yaml").write_text(config, encoding="utf-8")
-    for verb in (["init", "run.yaml", "run"], ["import", "run"], ["sample", "run"]):
-        subprocess.run(
-            [BIN / "kgqa", *verb], cwd=tmp_path, env=clean_environment(), check=True, timeout=PATIENCE
-        )
-    return tmp_path / "run"
+    folder = stages.init(tmp_path / "run.yaml", tmp_path / "run").path
+    stages.import_graph(folder)
+    stages.sample(folder)
+    return folder
 
 
 def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(tmp_path: Path, run: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_real_time_limit_is_noticed_the_job_requeues_itself_and_finishes(
     place: Place, slurm: Slurm
 ) -> None:
     run = place.prepared(2.5)  # ten minutes
-    job = array(place, 1, "--time=2", "--signal=B:USR1@50")
+    job = array(place, 1, "--time=1", "--signal=B:USR1@25")
     wait_for(lambda: answers_kept(run) > 5_000, "answers")
     quicken(run, 0)  # for the next start
     slurm.wait(job)
@@ -178,7 +178,7 @@ def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
     asleep: list[tuple[int, float]] = []  # processes, and when they may wake: past their leases
     again: set[str] = set()  # jobs that were put back
     rounds = 0
-    while rounds < 45 and not complete(run):
+    while rounds < 24 and not complete(run):
         rounds += 1
         jobs.append(array(place, chance.choice([1, 2, 3])))
         kept = answers_kept(run)
