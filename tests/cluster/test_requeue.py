@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
-from kgqa_hpc.cluster.requeue import DONE, GIVE_UP, REQUEUE, decide, progress_mark
+from kgqa_hpc.cluster.submit import DONE, GIVE_UP, REQUEUE, decide, progress_mark
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run

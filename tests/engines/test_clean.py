@@ -15,9 +15,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.clean import MASK, Redactor, one_line
+from kgqa_hpc.engines.clean import MASK, Redactor, exit_words, one_line, without_node
 from kgqa_hpc.engines.engine import EngineSettings, Response
-from kgqa_hpc.engines.last_words import exit_words, without_node
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError
