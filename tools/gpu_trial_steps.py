@@ -132,12 +132,14 @@ def steady(name: str, folder: str, rows: str, limit: str) -> int:
 
 
 def sweep(name: str, config: str, rows: str, *batches: str) -> int:
-    """`kgqa bench`, each of its rows when it is there."""
+    """`kgqa bench`, each of its rows when it is there; over the run of the steady step, which has a sample."""
+    run = next((run for run in Path(config).parent.glob("run-*") if (run / "anchors.h5").exists()), None)
 
     def row_done(document: dict[str, Any]) -> None:
         append(rows, "bench", name, gpu=document["gpu"], **document["rows"][-1])
 
-    document = bench(Path(config), None, batches=[int(batch) for batch in batches] or None, row_done=row_done)
+    sizes = [int(batch) for batch in batches] or None
+    document = bench(Path(config), run, batches=sizes, row_done=row_done)
     summary = {key: value for key, value in document.items() if key != "rows"}
     append(rows, "bench-summary", name, provenance=summary.pop("engine"), **summary)
     return 0
