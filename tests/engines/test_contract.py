@@ -33,10 +33,10 @@ SERVER = textwrap.dedent("""
     params = xllamacpp.CommonParams()
     params.model.path = str(bundled_model())
     params.model_alias = {"smol"}
-    params.n_parallel, params.n_ctx, params.port = 2, 2048, int(sys.argv[1])
-    params.warmup, params.verbosity, params.cache_ram_mib = False, 0, 0
+    params.n_parallel, params.port, params.n_ctx = 2, int(sys.argv[1]), int(sys.argv[2])
+    params.warmup, params.verbosity, params.cache_ram_mib, params.ui = False, 0, 0, False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 2
-    params.api_keys = [os.environ["TEST_KEY"]]
+    params.api_keys = [os.environ[name] for name in ("TEST_KEY",) if name in os.environ]
     server = xllamacpp.Server(params)
     threading.Event().wait()
 """)
@@ -50,7 +50,7 @@ SCHEMA = {
 
 def served() -> OpenAIEngine:
     os.environ["TEST_KEY"] = "sk-of-the-test"
-    command = [sys.executable, "-c", SERVER, "{port}"]
+    command = [sys.executable, "-c", SERVER, "{port}", "2048"]
     keys = {"model": "smol", "api_key_env": "TEST_KEY", "start_timeout_s": PATIENCE_S}
     return OpenAIEngine(OpenAISettings(command=command, concurrency=2, **keys))
 

@@ -41,6 +41,8 @@ class LmdeployEngine:
     def __init__(self, config: LmdeploySettings, memory: Path | None = None) -> None:
         self._config = config
         loaded = load(config)
+        from lmdeploy import __version__
+
         self._pipe = loaded.pipe
         self._engine = self._pipe.async_engine
         self._loop: asyncio.AbstractEventLoop = self._pipe.internal_thread.loop
@@ -52,7 +54,7 @@ class LmdeployEngine:
         self.progress = 0  # ticks of LMDeploy's scheduler and tokens of finished answers
         self.info = EngineInfo(
             name="lmdeploy",
-            version=_version(),
+            version=__version__,
             model=public_name(str(loaded.folder) if "snapshots" in loaded.folder.parts else config.model),
             digest=folder_digest(loaded.folder) if config.revision is None else config.revision,
             quantisation=f"{_loaded_format(self._pipe)} kv{config.quant_policy or 16}".strip(),
@@ -265,9 +267,3 @@ def _loaded_format(pipe: Any) -> str:
 def _caches_prefixes(pipe: Any) -> bool:
     """Whether prefix caching is on; LMDeploy turns it off with a warning for some architectures."""
     return bool(pipe.async_engine.backend_config.enable_prefix_caching)
-
-
-def _version() -> str:
-    import lmdeploy
-
-    return str(lmdeploy.__version__)
