@@ -6,6 +6,7 @@ Slurm and vLLM are stand-ins.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -56,7 +57,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 
 
-def job(folder: Path, run: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def job(folder: Path, run: Path, port: int, *words: str) -> subprocess.CompletedProcess[str]:
     """The script as a job of two nodes with four GPUs each."""
     tools = folder / "bin"
     tools.mkdir(exist_ok=True)
@@ -72,7 +73,7 @@ def job(folder: Path, run: Path, *words: str) -> subprocess.CompletedProcess[str
         "SLURM_JOB_NUM_NODES": "2",
         "SLURM_GPUS_ON_NODE": "4",
         "SLURM_JOB_NODELIST": "node[1-2]",
-        "KGQA_SERVER_PORT": str(json.loads((folder / "port").read_text())),
+        "KGQA_SERVER_PORT": str(port),
         "PYTHONPATH": str(ROOT),
         "KGQA_COMMAND": str(BIN / "kgqa"),
     }
@@ -86,22 +87,33 @@ def started(folder: Path) -> list[list[str]]:
     return [json.loads(line) for line in (folder / "notes").read_text().splitlines()]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    write_graph(tmp_path)
-    port = _free_port()
-    (tmp_path / "port").write_text(str(port))
+@pytest.fixture(scope="module")
+def port() -> int:
+    return _free_port()
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
+    folder = tmp_path_factory.mktemp("sampled")
+    write_graph(folder)
     engine = f'kind: openai, model: Big, base_url: "http://127.0.0.1:{port}/v1"'
     config = CONFIG.replace("kind: scripted", engine).replace("6}", "1}")
-    (tmp_path / "run.yaml").write_text(config, encoding="utf-8")
-    folder = stages.init(tmp_path / "run.yaml", tmp_path / "run").path
-    stages.import_graph(folder)
-    stages.sample(folder)
-    return folder
+    (folder / "run.yaml").write_text(config, encoding="utf-8")
+    run = stages.init(folder / "run.yaml", folder / "run").path
+    stages.import_graph(run)
+    stages.sample(run)
+    return run
 
 
-def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(tmp_path: Path, run: Path) -> None:
-    done = job(tmp_path, run, "--max-num-seqs", "256")
+@pytest.fixture
+def run(tmp_path: Path, sampled: Path) -> Path:
+    return Path(shutil.copytree(sampled, tmp_path / "run"))
+
+
+def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(
+    tmp_path: Path, run: Path, port: int
+) -> None:
+    done = job(tmp_path, run, port, "--max-num-seqs", "256")
     assert done.returncode == 0, done.stderr[-3000:]
     status = json.loads((run / "status.json").read_text())
     assert status["complete"]
@@ -116,8 +128,8 @@ def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(tmp_path: Pa
 
 
 def test_a_server_that_ends_before_it_is_ready_ends_the_job_with_the_reason(
-    tmp_path: Path, run: Path
+    tmp_path: Path, run: Path, port: int
 ) -> None:
-    done = job(tmp_path, run, "--fail")
+    done = job(tmp_path, run, port, "--fail")
     assert done.returncode == 1
     assert "the server ended before it was ready" in done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,6 @@ from kgqa_hpc.cluster.submit import Commands, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.project import CONFIG, write_graph
 from tests.runs import make_run
 from tests.waiting import wait_for
 from tests.work.rig import records
@@ -36,6 +34,15 @@ def run(tmp_path: Path) -> RunFolder:
 @pytest.fixture
 def _no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+
+
+def put_on_path(monkeypatch: pytest.MonkeyPatch, folder: Path, **programs: str) -> None:
+    """Shell scripts as programs of these names."""
+    (folder / "bin").mkdir()
+    for name, text in programs.items():
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
 
 
 def scripts(run: RunFolder, **wishes: Any) -> dict[str, str]:
@@ -90,14 +97,10 @@ def test_submitted_jobs_and_the_scripts_run_every_stage_in_its_order(run: RunFol
 
 def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its executor is given a sbatch that keeps the script; compared are the #SBATCH lines but for output files."""
-    bin_, kept = run.path.parent / "bin", run.path.parent / "kept"
-    bin_.mkdir()
+    kept = run.path.parent / "kept"
     kept.mkdir()
-    (bin_ / "sbatch").write_text(
-        f'#!/bin/sh\nn=$(ls {kept} | wc -l)\ncp "$1" {kept}/$n\necho Submitted batch job 1$n\n'
-    )
-    (bin_ / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    keeping = f'n=$(ls {kept} | wc -l)\ncp "$1" {kept}/$n\necho Submitted batch job 1$n'
+    put_on_path(monkeypatch, kept.parent, sbatch=keeping)
     wishes = Resources(workers=3, partition="gpu", options={"qos": "low"})
     shown = submit(run.path, wishes, STAGES, dry_run=True)
     submit(run.path, wishes, STAGES)
@@ -167,50 +170,19 @@ def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
         Commands([["true"], ["false"]], str(run.path), 1)()
 
 
-@pytest.fixture
-def _picky_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sbatch that refuses the merge job, and a scancel that keeps what it was given."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    texts = {
-        "sbatch": f"""case "$* $(cat "$1" 2>/dev/null)" in *merge*) echo no such memory >&2; exit 1;; esac
-echo x >> {tmp_path}/jobs; n=$(wc -l < {tmp_path}/jobs)
-case "$*" in *--parsable*) echo 1$n;; *) echo Submitted batch job 1$n;; esac""",
-        "scancel": f'echo "$*" >> {tmp_path}/cancelled',
-    }
-    for name, text in texts.items():
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}")
-
-
-@pytest.mark.usefixtures("_picky_slurm")
-def test_a_chain_of_which_one_job_is_refused_is_not_submitted(run: RunFolder, tmp_path: Path) -> None:
+def test_a_chain_of_which_one_job_is_refused_is_not_submitted(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sbatch refuses the merge job, and a scancel keeps what it was given."""
+    refusing = f"""case "$(cat "$1")" in *merge*) echo no such memory >&2; exit 1;; esac
+echo x >> {tmp_path}/jobs; echo Submitted batch job 1$(wc -l < {tmp_path}/jobs)"""
+    put_on_path(monkeypatch, tmp_path, sbatch=refusing, scancel=f'echo "$*" >> {tmp_path}/cancelled')
     run.anchors.unlink()
-    with pytest.raises(
-        InputError, match=r"kgqa-merge could not be submitted: .*no such memory.*cancelled.*11, 12"
-    ):
+    refused = r"kgqa-merge could not be submitted: .*no such memory.*cancelled.*11, 12"
+    with pytest.raises(InputError, match=refused):
         submit(run.path, Resources(), STAGES)
     assert (tmp_path / "cancelled").read_text() == "11 12\n"
     assert slurm.recorded_jobs(run.logs) == []
-
-
-@pytest.mark.usefixtures("_picky_slurm")
-def test_the_pipeline_cancels_what_it_submitted_and_names_the_refused_job(tmp_path: Path) -> None:
-    write_graph(tmp_path)
-    (tmp_path / "run.yaml").write_text(CONFIG)
-    site = tmp_path / "site.sh"
-    site.touch()
-    command = ["bash", SLURM / "pipeline.sh", tmp_path / "run.yaml", tmp_path / "made"]
-    more = {"KGQA_COMMAND": f"{sys.executable} -m kgqa_hpc", "KGQA_SITE": str(site)}
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **more}, check=False, timeout=100
-    )
-    assert done.returncode == 1, done.stderr
-    assert "error: sbatch refused the job merge" in done.stderr
-    assert "11 12" in done.stderr
-    assert "KGQA_SBATCH_MERGE" in done.stderr
-    assert (tmp_path / "cancelled").read_text() == "11 12\n"
 
 
 def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(

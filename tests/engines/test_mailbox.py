@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.mailbox import Mailbox
 
 PATIENCE_S = 60.0
 
@@ -47,16 +45,6 @@ def test_what_piled_up_is_sent_before_the_engine_sleeps_and_not_before() -> None
     assert calls == [1]
 
 
-def test_cancel_hands_back_what_nobody_took() -> None:
-    mailbox = Mailbox()
-    mailbox.put([request(1), request(2)])
-    assert mailbox.take_cancel() is None
-    mailbox.cancel()
-    assert [r.id for r in mailbox.take_cancel() or []] == ["1", "2"]
-    assert mailbox.take_cancel() is None
-    assert not mailbox.ended
-
-
 def test_a_simple_engine_reads_request_after_request_and_a_cancel_drops_what_waits() -> None:
     mailbox = Mailbox.holding([request(n) for n in range(5)])
     got = []
@@ -65,51 +53,3 @@ def test_a_simple_engine_reads_request_after_request_and_a_cancel_drops_what_wai
         if one.id == "1":
             mailbox.cancel()
     assert got == ["0", "1"]
-
-
-def test_many_at_once_never_exceed_the_room_and_all_are_answered() -> None:
-    mailbox = Mailbox.holding([request(n) for n in range(50)])
-    running: set[str] = set()
-    most = 0
-
-    def begin(one: Request) -> None:
-        nonlocal most
-        running.add(one.id)
-        most = max(most, len(running))
-        threading.Timer(0.001, lambda: mailbox.answer(Response(one.id, "", "stop"))).start()
-
-    answers = []
-    for answer in serve(mailbox, 4, begin, lambda: None):
-        running.discard(answer.id)
-        answers.append(answer.id)
-    assert sorted(answers) == sorted(str(n) for n in range(50))
-    assert most <= 4
-
-
-def test_a_cancel_aborts_what_waits_and_waits_for_what_runs() -> None:
-    mailbox = Mailbox.holding([request(n) for n in range(6)])
-    running: list[Request] = []
-    stopped: list[str] = []
-
-    def begin(one: Request) -> None:
-        running.append(one)
-        if len(running) == 2:
-            mailbox.cancel()
-
-    def abort() -> None:
-        stopped.extend(one.id for one in running)
-        for one in running:
-            mailbox.answer(Response(one.id, "", "abort"))
-
-    answers = list(serve(mailbox, 2, begin, abort))
-    assert stopped == ["0", "1"]
-    assert {a.finish for a in answers} == {"abort"}
-    assert sorted(a.id for a in answers) == [str(n) for n in range(6)]
-
-
-def test_what_an_engine_cannot_go_on_from_is_raised_where_it_waits() -> None:
-    mailbox = Mailbox()
-    mailbox.put([request(1)])
-    mailbox.fail(RuntimeError("the card fell off"))
-    with pytest.raises(RuntimeError, match="fell off"):
-        mailbox.wait(PATIENCE_S)

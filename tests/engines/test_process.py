@@ -239,6 +239,7 @@ MALFORMED = {
     "an unknown finish": frame("responses", [["r", "t", "done", 1, 2, 3, None]]),
     "no text": frame("responses", [["r", None, "stop", 1, 2, 3, None]]),
     "an object": frame("responses", {"a": 1}),
+    "an impossible length": b"\xff\xff\xff\xff",
     "no JSON": b"\x05\x00\x00\x00nope!",
     "an answer to another request": frame("responses", write_responses([Response("other", "t", "stop")])),
 }
