@@ -83,7 +83,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(JSON)
 def test_any_json_is_an_answer_or_a_broken_reply_never_anything_else(body: Any) -> None:
     try:
@@ -94,7 +94,7 @@ def test_any_json_is_an_answer_or_a_broken_reply_never_anything_else(body: Any) 
     assert 0 <= got.prompt_tokens <= MOST_TOKENS
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_json_or_a_broken_reply(body: bytes) -> None:
     try:
