@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ import pytest
 
 from kgqa_hpc import stages
 from kgqa_hpc.engines.openai.local_server import _free_port
+from tests import chat_program
 from tests.cluster.conftest import BIN, PATIENCE, ROOT, clean_environment
 from tests.project import CONFIG, write_graph
 from tests.waiting import wait_for
@@ -28,33 +30,7 @@ wait; wait
 SCONTROL = """#!/usr/bin/env bash
 [ "$2" != hostnames ] || printf '%s\\n' node1 node2
 """
-VLLM = """#!/usr/bin/env python3
-import http.server, json, os, sys, time
-words = sys.argv[1:]
-with open(os.environ["NOTES"], "a") as notes:
-    notes.write(json.dumps([os.getpid(), *words]) + "\\n")
-if "--fail" in words:
-    sys.exit(3)
-if "--headless" in words:
-    time.sleep(3600)
-TEXTS = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
-FLAGS = ["valid_question", "original_answer_valid", "worth_asking", "ok"]
-class Handler(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *args): pass
-    def send(self, body):
-        data = json.dumps(body).encode()
-        self.send_response(200); self.send_header("Content-Length", str(len(data))); self.end_headers()
-        self.wfile.write(data)
-    def do_GET(self): self.send({"version": "9.9"})
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        text = "Why is one entity so closely related to all of the others here?"
-        answer = dict.fromkeys([*TEXTS.split(), "question_reasoning", "answer_reasoning"], text)
-        answer |= dict.fromkeys(FLAGS, True) | {"question_entities": ["a"], "answer_entities": ["b"]}
-        self.send({"choices": [{"message": {"content": json.dumps(answer)}, "finish_reason": "stop"}]})
-port = int(words[words.index("--port") + 1])
-http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
-"""
+VLLM = f'#!/bin/sh\nexec {sys.executable} {chat_program.__file__} "$@"\n'
 
 
 def job(folder: Path, run: Path, port: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -83,8 +59,10 @@ def job(folder: Path, run: Path, port: int, *words: str) -> subprocess.Completed
     )
 
 
-def started(folder: Path) -> list[list[str]]:
-    return [json.loads(line) for line in (folder / "notes").read_text().splitlines()]
+def started(folder: Path) -> dict[int, list[str]]:
+    """The words of each server that was started, by process id."""
+    notes = [json.loads(line) for line in (folder / "notes").read_text().splitlines()]
+    return {note["pid"]: note["words"] for note in notes}
 
 
 @pytest.fixture(scope="module")
@@ -117,14 +95,14 @@ def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(
     assert done.returncode == 0, done.stderr[-3000:]
     status = json.loads((run / "status.json").read_text())
     assert status["complete"]
-    nodes = {words[words.index("--node-rank") + 1]: words for _, *words in started(tmp_path)}
+    nodes = {words[words.index("--node-rank") + 1]: words for words in started(tmp_path).values()}
     assert {*nodes} == {"0", "1"}
     assert ("--headless" in nodes["0"], "--headless" in nodes["1"]) == (False, True)
     text = " ".join(nodes["1"])
     assert text.startswith("serve /models/Big --served-model-name Big")
     assert "--tensor-parallel-size 4 --pipeline-parallel-size 2 --nnodes 2 --master-addr node1" in text
     assert "--max-num-seqs 256" in text
-    wait_for(lambda: not any(psutil.pid_exists(int(pid)) for pid, *_ in started(tmp_path)), "no server left")
+    wait_for(lambda: not any(map(psutil.pid_exists, started(tmp_path))), "no server left")
 
 
 def test_a_server_that_ends_before_it_is_ready_ends_the_job_with_the_reason(

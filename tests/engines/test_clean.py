@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from kgqa_hpc.engines.engine import EngineSettings, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError
+from tests import chat_program
 from tests.engines.asking import user
 
 KEY = "sk-known-value-0123456789"
@@ -64,30 +64,8 @@ def test_a_key_across_two_pieces_of_a_long_line_is_masked(tmp_path: Path, before
     assert log.read_text(encoding="utf-8") == f"{'x' * before}{MASK} \u00b5\nthe end"
 
 
-ECHO_SERVER = textwrap.dedent("""
-    import http.server, json, sys
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200); self.end_headers()
-        def do_POST(self):
-            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            key = self.headers["Authorization"].split()[1]
-            print("got key", key, file=sys.stderr, flush=True)
-            if "please fail" in asked:
-                data = json.dumps({"error": {"message": f"\\x1b[31mno {key}"}}).encode()
-                self.send_response(400)
-            else:
-                text = json.dumps({"ok": True, "said": key})
-                choice = {"message": {"content": text}, "finish_reason": "stop"}
-                data = json.dumps({"choices": [choice]}).encode()
-                self.send_response(200)
-            self.send_header("Content-Length", str(len(data))); self.end_headers(); self.wfile.write(data)
-    http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-""")
-
-
-def echoing(code: str, **settings: str) -> EngineSettings:
-    command = [sys.executable, "-c", code, "{port}"]
+def echoing(*words: str, **settings: str) -> EngineSettings:
+    command = [sys.executable, str(chat_program.__file__), "--port", "{port}", *words]
     keys = {"kind": "openai", "model": "m", "api_key_env": "ECHOED_KEY", "command": command}
     return parse_engine({**keys, **settings})
 
@@ -97,7 +75,7 @@ def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_l
 ) -> None:
     monkeypatch.setenv("ECHOED_KEY", KEY)
     log = tmp_path / "engine.log"
-    with EngineProcess(echoing(ECHO_SERVER, structured="none"), log, PATIENCE_S) as engine:
+    with EngineProcess(echoing(structured="none"), log, PATIENCE_S) as engine:
         engine.start()
         engine.send([user("hello"), user("please fail")])
         answers: dict[str, Response] = {}
@@ -116,9 +94,9 @@ def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_l
 
 def test_a_refusal_has_no_key_and_no_escape_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOED_KEY", KEY)
-    code = ECHO_SERVER.replace('"please fail" in asked', "True")
+    settings = echoing("--refuse", structured="json_schema")
     with pytest.raises(EngineConfigError) as caught:
-        EngineProcess(echoing(code, structured="json_schema"), tmp_path / "engine.log", PATIENCE_S).start()
+        EngineProcess(settings, tmp_path / "engine.log", PATIENCE_S).start()
     assert KEY not in str(caught.value)
     assert caught.value.message.isprintable()
 

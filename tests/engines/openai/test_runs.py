@@ -22,13 +22,12 @@ from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.run import Run
 from kgqa_hpc.status import render as status_render
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.chat_program import ANSWER, TEXT
 from tests.project import CONFIG, write_graph
 from tests.servers import chat_server, completion
 
 REFUSAL = "I cannot write about that entity."
 WORDS = "Why is this one so closely related to"
-PAIR = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
-FLAGS = dict.fromkeys(["valid_question", "original_answer_valid", "worth_asking", "ok"], True)
 
 
 class Moody:
@@ -59,8 +58,7 @@ class Moody:
         if number == 3:
             return 200, completion({"content": None, "refusal": REFUSAL}), {}
         words = f"{WORDS} all of the others, number {number}?"
-        texts = dict.fromkeys([*PAIR.split(), "question_reasoning", "answer_reasoning"], words)
-        answer = texts | FLAGS | {"question_entities": ["a"], "answer_entities": ["b"]}
+        answer = {name: words if value == TEXT else value for name, value in ANSWER.items()}
         message = {"content": json.dumps(answer), "reasoning_content": f"Thought {number}."}
         return 200, completion(message), {}
 
