@@ -1,8 +1,8 @@
 """A server of the chat API as a program, in place of vLLM: `python tests/chat_program.py [serve …] --port N`.
 
-It answers with every field that a step asks for, and with the key it was sent ("said"); it refuses a prompt with "please
-fail", and all with `--refuse`. $NOTES gets a line of JSON at its start and at each answer. `--fail` ends it at once,
-`--headless` serves nothing.
+It answers with every field that a step asks for, and with the key it was sent ("said"); it refuses a prompt with
+"please fail", and all with `--refuse`. $NOTES gets a line of JSON at its start and at each answer. `--fail` ends it
+at once, `--headless` serves nothing.
 """
 
 from __future__ import annotations
