@@ -17,7 +17,7 @@ from lmdeploy import GenerationConfig
 from lmdeploy_fake import native_engine
 
 from kgqa_hpc.engines.grammar import ebnf
-from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.thinking import THOUGHTS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
@@ -50,8 +50,6 @@ def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:
     """Also for quotes, line breaks and other alphabets, which the pattern as it stands would forbid or break."""
     import xgrammar
     from lmdeploy._guided_decoding import compile_response_format
-
-    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for
 
     forms = {"question": "^(Which|In which) [^?]*[?]$", "answer": "^(.|\\n)*[.!]$"}
     schema = {
@@ -95,8 +93,6 @@ def _bench() -> ModuleType:
 def test_every_shipped_schema_takes_quotes_newlines_and_other_alphabets(start: Start) -> None:
     import xgrammar
     from lmdeploy._guided_decoding import compile_response_format
-
-    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for, response_format
 
     bench, (engine, _) = _bench(), start()
     compiler = compiler_for(engine._pipe)
@@ -209,8 +205,6 @@ def test_a_model_may_think_first_and_its_answer_is_what_follows(
     import xgrammar
     from lmdeploy._guided_decoding import compile_response_format
     from transformers import PreTrainedTokenizerFast
-
-    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for
 
     thought = THOUGHTS[thinking]
     if prefilled:

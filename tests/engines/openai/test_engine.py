@@ -16,9 +16,8 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai import engine as engine_module
-from kgqa_hpc.engines.openai.adaptive_limit import Lanes
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.engine import OpenAIEngine
+from kgqa_hpc.engines.openai.engine import Lanes, OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines.openai.fault_server import KEY, FaultServer
