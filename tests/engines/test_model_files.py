@@ -245,11 +245,7 @@ def test_loading_needs_the_weights_that_the_index_names_and_all_that_is_no_weigh
     for name in (*others, *small):
         (model / name).parent.mkdir(parents=True, exist_ok=True)
         (model / name).write_bytes(bytes(3))
-    assert model_parts(model) == {
-        "config.json": 2,
-        "model.safetensors": 100_000,
-        **dict.fromkeys(small, 3),
-    }
+    assert model_parts(model) == {"config.json": 2, "model.safetensors": 100_000, **dict.fromkeys(small, 3)}
     (model / "weights-of-mine.safetensors").write_bytes(bytes(7))
     index = {"weight_map": {"layer": "weights-of-mine.safetensors"}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -218,10 +218,7 @@ BARE = {**ASKING, "properties": {"ok": {"type": "boolean"}, "text": {"type": "st
 GRAMMAR = {"type": "grammar", "grammar": ebnf(ASKING, bounded=False)}
 FORMS = {
     "grammar": {"type": "structural_tag", "format": GRAMMAR},
-    "json_schema": {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": BARE, "strict": True},
-    },
+    "json_schema": {"type": "json_schema", "json_schema": {"name": "answer", "schema": BARE, "strict": True}},
     "none": None,
 }
 
