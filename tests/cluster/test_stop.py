@@ -81,16 +81,6 @@ def _signals() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_signals")
-@pytest.mark.parametrize("number", ALL)
-def test_a_signal_ends_a_wait_and_is_named(number: signal.Signals) -> None:
-    stop = Stop(None)
-    with stop.listening():
-        os.kill(os.getpid(), number)
-        assert stop.wait(3600)
-    assert stop.reason == number.name
-
-
-@pytest.mark.usefixtures("_signals")
 def test_afterwards_the_signals_are_whose_they_were_and_repeated_warnings_are_ignored() -> None:
     before = signal.getsignal(signal.SIGINT)
     with Stop(None).listening():

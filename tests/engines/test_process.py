@@ -123,18 +123,6 @@ def test_a_killed_engine_is_reported_with_its_signal_and_what_was_in_flight_and_
     assert set(receive_all(engine, 1)) == {request(7).id}
 
 
-def test_a_hang_is_found_by_the_missing_answers_and_strikes_once(running: Running, log: Path) -> None:
-    engine = running(1.5, faults={"hang": 1.0})
-    engine.send([request(1)])
-    memory = log.with_suffix(".faults")
-    wait_for(lambda: memory.exists() and memory.read_text().endswith("\n"), "it to hang, and to note it")
-    with pytest.raises(EngineDied, match="answered nothing"):
-        receive_all(engine, 1)
-    engine = running(faults={"hang": 1.0})
-    engine.send([request(1)])
-    assert receive_all(engine, 1)[request(1).id].finish == "stop"
-
-
 def test_a_frozen_engine_is_found_by_its_missing_heartbeat(engine: EngineProcess) -> None:
     engine._silent_after = 2.0
     os.kill(engine.pid or 0, signal.SIGSTOP)
@@ -167,15 +155,6 @@ def test_crashes_strike_once_per_request_whoever_restarts_the_engine(log: Path) 
         except EngineDied:
             deaths += 1
     assert deaths == 6
-
-
-def test_a_poisonous_request_kills_each_time(running: Running) -> None:
-    engine = running(faults={"poison": 1.0})
-    for _ in range(3):
-        engine.start()
-        engine.send([request(1)])
-        with pytest.raises(EngineDied, match="SIGKILL"):
-            receive_all(engine, 1)
 
 
 def test_what_the_user_can_mend_crosses_the_pipe_in_its_own_words(log: Path, tmp_path: Path) -> None:
