@@ -49,8 +49,7 @@ class OpenAIBatchEngine:
     ) -> None:
         folder = folder or (memory.parent / "batches" if memory else Path("batches"))
         self._config = config
-        self._live = _live(config)
-        self._api = ChatApi(config.base_url, self._live)
+        self._api = ChatApi(config.base_url, _live(config))
         self._mode: Mode = TRIED[config.structured][0]
         self._seen = ""
         self._agree([PROBE_SCHEMA])
@@ -119,7 +118,6 @@ class OpenAIBatchEngine:
             return
 
         async def ask() -> None:
-            self._api = ChatApi(self._config.base_url, self._live)
             try:
                 agreement = Agreement([self._api], self._config.structured, PATIENCE_S)
                 for schema in (PROBE_SCHEMA, *schemas):
@@ -129,8 +127,6 @@ class OpenAIBatchEngine:
                 await self._api.close()
 
         asyncio.run(ask())
-        if isinstance(getattr(self, "_batches", None), BatchServer):
-            self._batches = BatchServer(self._api)
 
     def _described(self) -> EngineInfo:
         config = self._config

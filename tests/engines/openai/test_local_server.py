@@ -52,8 +52,8 @@ def test_a_server_that_does_not_become_ready_is_bad_input_and_taken_down(
     patience = 1.0 if "ready" in words else 300.0
     with pytest.raises(EngineConfigError, match=words):
         OpenAIEngine(OpenAISettings(model="m", command=command, start_timeout_s=patience))
-    servers = [p for p in psutil.Process().children(recursive=True) if not gone(p)]
-    assert not [p for p in servers if command[-2] in p.cmdline()]
+    servers = [process for process in psutil.Process().children(recursive=True) if not gone(process)]
+    assert not [process for process in servers if SILENT in process.cmdline()]
 
 
 def test_the_server_dies_with_its_owner_even_on_sigkill() -> None:
