@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.text.text_form import read_form
 from tests.engines.asking import answers_of, user
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: THE EMBEDDED ENGINE IS NOT TESTED")
@@ -56,22 +54,8 @@ def one(engine: CpuEngine, asked: Request) -> Response:
     return answers_of(engine, [asked])[asked.id]
 
 
-def test_the_demos_question_and_answer_have_their_form_whatever_the_model_would_write(
-    engine: CpuEngine,
-) -> None:
-    schema = load_prompt("demo").schema
-    engine.preflight([schema])
-    question, answer = (read_form(schema["properties"][key]["pattern"]) for key in ("question", "answer"))
-    reply = one(engine, request("Ataxia", "Write a list of names.", schema, max_tokens=400))
-    assert reply.finish == "stop"
-    pair = json.loads(reply.text)
-    assert question.holds(pair["question"]), pair
-    assert answer.holds(pair["answer"]), pair
-    assert 20 <= len(pair["question"]) <= 140
-
-
 def test_the_same_request_gives_the_same_text_whatever_came_before(engine: CpuEngine) -> None:
-    asked = request("Scoliosis", seed=11, max_tokens=40)
+    asked = request("Scoliosis", seed=11, max_tokens=16)
     first = one(engine, asked).text
     one(engine, request("Scoliosis again", READER, JUDGE))
     one(engine, request("Scolecoid", seed=3, max_tokens=8))
@@ -81,7 +65,7 @@ def test_the_same_request_gives_the_same_text_whatever_came_before(engine: CpuEn
     assert one(engine, user("Name one gene.", max_tokens=1)).finish in {"stop", "length"}
     again = one(engine, asked)
     assert again.text == first
-    assert one(engine, request("Scoliosis", seed=12, max_tokens=40)).text != first
+    assert one(engine, request("Scoliosis", seed=12, max_tokens=16)).text != first
 
 
 def test_instructions_are_read_once(engine: CpuEngine) -> None:
@@ -99,6 +83,7 @@ def test_a_schema_beyond_the_grammar_is_an_error_of_that_request_and_refused_in_
     assert one(engine, request("Ataxia", schema=schema)).finish == "error"
     with pytest.raises(EngineConfigError, match="pattern"):
         engine.preflight([schema])
+    engine.preflight([load_prompt("demo").schema, JUDGE])
 
 
 def test_cancel_ends_a_long_answer_on_the_way(engine: CpuEngine, monkeypatch: pytest.MonkeyPatch) -> None:
