@@ -74,7 +74,7 @@ def test_each_request_is_answered_once_by_its_schema_and_counted(
     engine: Any, valid: Callable[[Any, dict[str, Any]], bool]
 ) -> None:
     engine.preflight([SCHEMA])
-    names = ["BRCA1", "asthma", "Marfan syndrome", "TP53", "ataxia"]
+    names = ["BRCA1", "asthma", "Marfan syndrome"]
     asked = [user(f"Is {name} a gene?", max_tokens=60, schema=SCHEMA) for name in names]
     answers = answers_of(engine, asked).values()
     assert all(a.finish == "stop" and valid(json.loads(a.text), SCHEMA) for a in answers)

@@ -103,7 +103,7 @@ def test_cancel_ends_a_long_answer_on_the_way(engine: CpuEngine, monkeypatch: py
     monkeypatch.undo()
     assert sorted(a.id for a in answers) == ["0", "1", "2", "3", "4"]
     assert {a.finish for a in answers} == {"abort"}
-    assert one(engine, request("Ataxia")).finish == "stop"
+    assert one(engine, request("Ataxia", max_tokens=3)).finish == "length"
 
 
 def test_provenance_names_the_weights_and_no_path(engine: CpuEngine) -> None:
