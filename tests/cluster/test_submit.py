@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from kgqa_hpc.stages import STAGES
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
-from tests.waiting import wait_for
+from tests.waiting import gone, wait_for
 from tests.work.rig import records
 
 pytest.importorskip("submitit")
@@ -157,15 +156,10 @@ def test_on_this_machine_the_run_is_worked_through_and_the_job_recorded(tmp_path
     jobs = submit(run.path, Resources(workers=2, time=3600), STAGES, cluster="local")
     assert [job["tasks"] for job in jobs] == [1, 1]
     assert slurm.recorded_jobs(run.logs) == [job["job"] for job in jobs]
-    # Without a graph the dataset cannot be merged here; the work itself is what is waited for.
-    wait_for(lambda: len(records(run)) == 60, "the work of both jobs")
-    wait_for(lambda: not any(lives(int(job["job"])) for job in jobs), "their end, before the next test")
-
-
-def lives(pid: int) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False
+    processes = [psutil.Process(int(job["job"])) for job in jobs]
+    wait_for(lambda: all(map(gone, processes)), "the end of both jobs")
+    assert len(records(run)) == 60
+    assert (run.dataset / "accepted.jsonl").exists()
 
 
 def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
