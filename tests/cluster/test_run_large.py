@@ -18,6 +18,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.engines.openai.local_server import _free_port
 from tests import chat_program
 from tests.cluster.conftest import BIN, PATIENCE, ROOT, clean_environment
+from tests.command import programs
 from tests.project import CONFIG, write_graph
 from tests.waiting import wait_for
 
@@ -35,14 +36,10 @@ VLLM = f'#!/bin/sh\nexec {sys.executable} {chat_program.__file__} "$@"\n'
 
 def job(folder: Path, run: Path, port: int, *words: str) -> subprocess.CompletedProcess[str]:
     """The script as a job of two nodes with four GPUs each."""
-    tools = folder / "bin"
-    tools.mkdir(exist_ok=True)
-    for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("vllm", VLLM)):
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
+    path = programs(folder, srun=SRUN, scontrol=SCONTROL, vllm=VLLM)
     environ = clean_environment()
     slurm = {
-        "PATH": f"{tools}:{environ['PATH']}",
+        "PATH": f"{path}:{environ['PATH']}",
         "NOTES": str(folder / "notes"),
         "SLURM_JOB_ID": "7",
         "SLURM_JOB_END_TIME": "4000000000",

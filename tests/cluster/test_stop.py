@@ -17,6 +17,7 @@ from kgqa_hpc.cluster import stop as stops
 from kgqa_hpc.cluster.slurm import job_end, own_job
 from kgqa_hpc.cluster.stop import GRACE, PATIENCE, Interrupted, Stop, deadline_of
 from kgqa_hpc.work.item_scheduler import CANCEL_GRACE
+from tests.command import programs
 
 
 class Clock:
@@ -182,10 +183,7 @@ def test_the_earlier_of_configured_limit_and_jobs_end_counts_whatever_the_clock_
 def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A squeue that prints what the returned file holds."""
     answer = tmp_path / "answer"
-    program = tmp_path / "squeue"
-    program.write_text(f"#!/bin/sh\ncat {answer}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", programs(tmp_path, squeue=f"cat {answer}"))
     return answer
 
 

@@ -20,6 +20,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import programs
 from tests.runs import make_run
 from tests.waiting import gone, wait_for
 from tests.work.rig import records
@@ -36,15 +37,6 @@ def run(tmp_path: Path) -> RunFolder:
 @pytest.fixture
 def _no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-
-
-def put_on_path(monkeypatch: pytest.MonkeyPatch, folder: Path, **programs: str) -> None:
-    """Shell scripts as programs of these names."""
-    (folder / "bin").mkdir()
-    for name, text in programs.items():
-        (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
-        (folder / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
 
 
 def scripts(run: RunFolder, **wishes: Any) -> dict[str, str]:
@@ -102,7 +94,7 @@ def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch
     kept = run.path.parent / "kept"
     kept.mkdir()
     keeping = f'n=$(ls {kept} | wc -l)\ncp "$1" {kept}/$n\necho Submitted batch job 1$n'
-    put_on_path(monkeypatch, kept.parent, sbatch=keeping)
+    monkeypatch.setenv("PATH", programs(kept.parent, sbatch=keeping))
     wishes = Resources(workers=3, partition="gpu", options={"qos": "low"})
     shown = submit(run.path, wishes, STAGES, dry_run=True)
     submit(run.path, wishes, STAGES)
@@ -173,7 +165,8 @@ def test_a_chain_of_which_one_job_is_refused_is_not_submitted(
     """A sbatch refuses the merge job, and a scancel keeps what it was given."""
     refusing = f"""case "$(cat "$1")" in *merge*) echo no such memory >&2; exit 1;; esac
 echo x >> {tmp_path}/jobs; echo Submitted batch job 1$(wc -l < {tmp_path}/jobs)"""
-    put_on_path(monkeypatch, tmp_path, sbatch=refusing, scancel=f'echo "$*" >> {tmp_path}/cancelled')
+    scancel = f'echo "$*" >> {tmp_path}/cancelled'
+    monkeypatch.setenv("PATH", programs(tmp_path, sbatch=refusing, scancel=scancel))
     run.anchors.unlink()
     refused = r"kgqa-merge could not be submitted: .*no such memory.*cancelled.*11, 12"
     with pytest.raises(InputError, match=refused):

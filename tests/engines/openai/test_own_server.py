@@ -19,6 +19,7 @@ from kgqa_hpc.engines.openai.own_server import OwnServer
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from tests import chat_program
+from tests.command import programs
 from tests.engines import published_models as published
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -27,12 +28,10 @@ CONFIGS = Path(__file__).parents[3] / "configs"
 @pytest.fixture(autouse=True)
 def _node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node of its own: an empty disk, and a card as the driver's tool shows it."""
-    disk, tools = tmp_path / "disk", tmp_path / "bin"
+    disk = tmp_path / "disk"
     disk.mkdir()
-    tools.mkdir()
-    (tools / "nvidia-smi").write_text('#!/bin/sh\n[ "$3" = "--id=5" ] && echo 81559\n')
-    (tools / "nvidia-smi").chmod(0o755)
-    monkeypatch.setattr(own_server, "NVIDIA_SMI", [str(tools / "nvidia-smi"), "--query", "--format"])
+    card = '[ "$3" = "--id=5" ] && echo 81559'
+    monkeypatch.setenv("PATH", programs(tmp_path, **{"nvidia-smi": card}))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(disk))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
     monkeypatch.delenv("VLLM_CACHE_ROOT", raising=False)
