@@ -132,8 +132,12 @@ def steady(name: str, folder: str, rows: str, limit: str) -> int:
 
 
 def sweep(name: str, config: str, rows: str, *batches: str) -> int:
-    """`kgqa bench`, each of its rows when it is there; over the run of the steady step, which has a sample."""
-    run = next((run for run in Path(config).parent.glob("run-*") if (run / "anchors.h5").exists()), None)
+    """`kgqa bench`, each of its rows when it is there.
+
+    The sample of the steady step's run has different prompts enough for one batch of 64; more get a sample of their own.
+    """
+    sampled = (run for run in Path(config).parent.glob("run-*") if (run / "anchors.h5").exists())
+    run = next(sampled, None) if len(batches) == 1 else None
 
     def row_done(document: dict[str, Any]) -> None:
         append(rows, "bench", name, gpu=document["gpu"], **document["rows"][-1])
