@@ -134,7 +134,7 @@ def steady(name: str, folder: str, rows: str, limit: str) -> int:
 def sweep(name: str, config: str, rows: str, *batches: str) -> int:
     """`kgqa bench`, each of its rows when it is there.
 
-    The sample of the steady step's run has different prompts enough for one batch of 64; more get a sample of their own.
+    The sample of the steady step's run has different prompts enough for one batch of 64; more get their own sample.
     """
     sampled = (run for run in Path(config).parent.glob("run-*") if (run / "anchors.h5").exists())
     run = next(sampled, None) if len(batches) == 1 else None
