@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jsonschema
 import pytest
 
 
@@ -22,6 +21,8 @@ def closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 def is_valid(value: Any, schema: dict[str, Any]) -> bool:
     """Whether `value` follows `schema`."""
+    import jsonschema  # not in the environment of LMDeploy, where this file is loaded too
+
     return bool(jsonschema.Draft202012Validator(closed(schema)).is_valid(value))
 
 
