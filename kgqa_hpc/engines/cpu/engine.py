@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from kgqa_hpc.engines import grammar
-from kgqa_hpc.engines.cpu.gguf import read_quantisation
+from kgqa_hpc.engines.cpu.gguf import quantisation_of, read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
@@ -70,7 +70,7 @@ class CpuEngine:
 
     def __init__(self, config: CpuSettings, memory: Path | None = None) -> None:
         path = Path(config.model) if config.model else bundled_model()
-        quantisation = read_quantisation(path)
+        quantisation = quantisation_of(read_header(path))
         self._config = config
         self._ascii = config.model is None  # the small bundled model fails in other alphabets
         self._grammar = Remembered(

@@ -7,6 +7,7 @@ with its shape, type and offset; the tensors. https://github.com/ggml-org/ggml/b
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,25 +26,30 @@ _MOST_KEYS, _MOST_TENSORS, _LONGEST_STRING = 1 << 16, 1 << 20, 1 << 26
 _CURE = "give a complete .gguf file under engine.model, or leave it out for the bundled one"
 
 
-def read_quantisation(path: Path) -> str:
-    """The format of the weights, e.g. Q4_K_M; empty if the file does not give it.
+def quantisation_of(header: Mapping[str, Any]) -> str:
+    """The format of the weights, e.g. Q4_K_M; empty if the file does not give it."""
+    kind = header.get("general.file_type")
+    return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The keys of the header with scalars, texts and lists of texts; None for other arrays.
 
     Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor.
     """
     try:
         with open_bytes(path) as file:
-            kind = _keys(path, file, path.stat().st_size).get("general.file_type")
+            return _keys(path, file, path.stat().st_size)
     except FileNotFoundError:
         raise EngineConfigError(f"{path}: no such model file", _CURE) from None
     except OSError as problem:
         raise EngineConfigError(f"{path}: cannot be read: {problem.strerror}", _CURE) from None
     except (struct.error, EOFError, OverflowError, UnicodeDecodeError):
         raise EngineConfigError(f"{path}: the GGUF header is damaged or cut off", _CURE) from None
-    return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
 
 
 def _keys(path: Path, file: BinaryIO, size: int) -> dict[str, Any]:
-    """The keys of the header with scalars and strings; the tensors must lie within the file's `size`."""
+    """The keys of the header; the tensors must lie within the file's `size`."""
     if file.read(4) != b"GGUF":
         raise EngineConfigError(f"{path}: is not a GGUF file (its first bytes are not 'GGUF')", _CURE)
     (version,) = _unpack(file, "I")
@@ -66,17 +72,14 @@ def _keys(path: Path, file: BinaryIO, size: int) -> dict[str, Any]:
 
 
 def _value(file: BinaryIO, kind: int) -> Any:
-    """A value of a type; None for an array, whose values are passed over."""
     if kind == _STRING:
         return _string(file)
     if kind != _ARRAY:
         return _unpack(file, _layout(kind))[0]
     inner, length = _unpack(file, "IQ")
     if inner in (_STRING, _ARRAY):
-        for _ in range(length):  # they must be read to get past them
-            _value(file, inner)
-    else:
-        file.seek(length * struct.calcsize(_layout(inner)), 1)
+        return [_value(file, inner) for _ in range(length)]
+    file.seek(length * struct.calcsize(_layout(inner)), 1)
     return None
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.cpu.gguf import read_quantisation
+from kgqa_hpc.engines.cpu.gguf import quantisation_of, read_header
 from kgqa_hpc.errors import EngineConfigError
 
 
@@ -32,7 +32,9 @@ def gguf(payload: int = 64) -> bytes:
 def test_what_matters_for_provenance_is_read(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf())
-    assert read_quantisation(path) == "Q4_K_M"
+    header = read_header(path)
+    assert quantisation_of(header) == "Q4_K_M"
+    assert header["tokenizer.tokens"] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -50,15 +52,15 @@ def test_a_file_that_is_no_whole_model_is_bad_input(tmp_path: Path, content: byt
     path = tmp_path / "m.gguf"
     path.write_bytes(content)
     with pytest.raises(EngineConfigError, match=words) as caught:
-        read_quantisation(path)
+        read_header(path)
     assert str(path) in caught.value.message
 
 
 def test_a_missing_file_or_a_folder_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(EngineConfigError, match="no such model file"):
-        read_quantisation(tmp_path / "none.gguf")
+        read_header(tmp_path / "none.gguf")
     with pytest.raises(EngineConfigError, match="cannot be read"):
-        read_quantisation(tmp_path)
+        read_header(tmp_path)
 
 
 @given(st.data())
@@ -71,6 +73,6 @@ def test_damage_anywhere_is_bad_input_or_harmless_never_a_crash(
     path = tmp_path_factory.getbasetemp() / "damaged.gguf"
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
-        read_quantisation(path)
+        read_header(path)
     except EngineConfigError as refusal:
         assert str(path) in refusal.message
