@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -26,6 +27,18 @@ FOREIGN = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
 def environment(**extra: str) -> dict[str, str]:
     """This environment without any launcher's variables."""
     return {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)} | extra
+
+
+def programs(folder: Path, **texts: str) -> str:
+    """Write programs of these names into a new folder `bin`; the PATH on which they come first. A text without a first
+    line of its own is a shell script.
+    """
+    (folder / "bin").mkdir(exist_ok=True)
+    for name, text in texts.items():
+        path = folder / "bin" / name
+        path.write_text(text if text.startswith("#!") else f"#!/usr/bin/env bash\n{text}\n")
+        path.chmod(0o755)
+    return f"{folder / 'bin'}:{os.environ['PATH']}"
 
 
 def kgqa(*words: object, code: int | None = 0, **variables: str) -> Done:

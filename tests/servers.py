@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -15,6 +16,10 @@ class QuietHandler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+    def posted(self) -> Any:
+        """The JSON that was posted."""
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         """Answer with a body of known length."""
@@ -39,3 +44,26 @@ def serving(handler: type[BaseHTTPRequestHandler], context: ssl.SSLContext | Non
         finally:
             http.shutdown()
             thread.join()
+
+
+def completion(message: str | dict[str, Any], finish: str = "stop", **more: Any) -> dict[str, Any]:
+    """A reply of OpenAI's chat API with a text, or with a message of these fields."""
+    fields = {"content": message} if isinstance(message, str) else message
+    choice = {"index": 0, "message": {"role": "assistant", **fields}, "finish_reason": finish}
+    return {"choices": [choice], **more}
+
+
+def chat_server(answer: Callable[[QuietHandler, Any], tuple[int, Any, dict[str, str]]]) -> Any:
+    """A running server whose reply to each JSON posted is `answer(handler, body)`: status, JSON and headers."""
+
+    class Handler(QuietHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            status, body, headers = answer(self, self.posted())
+            self.reply(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
+
+        def do_GET(self) -> None:
+            self.reply(404, b"{}")
+
+    return serving(Handler)

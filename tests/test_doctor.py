@@ -153,14 +153,14 @@ def test_a_probe_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_read_only_folder_fails_and_names_the_cure(tmp_path: Path) -> None:
-    check = probes._folder("this folder", lambda: tmp_path / "missing", 1.0)
+    check = probes._folder("this folder", lambda: tmp_path / "missing")
     assert (check.ok, check.needed) == (False, True)
     assert "cannot commit files" in check.detail
     assert "--bind" in check.fix
 
 
 def test_nothing_is_left_in_the_folders_it_tried(tmp_path: Path) -> None:
-    assert probes._folder("this folder", lambda: tmp_path, 1.0).detail.startswith(str(tmp_path))
+    assert probes._folder("this folder", lambda: tmp_path).detail.startswith(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -165,8 +165,7 @@ def _schemas(wanted: list[str]) -> list[tuple[str, dict[str, Any]]]:
 
 def _vocabulary(path: Path | None) -> tuple[list[str], list[str], int]:
     path = path or _bundled()
-    wanted = frozenset({"tokenizer.ggml.tokens", "tokenizer.ggml.merges"})
-    keys = read_header(path, wanted).keys
+    keys = read_header(path)
     return keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.merges"], keys["tokenizer.ggml.eos_token_id"]
 
 

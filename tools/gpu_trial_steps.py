@@ -132,12 +132,18 @@ def steady(name: str, folder: str, rows: str, limit: str) -> int:
 
 
 def sweep(name: str, config: str, rows: str, *batches: str) -> int:
-    """`kgqa bench`, each of its rows when it is there."""
+    """`kgqa bench`, each of its rows when it is there.
+
+    The sample of the steady step's run has different prompts enough for one batch of 64; more get their own sample.
+    """
+    sampled = (run for run in Path(config).parent.glob("run-*") if (run / "anchors.h5").exists())
+    run = next(sampled, None) if len(batches) == 1 else None
 
     def row_done(document: dict[str, Any]) -> None:
         append(rows, "bench", name, gpu=document["gpu"], **document["rows"][-1])
 
-    document = bench(Path(config), None, batches=[int(batch) for batch in batches] or None, row_done=row_done)
+    sizes = [int(batch) for batch in batches] or None
+    document = bench(Path(config), run, batches=sizes, row_done=row_done)
     summary = {key: value for key, value in document.items() if key != "rows"}
     append(rows, "bench-summary", name, provenance=summary.pop("engine"), **summary)
     return 0

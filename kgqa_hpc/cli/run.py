@@ -144,7 +144,7 @@ def requeue(
     restarts: Annotated[int, typer.Option(min=0, help="Number of earlier restarts of the job.")] = 0,
 ) -> None:
     """For batch scripts: print a mark of the progress; with --since, decide whether to requeue the job."""
-    from kgqa_hpc.cluster import requeue as room
+    from kgqa_hpc.cluster import submit as room
 
     if since is None:
         say(room.progress_mark(run))

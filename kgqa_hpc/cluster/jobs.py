@@ -158,13 +158,12 @@ def script(job: Job, resources: Resources, *, local: bool) -> str:
     together = asked.pop("array_parallelism")
     if job.count > 1:
         asked["array"] = f"0-{job.count - 1}%{together}"
-    lines = [_flag(key, value) for key, value in sorted(asked.items()) if value is not None]
+    lines = [
+        f"#SBATCH --{key.replace('_', '-')}" + ("" if value is True else f"={value}")
+        for key, value in sorted(asked.items())
+        if value is not None
+    ]
     return "\n".join(["#!/bin/bash", *lines, "# which runs", words, ""])
-
-
-def _flag(key: str, value: object) -> str:
-    name = key.replace("_", "-")
-    return f"#SBATCH --{name}" if value is True else f"#SBATCH --{name}={value}"
 
 
 def _kgqa(site: Mapping[str, str], name: str, run: str) -> list[str]:

@@ -18,6 +18,17 @@ from typing import Literal
 from kgqa_hpc.errors import ConfigError
 
 Launcher = Literal["mpi", "srun", "array", "alone"]
+LAUNCHERS: tuple[Launcher, ...] = ("mpi", "srun", "array")  # in the order in which they are looked for
+# Variables of rank, number of ranks, and both on the node: Open MPI's mpiexec, MPICH's and Intel's (PMI), srun
+# --mpi=pmix or pmi2; srun. SLURM_PROCID alone proves nothing: the batch script has it too, as task 0 of SLURM_NTASKS.
+_VARIABLES = {
+    "mpi": (
+        tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
+        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+        ("PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),
+    ),
+    "srun": (("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,48 +48,39 @@ def discover(environ: Mapping[str, str]) -> World:
     Raises ConfigError if a launcher's variables contradict each other.
     """
     requested = environ.get("KGQA_LAUNCHER", "")
-    if requested not in ("", "mpi", "srun", "array", "alone"):
+    if requested not in ("", "alone", *LAUNCHERS):
         raise ConfigError(f"KGQA_LAUNCHER={requested} is not mpi, srun, array or alone", "unset it")
     if requested == "alone":
         return World()
-    for launcher, look in (("mpi", _mpi), ("srun", _srun), ("array", _array)):
-        if requested not in ("", launcher) or (world := look(environ)) is None:
+    for launcher in LAUNCHERS:
+        if requested not in ("", launcher):
             continue
-        # A launcher of a single process is ignored: an array task may use srun, or a site srun
-        # for all.
-        if requested or world.size > 1 or launcher == "array":
+        world = _array(environ) if launcher == "array" else _ranked(environ, launcher)
+        # A launcher of a single process is ignored: an array task may use srun, or a site srun for all.
+        if world is not None and (requested or world.size > 1 or launcher == "array"):
             return world
     if requested:
         raise ConfigError(f"KGQA_LAUNCHER={requested}, but nothing in the environment says so", "unset it")
     return World()
 
 
-def _mpi(environ: Mapping[str, str]) -> World | None:
-    """Open MPI's mpiexec, MPICH's and Intel's (PMI), or srun --mpi=pmix/pmi2."""
-    for rank, size, local_rank, local_size in (
-        (
-            "OMPI_COMM_WORLD_RANK",
-            "OMPI_COMM_WORLD_SIZE",
-            "OMPI_COMM_WORLD_LOCAL_RANK",
-            "OMPI_COMM_WORLD_LOCAL_SIZE",
-        ),
-        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-        ("PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),
-    ):
-        if rank in environ and size in environ:
-            local = local_rank if local_rank in environ else "SLURM_LOCALID"
-            many = _number(environ, local_size) if local_size in environ else _tasks_here(environ)
-            return _world(environ, rank, size, local, many, "mpi")
+def _ranked(environ: Mapping[str, str], launcher: Launcher) -> World | None:
+    """The world that the variables of mpiexec or srun describe; None without them."""
+    for rank, size, local_rank, local_size in _VARIABLES[launcher]:
+        if rank not in environ or size not in environ:
+            continue
+        world = World(
+            _number(environ, rank),
+            _number(environ, size),
+            _number(environ, local_rank if local_rank in environ else "SLURM_LOCALID", 0),
+            _number(environ, local_size) if local_size in environ else _tasks_here(environ),
+            launcher,
+        )
+        if not 0 <= world.rank < world.size:
+            words = f"{rank}={world.rank} does not fit {size}={world.size}"
+            raise ConfigError(words, "set KGQA_LAUNCHER=alone to ignore both")
+        return world
     return None
-
-
-def _srun(environ: Mapping[str, str]) -> World | None:
-    # SLURM_PROCID alone proves nothing: the batch script itself has it, as task 0 of SLURM_NTASKS.
-    if "SLURM_STEP_NUM_TASKS" not in environ or "SLURM_PROCID" not in environ:
-        return None
-    return _world(
-        environ, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", _tasks_here(environ), "srun"
-    )
 
 
 def _array(environ: Mapping[str, str]) -> World | None:
@@ -89,19 +91,6 @@ def _array(environ: Mapping[str, str]) -> World | None:
     last = _number(environ, "SLURM_ARRAY_TASK_MAX", task_min)
     rank = (_number(environ, "SLURM_ARRAY_TASK_ID") - task_min) // step
     return World(rank, max((last - task_min) // step + 1, rank + 1), 0, 1, "array")
-
-
-def _world(
-    environ: Mapping[str, str], rank: str, size: str, local: str, local_size: int, launcher: Launcher
-) -> World | None:
-    world = World(
-        _number(environ, rank), _number(environ, size), _number(environ, local, 0), local_size, launcher
-    )
-    if not 0 <= world.rank < world.size:
-        raise ConfigError(
-            f"{rank}={world.rank} does not fit {size}={world.size}", "set KGQA_LAUNCHER=alone to ignore both"
-        )
-    return world
 
 
 def _tasks_here(environ: Mapping[str, str]) -> int:
@@ -150,10 +139,7 @@ def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]
         devices = [str(number) for number in range(start, start + per_worker)] if world.local_size > 1 else []
     else:
         listed = [part.strip() for part in seen.split(",") if part.strip()]
-        if len(listed) <= per_worker:
-            devices = listed
-        else:
-            devices = listed[start : start + per_worker]
+        devices = listed if len(listed) <= per_worker else listed[start : start + per_worker]
         if len(devices) < per_worker:
             raise ConfigError(
                 f"local rank {world.local_rank} needs {per_worker} GPU(s) of CUDA_VISIBLE_DEVICES={seen}",

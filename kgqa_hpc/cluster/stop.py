@@ -40,10 +40,7 @@ class Stop:
     """
 
     def __init__(
-        self,
-        deadline: float | None = None,
-        margin: float = 900.0,
-        now: Callable[[], float] = time.monotonic,
+        self, deadline: float | None = None, margin: float = 900.0, now: Callable[[], float] = time.monotonic
     ) -> None:
         self.deadline = deadline
         # A debug queue's job may be shorter than the margin, which is meant for two-day jobs: three quarters of its

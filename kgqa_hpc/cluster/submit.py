@@ -1,4 +1,4 @@
-"""`kgqa submit`: the jobs of a run on Slurm, or on this machine, through submitit.
+"""`kgqa submit`: the jobs of a run on Slurm, or on this machine, through submitit; and when a job is queued again.
 
 A job runs plain `kgqa` commands as child processes. When submitit's signal comes, or a command ends by itself
 before the limit (exit code 75), the child drains, and the job goes back into the queue as long as starts
@@ -11,18 +11,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, Stage, jobs_of, parameters, script
-from kgqa_hpc.cluster.requeue import REQUEUE, brings_nothing, progress_mark
 from kgqa_hpc.cluster.slurm import record_job
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import InputError, StoppedEarly
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 
 Cluster = Literal["slurm", "local"]
+DONE, REQUEUE, GIVE_UP = 0, StoppedEarly.exit_code, 1  # exit codes of `kgqa requeue`
 # submitit counts its own time-outs and gives up after three; a run may need a hundred jobs.
 REQUEUES = 1_000_000
 DRAIN = 600.0  # s that a drain may take; Slurm kills the job if it takes longer than its notice
@@ -48,7 +49,8 @@ class Commands:
                 time.sleep(0.1)
             if process.returncode == REQUEUE:
                 # As at a near time limit: submitit calls checkpoint(), requeues the job, and does not return.
-                os.kill(os.getpid(), _warning())
+                warning = os.environ.get("SUBMITIT_PREEMPT_SIGNAL", WARNING)
+                os.kill(os.getpid(), signal.Signals[f"SIG{warning}"])
                 time.sleep(DRAIN)
             if process.returncode != 0:
                 raise RuntimeError(f"{' '.join(command)} ended with exit code {process.returncode}")
@@ -56,7 +58,7 @@ class Commands:
     def checkpoint(self) -> Any:
         """Called by submitit on its signal: make the child drain, then return the same work for the next start.
 
-        Returns None, which ends the job, if another start would be pointless (cluster/requeue.py).
+        Returns None, which ends the job, if another start would be pointless.
         """
         from submitit.helpers import DelayedSubmission
 
@@ -97,9 +99,8 @@ def submit(
         else:
             executor = _executor(run, job, resources, local=local, after=before)
             work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
-            entry["job"] = before = _submit(
-                executor, job, work, [str(earlier["job"]) for earlier in submitted], local
-            )
+            earlier = [str(entry["job"]) for entry in submitted]
+            entry["job"] = before = _submit(executor, job, work, earlier, local)
         submitted.append(entry)
     for entry in submitted:
         if "job" in entry:
@@ -154,13 +155,49 @@ def _ignore_warnings() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _warning() -> signal.Signals:
-    """The number of the signal that submitit sends before the time limit."""
-    return signal.Signals[f"SIG{os.environ.get('SUBMITIT_PREEMPT_SIGNAL', WARNING)}"]
-
-
 def _has_ended(pid: int) -> bool:
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True
+
+
+class Decision(NamedTuple):
+    """A decision: `code` is DONE, REQUEUE or GIVE_UP, the exit code of `kgqa requeue`; `text` explains it."""
+
+    code: int
+    text: str
+
+
+def progress_mark(run: Path) -> str:
+    """A text that changes whenever an answer is stored. Raises InputError when there is no run."""
+    return _mark(survey(run))
+
+
+def _mark(status: Mapping[str, Any]) -> str:
+    return f"{status['shards']['done']} shards, {status['journal_answers']} answers in journals"
+
+
+def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool:
+    """Whether another start is pointless: this start stored no answer, and it failed by itself or was stopped for the
+    second time (exit code 75, or above 128 for a signal).
+    """
+    stopped = exit_code == StoppedEarly.exit_code or exit_code > 128
+    return now == before and not (stopped and restarts == 0)
+
+
+def decide(run: Path, before: str, exit_code: int, restarts: int) -> Decision:
+    """Decide whether a job whose workers ended with `exit_code` is queued again.
+
+    `before` is the mark at its start, `restarts` the number of its earlier starts.
+    """
+    status = survey(run)
+    if status["complete"]:
+        return Decision(DONE, f"complete: {run}")
+    if brings_nothing(before, _mark(status), exit_code, restarts):
+        return Decision(
+            GIVE_UP,
+            f"error: this start made no progress (exit code {exit_code}); not requeued\n"
+            f"       see above and {run}/logs, mend it, and submit again: what is done stays done",
+        )
+    return Decision(REQUEUE, f"not complete yet (exit code {exit_code}): back into the queue")

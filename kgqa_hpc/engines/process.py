@@ -21,17 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
-from kgqa_hpc.engines.clean import Redactor
+from kgqa_hpc.engines.clean import Redactor, exit_words, last_line
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, Response, ServerLoad
-from kgqa_hpc.engines.last_words import exit_words, last_line
-from kgqa_hpc.engines.protocol import (
-    Frames,
-    frame,
-    read_info,
-    read_refusal,
-    read_responses,
-    write_requests,
-)
+from kgqa_hpc.engines.protocol import Frames, frame, read_info, read_refusal, read_responses, write_requests
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import EngineDied
 from kgqa_hpc.store.regular import open_append

@@ -42,24 +42,16 @@ HARMONY = Thought(
 THOUGHTS = {"qwen3": THINK, "gpt-oss": HARMONY}
 
 
-class Sampling(NamedTuple):
-    """Sampling parameters that a model's authors recommend."""
-
-    temperature: float
-    top_p: float
-    top_k: int | None = None
-
-    def values(self) -> dict[str, float]:
-        """The parameters without the temperature, which the prompt sets."""
-        return {"top_p": self.top_p, **({"top_k": self.top_k} if self.top_k else {})}
-
-
-# Families by their names, thinking or not; from the model cards of Qwen3, gpt-oss, DeepSeek-R1.
-_FAMILIES: tuple[tuple[re.Pattern[str], dict[bool, Sampling]], ...] = (
-    (re.compile(r"qwen[-_]?3|qwq", re.I), {True: Sampling(0.6, 0.95, 20), False: Sampling(0.7, 0.8, 20)}),
-    (re.compile(r"gpt-oss", re.I), {True: Sampling(1.0, 1.0)}),
-    (re.compile(r"deepseek-r1", re.I), {True: Sampling(0.6, 0.95)}),
-)
+# Sampling that the makers of a family recommend, for thinking (True) or not; from the model cards of Qwen3, gpt-oss,
+# DeepSeek-R1.
+_FAMILIES: dict[str, dict[bool, dict[str, float]]] = {
+    r"qwen[-_]?3|qwq": {
+        True: {"temperature": 0.6, "top_p": 0.95, "top_k": 20},
+        False: {"temperature": 0.7, "top_p": 0.8, "top_k": 20},
+    },
+    "gpt-oss": {True: {"temperature": 1.0, "top_p": 1.0}},
+    "deepseek-r1": {True: {"temperature": 0.6, "top_p": 0.95}},
+}
 
 
 def sampling_of(
@@ -69,10 +61,9 @@ def sampling_of(
 
     A configuration that does not say whether the model thinks (`thinks` None) is left as it is.
     """
-    family = next((advised for pattern, advised in _FAMILIES if pattern.search(model)), {})
-    temperature, values = 0.0, dict[str, Any]()
-    if thinks is not None and (advised := family.get(thinks)):
-        temperature, values = advised.temperature, {**advised.values()}
+    family = next((advice for name, advice in _FAMILIES.items() if re.search(name, model, re.IGNORECASE)), {})
+    values: dict[str, Any] = {} if thinks is None else {**family.get(thinks, {})}
+    temperature = values.pop("temperature", 0.0)
     if generation is not None:
         values |= generation.values()
         temperature = temperature if generation.temperature is None else generation.temperature

@@ -41,7 +41,12 @@ def bench(
     `row_done` is called with the document after each row.
     """
     config = load_config(config_file)
-    _require_questions(config)
+    steps = config.passes[0].steps
+    if not any(STEPS.get(step.use).asks_with(step) for step in steps):
+        raise InputError(
+            f"step {steps[0].label} asks nobody, so there is nothing to measure",
+            "name a configuration whose steps ask an engine",
+        )
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
 
         def prompts(count: int) -> Prompts:
@@ -53,15 +58,6 @@ def bench(
 
         engine = config.engine_of(config.passes[0].name)
         return measure(engine, prompts, Path(scratch, "engine.log"), batches, number, row_done)
-
-
-def _require_questions(config: RunConfig) -> None:
-    steps = config.passes[0].steps
-    if not any(STEPS.get(step.use).asks_with(step) for step in steps):
-        raise InputError(
-            f"step {steps[0].label} asks nobody, so there is nothing to measure",
-            "name a configuration whose steps ask an engine",
-        )
 
 
 def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:

@@ -15,7 +15,7 @@ import errno
 import time
 from collections.abc import Callable
 
-from kgqa_hpc.engines.last_words import without_node
+from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.errors import (
     CorruptFile,
     EngineDied,

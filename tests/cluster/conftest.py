@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import reconfigure
 
@@ -103,18 +103,9 @@ def _prepared_once(folder: Path) -> RunFolder:
 
 
 def make_place(folder: Path, environ: dict[str, str]) -> Place:
-    """Write the graph: 80 nodes, 260 edges at random, always the same."""
-    chance = random.Random(7)
-    edges: set[tuple[int, int]] = set()
-    while len(edges) < 260:
-        one, other = chance.sample(range(80), 2)
-        if (other, one) not in edges:
-            edges.add((one, other))
-    nodes = "".join(f"n{number},thing {number},kind\n" for number in range(80))
-    lines = "".join(f"n{one},n{other},touches\n" for one, other in sorted(edges))
+    """A folder with a small graph, always the same."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "nodes.csv").write_text(f"id,name,type\n{nodes}")
-    (folder / "edges.csv").write_text(f"source_id,target_id,type\n{lines}")
+    write_graph(folder, nodes=80, edges=260)
     return Place(folder, environ)
 
 

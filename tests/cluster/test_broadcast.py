@@ -13,6 +13,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.staging import stage
 from kgqa_hpc.runs import create_run
 from kgqa_hpc.runs.broadcast import copies
+from tests.command import programs
 
 ROOT = Path(__file__).parents[2]
 # One node stands for all: srun runs its command here, sbcast copies a file here.
@@ -42,14 +43,9 @@ def run(tmp_path: Path, model: Path) -> Path:
 
 def broadcast(tmp_path: Path, run: Path, **variables: str) -> list[str]:
     """Call the script's function as run_mpi.sbatch does; the files that were sent."""
-    bin_ = tmp_path / "bin"
-    bin_.mkdir(exist_ok=True)
-    for name, text in (("srun", SRUN), ("sbcast", SBCAST)):
-        (bin_ / name).write_text(f"#!/usr/bin/env bash\n{text}")
-        (bin_ / name).chmod(0o755)
     environ = {
         **os.environ,
-        "PATH": f"{bin_}:{os.environ['PATH']}",
+        "PATH": programs(tmp_path, srun=SRUN, sbcast=SBCAST),
         "PYTHONPATH": str(ROOT),
         "LOCAL_DISK": str(tmp_path / "disk"),
         "SLURM_JOB_NUM_NODES": "17",

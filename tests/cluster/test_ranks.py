@@ -1,4 +1,4 @@
-"""Who a process thinks it is, from the variables that real launchers set."""
+"""Who a process thinks it is, from the variables that real launchers set; an mpiexec of another MPI is refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.cluster.mpi import Mpi, launched_by, mismatch, parse_mpi, refuse_foreign_launcher
 from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
 from kgqa_hpc.config import load_config
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.work.run import _gpus_per_worker
 
 BATCH = {"SLURM_JOB_ID": "9", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"}
@@ -28,46 +29,30 @@ OPENMPI = {
 }
 
 
-@pytest.mark.parametrize(
-    ("environ", "world"),
-    [
-        ({}, World()),
-        (BATCH, World()),
-        (BATCH | STEP, World(3, 5, 1, 2, "srun")),
-        (OPENMPI, World(2, 4, 0, 2, "mpi")),
-        (BATCH | STEP | OPENMPI, World(2, 4, 0, 2, "mpi")),
-        (
-            {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "3"},
-            World(1, 3, 1, 3, "mpi"),
-        ),
-        (BATCH | STEP | {"PMIX_RANK": "3"}, World(3, 5, 1, 2, "mpi")),
-        (
-            BATCH
-            | {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_MAX": "16"}
-            | {"SLURM_ARRAY_TASK_STEP": "3"},
-            World(2, 6, 0, 1, "array"),
-        ),
-        (
-            BATCH | STEP | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"} | {"SLURM_ARRAY_TASK_ID": "0"},
-            World(0, 1, 0, 1, "array"),
-        ),
-        (OPENMPI | {"KGQA_LAUNCHER": "alone"}, World()),
-        (BATCH | STEP | OPENMPI | {"KGQA_LAUNCHER": "srun"}, World(3, 5, 1, 2, "srun")),
-    ],
-    ids=[
-        "alone",
-        "batch",
-        "srun",
-        "mpiexec",
-        "mpiexec-in-job",
-        "pmi",
-        "pmix",
-        "array",
-        "array-srun",
-        "wish",
-        "wish-srun",
-    ],
-)
+ARRAY = {
+    "SLURM_ARRAY_TASK_ID": "7",
+    "SLURM_ARRAY_TASK_MIN": "1",
+    "SLURM_ARRAY_TASK_MAX": "16",
+    "SLURM_ARRAY_TASK_STEP": "3",
+}
+SINGLE_STEP = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "SLURM_ARRAY_TASK_ID": "0"}
+PMI = {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "3"}
+WORLDS = {
+    "alone": ({}, World()),
+    "batch": (BATCH, World()),
+    "srun": (BATCH | STEP, World(3, 5, 1, 2, "srun")),
+    "mpiexec": (OPENMPI, World(2, 4, 0, 2, "mpi")),
+    "mpiexec in a job": (BATCH | STEP | OPENMPI, World(2, 4, 0, 2, "mpi")),
+    "pmi": (PMI, World(1, 3, 1, 3, "mpi")),
+    "pmix": (BATCH | STEP | {"PMIX_RANK": "3"}, World(3, 5, 1, 2, "mpi")),
+    "array": (BATCH | ARRAY, World(2, 6, 0, 1, "array")),
+    "srun in an array": (BATCH | STEP | SINGLE_STEP, World(0, 1, 0, 1, "array")),
+    "requested": (OPENMPI | {"KGQA_LAUNCHER": "alone"}, World()),
+    "requested srun": (BATCH | STEP | OPENMPI | {"KGQA_LAUNCHER": "srun"}, World(3, 5, 1, 2, "srun")),
+}
+
+
+@pytest.mark.parametrize(("environ", "world"), WORLDS.values(), ids=WORLDS.keys())
 def test_the_world_is_what_the_launcher_says(environ: dict[str, str], world: World) -> None:
     assert discover(environ) == world
 
@@ -127,12 +112,66 @@ def test_a_run_takes_as_many_gpus_for_each_worker_as_its_most_demanding_engine_n
     assert _gpus_per_worker(config) == 4
 
 
-def test_one_worker_on_a_node_without_a_list_leaves_cuda_alone() -> None:
+def test_one_worker_on_a_node_without_a_list_leaves_cuda_alone_and_more_workers_than_gpus_are_refused() -> (
+    None
+):
     environ: dict[str, str] = {}
     assert assign_gpus(World(), 1, environ) is None
     assert environ == {}
-
-
-def test_more_workers_than_gpus_are_refused() -> None:
     with pytest.raises(ConfigError, match="local rank 2 needs 1 GPU"):
         assign_gpus(World(2, 4, 2, 4, "srun"), 1, {"CUDA_VISIBLE_DEVICES": "0,1"})
+
+
+LIBRARY = "Open MPI v5.0.11, package: Open MPI user@localhost Distribution, ident: 5.0.11, repo rev: v5.0.11"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (LIBRARY, Mpi("Open MPI", "5.0.11")),
+        ("mpiexec (Open MPI) 5.0.11\n\nReport bugs to the list\n", Mpi("Open MPI", "5.0.11")),
+        ("mpirun (Open MPI) 4.1.4\n", Mpi("Open MPI", "4.1.4")),
+        ("Open MPI 5.0.8", Mpi("Open MPI", "5.0.8")),
+        (
+            "HYDRA build details:\n    Version:                                 4.0.2\n    CC: gcc",
+            Mpi("MPICH", "4.0.2"),
+        ),
+        ("MPICH Version:      4.2.1\nMPICH Release date: unknown", Mpi("MPICH", "4.2.1")),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307", Mpi("Intel MPI", "2021.9")),
+        ("MVAPICH2 Version      :\t2.3.7", Mpi("MVAPICH", "2.3.7")),
+        ("MPI VERSION    : CRAY MPICH version 8.1.27.26 (ANL base 3.4a2)", Mpi("Cray MPICH", "8.1.27.26")),
+        ("something else 1.2", None),
+    ],
+)
+def test_every_way_an_mpi_names_itself_is_understood(text: str, expected: Mpi | None) -> None:
+    assert parse_mpi(text) == expected
+
+
+def test_the_launcher_is_read_from_the_variables_it_sets_and_srun_serves_several() -> None:
+    assert launched_by({}) is None
+    assert launched_by({"PMI_SIZE": "4", "SLURM_STEP_ID": "0"}) is None
+    assert launched_by({"OMPI_COMM_WORLD_SIZE": "4", "OMPI_VERSION": "5.0.11"}) == Mpi("Open MPI", "5.0.11")
+    assert launched_by({"OMPI_COMM_WORLD_SIZE": "4", "PMIX_VERSION": "3.2.3"}) == Mpi("Open MPI", "4")
+    assert launched_by({"PMI_SIZE": "4", "PMI_RANK": "0"}) == Mpi("MPICH", "")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "library", "fits"),
+    [
+        (Mpi("Open MPI", "5.0.3"), Mpi("Open MPI", "5.0.11"), True),
+        (Mpi("Open MPI", "4.1.4"), Mpi("Open MPI", "5.0.11"), False),
+        (Mpi("MPICH", ""), Mpi("Open MPI", "5.0.11"), False),
+        (Mpi("Intel MPI", "2021.9"), Mpi("MPICH", "4.2"), True),
+    ],
+)
+def test_mpis_of_one_family_fit_and_others_do_not(launcher: Mpi, library: Mpi, fits: bool) -> None:
+    assert (mismatch(launcher, library) == "") is fits
+
+
+def test_a_foreign_mpiexec_is_refused_with_reason_and_cure_before_anything_can_hang() -> None:
+    for welcome in ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_VERSION": "5.0.8"}, {}):
+        refuse_foreign_launcher(LIBRARY, welcome)
+    with pytest.raises(InputError) as refusal:
+        refuse_foreign_launcher(LIBRARY, {"OMPI_COMM_WORLD_SIZE": "2", "PMIX_VERSION": "4.2.2"})
+    assert "mpiexec is Open MPI 4 and the MPI library is Open MPI 5.0.11" in refusal.value.message
+    assert "use an mpiexec of Open MPI 5" in refusal.value.cure

@@ -6,14 +6,19 @@ Slurm and vLLM are stand-ins.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
+from kgqa_hpc import stages
 from kgqa_hpc.engines.openai.local_server import _free_port
+from tests import chat_program
 from tests.cluster.conftest import BIN, PATIENCE, ROOT, clean_environment
+from tests.command import programs
 from tests.project import CONFIG, write_graph
 from tests.waiting import wait_for
 
@@ -26,52 +31,22 @@ wait; wait
 SCONTROL = """#!/usr/bin/env bash
 [ "$2" != hostnames ] || printf '%s\\n' node1 node2
 """
-VLLM = """#!/usr/bin/env python3
-import http.server, json, os, sys, time
-words = sys.argv[1:]
-with open(os.environ["NOTES"], "a") as notes:
-    notes.write(json.dumps([os.getpid(), *words]) + "\\n")
-if "--fail" in words:
-    sys.exit(3)
-if "--headless" in words:
-    time.sleep(3600)
-TEXTS = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
-FLAGS = ["valid_question", "original_answer_valid", "worth_asking", "ok"]
-class Handler(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *args): pass
-    def send(self, body):
-        data = json.dumps(body).encode()
-        self.send_response(200); self.send_header("Content-Length", str(len(data))); self.end_headers()
-        self.wfile.write(data)
-    def do_GET(self): self.send({"version": "9.9"})
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        text = "Why is one entity so closely related to all of the others here?"
-        answer = dict.fromkeys([*TEXTS.split(), "question_reasoning", "answer_reasoning"], text)
-        answer |= dict.fromkeys(FLAGS, True) | {"question_entities": ["a"], "answer_entities": ["b"]}
-        self.send({"choices": [{"message": {"content": json.dumps(answer)}, "finish_reason": "stop"}]})
-port = int(words[words.index("--port") + 1])
-http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
-"""
+VLLM = f'#!/bin/sh\nexec {sys.executable} {chat_program.__file__} "$@"\n'
 
 
-def job(folder: Path, run: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def job(folder: Path, run: Path, port: int, *words: str) -> subprocess.CompletedProcess[str]:
     """The script as a job of two nodes with four GPUs each."""
-    tools = folder / "bin"
-    tools.mkdir(exist_ok=True)
-    for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("vllm", VLLM)):
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
+    path = programs(folder, srun=SRUN, scontrol=SCONTROL, vllm=VLLM)
     environ = clean_environment()
     slurm = {
-        "PATH": f"{tools}:{environ['PATH']}",
+        "PATH": f"{path}:{environ['PATH']}",
         "NOTES": str(folder / "notes"),
         "SLURM_JOB_ID": "7",
         "SLURM_JOB_END_TIME": "4000000000",
         "SLURM_JOB_NUM_NODES": "2",
         "SLURM_GPUS_ON_NODE": "4",
         "SLURM_JOB_NODELIST": "node[1-2]",
-        "KGQA_SERVER_PORT": str(json.loads((folder / "port").read_text())),
+        "KGQA_SERVER_PORT": str(port),
         "PYTHONPATH": str(ROOT),
         "KGQA_COMMAND": str(BIN / "kgqa"),
     }
@@ -81,43 +56,55 @@ def job(folder: Path, run: Path, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
-def started(folder: Path) -> list[list[str]]:
-    return [json.loads(line) for line in (folder / "notes").read_text().splitlines()]
+def started(folder: Path) -> dict[int, list[str]]:
+    """The words of each server that was started, by process id."""
+    notes = [json.loads(line) for line in (folder / "notes").read_text().splitlines()]
+    return {note["pid"]: note["words"] for note in notes}
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return _free_port()
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
+    folder = tmp_path_factory.mktemp("sampled")
+    write_graph(folder)
+    engine = f'kind: openai, model: Big, base_url: "http://127.0.0.1:{port}/v1"'
+    config = CONFIG.replace("kind: scripted", engine).replace("6}", "1}")
+    (folder / "run.yaml").write_text(config, encoding="utf-8")
+    run = stages.init(folder / "run.yaml", folder / "run").path
+    stages.import_graph(run)
+    stages.sample(run)
+    return run
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    write_graph(tmp_path)
-    port = _free_port()
-    (tmp_path / "port").write_text(str(port))
-    engine = f'kind: openai, model: Big, base_url: "http://127.0.0.1:{port}/v1"'
-    config = CONFIG.replace("kind: scripted", engine).replace("6}", "1}")
-    (tmp_path / "run.yaml").write_text(config, encoding="utf-8")
-    for verb in (["init", "run.yaml", "run"], ["import", "run"], ["sample", "run"]):
-        subprocess.run(
-            [BIN / "kgqa", *verb], cwd=tmp_path, env=clean_environment(), check=True, timeout=PATIENCE
-        )
-    return tmp_path / "run"
+def run(tmp_path: Path, sampled: Path) -> Path:
+    return Path(shutil.copytree(sampled, tmp_path / "run"))
 
 
-def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(tmp_path: Path, run: Path) -> None:
-    done = job(tmp_path, run, "--max-num-seqs", "256")
+def test_one_server_over_all_nodes_answers_the_run_and_ends_with_it(
+    tmp_path: Path, run: Path, port: int
+) -> None:
+    done = job(tmp_path, run, port, "--max-num-seqs", "256")
     assert done.returncode == 0, done.stderr[-3000:]
     status = json.loads((run / "status.json").read_text())
     assert status["complete"]
-    nodes = {words[words.index("--node-rank") + 1]: words for _, *words in started(tmp_path)}
+    nodes = {words[words.index("--node-rank") + 1]: words for words in started(tmp_path).values()}
     assert {*nodes} == {"0", "1"}
     assert ("--headless" in nodes["0"], "--headless" in nodes["1"]) == (False, True)
     text = " ".join(nodes["1"])
     assert text.startswith("serve /models/Big --served-model-name Big")
     assert "--tensor-parallel-size 4 --pipeline-parallel-size 2 --nnodes 2 --master-addr node1" in text
     assert "--max-num-seqs 256" in text
-    wait_for(lambda: not any(psutil.pid_exists(int(pid)) for pid, *_ in started(tmp_path)), "no server left")
+    wait_for(lambda: not any(map(psutil.pid_exists, started(tmp_path))), "no server left")
 
 
 def test_a_server_that_ends_before_it_is_ready_ends_the_job_with_the_reason(
-    tmp_path: Path, run: Path
+    tmp_path: Path, run: Path, port: int
 ) -> None:
-    done = job(tmp_path, run, "--fail")
+    done = job(tmp_path, run, port, "--fail")
     assert done.returncode == 1
     assert "the server ended before it was ready" in done.stderr

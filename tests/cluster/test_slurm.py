@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from kgqa_hpc.store.partition import load_shard, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.cluster.conftest import PATIENCE, ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken
+from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken
 from tests.waiting import wait_for
 from tests.work.rig import answers_kept, answers_made, answers_used, events, reconfigure, records, seeded
 
@@ -34,30 +36,36 @@ def jobs_of(output: str) -> dict[str, str]:
     return dict(line.split()[:2] for line in output.splitlines() if not line.startswith("now:"))
 
 
+def pipeline(place: Place, *options: str, **variables: str) -> dict[str, str]:
+    """The jobs that slurm/pipeline.sh submits."""
+    script = ROOT / "slurm" / "pipeline.sh"
+    variables = {"KGQA_SBATCH": "--cpus-per-task=1 --mem=500M", **variables}
+    return jobs_of(place(script, place.config(0.02), "oregano", *options, **variables))
+
+
+def array(place: Place, tasks: int, *options: str) -> str:
+    """The job of an array of workers."""
+    script = str(ROOT / "slurm" / "run_array.sbatch")
+    command = ["sbatch", "--parsable", f"--array=0-{tasks - 1}", *options, *ARRAY, script, "oregano"]
+    return place(*command).strip()
+
+
+def log_of(place: Place) -> str:
+    return next(place.folder.glob("kgqa-run-*.log")).read_text()
+
+
 def test_the_pipeline_with_mpi_on_two_nodes_makes_the_dataset_of_the_local_run(
     place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
 ) -> None:
-    output = place(
-        ROOT / "slurm" / "pipeline.sh",
-        place.config(0.02),
-        "oregano",
-        *["--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1", "--mem=500M"],
-        KGQA_SBATCH="--cpus-per-task=1 --mem=500M",
-        KGQA_GPUS_PER_WORKER="1",
-    )
-    jobs = jobs_of(output)
-    slurm.wait(jobs["merge"])
+    ranks = ["--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1", "--mem=500M"]
+    slurm.wait(pipeline(place, *ranks, KGQA_GPUS_PER_WORKER="1")["merge"])
     run = place.run("oregano")
     assert dataset(run) == undisturbed
     started = events(run, "started")
     assert sorted(entry["rank"] for entry in started) == [0, 1, 2, 3]
     assert {entry["launcher"] for entry in started} == {"mpi"}
-    assert sorted((entry["local_rank"], entry["gpus"]) for entry in started) == [
-        (0, "0"),
-        (0, "0"),
-        (1, "1"),
-        (1, "1"),
-    ], "one GPU per rank of a node"
+    gpus = sorted((entry["local_rank"], entry["gpus"]) for entry in started)
+    assert gpus == [(0, "0"), (0, "0"), (1, "1"), (1, "1")], "one GPU per rank of a node"
     assert all(0 < entry["deadline"] <= 2 * 86_400 for entry in started), "every rank knows the job's end"
     assert answers_made(run) == answers_used(run), "nothing was asked twice"
 
@@ -65,53 +73,20 @@ def test_the_pipeline_with_mpi_on_two_nodes_makes_the_dataset_of_the_local_run(
 def test_the_pipeline_as_a_job_array_makes_the_same(
     place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
 ) -> None:
-    output = place(
-        ROOT / "slurm" / "pipeline.sh",
-        place.config(0.02),
-        "oregano",
-        *["--array=0-2", *ARRAY],
-        KGQA_RUN="array",
-        KGQA_SBATCH="--cpus-per-task=1 --mem=500M",
-    )
-    slurm.wait(jobs_of(output)["merge"])
+    slurm.wait(pipeline(place, "--array=0-2", *ARRAY, KGQA_RUN="array")["merge"])
     run = place.run("oregano")
     assert dataset(run) == undisturbed
     assert sorted(entry["rank"] for entry in events(run, "started")) == [0, 1, 2]
     assert answers_made(run) == answers_used(run)
-
-
-def test_the_documented_rehearsal_works_as_it_is_written(place: Place, slurm: Slurm) -> None:
-    page = (ROOT / "docs" / "guide" / "cluster.md").read_text(encoding="utf-8")
-    block = page.partition("## Trying it without a cluster")[2].split("```")[1]
-    commands = (
-        block.partition("slurm_sandbox env")[2].partition("\n")[2].partition("tools/slurm_sandbox stop")[0]
-    )
-    assert "slurm/pipeline.sh" in commands
-    for name in ("slurm", "configs"):
-        (place.folder / name).symlink_to(ROOT / name)
-    slurm.wait(jobs_of(place("bash", "-ec", commands))["merge"])
-    run = place.run("runs/rehearsal")
-    assert dataset(run)
-    assert {log.name.rpartition("-")[0] for log in run.logs.glob("*.log")} == {
-        "kgqa-graphlets",
-        "kgqa-run",
-        "kgqa-merge",
-    }
+    logs = {log.name.rpartition("-")[0] for log in run.logs.glob("*.log")}
+    assert logs == {"kgqa-graphlets", "kgqa-run", "kgqa-merge"}
 
 
 def test_of_a_chain_with_a_job_too_large_for_the_nodes_nothing_stays_in_the_queue(
     place: Place, slurm: Slurm
 ) -> None:
-    with pytest.raises(AssertionError, match="sbatch refused the job merge"):
-        place(
-            ROOT / "slurm" / "pipeline.sh",
-            place.config(0.02),
-            "oregano",
-            *ARRAY,
-            KGQA_RUN="array",
-            KGQA_SBATCH="--cpus-per-task=1 --mem=500M",
-            KGQA_SBATCH_MERGE="--mem=900G",
-        )
+    with pytest.raises(AssertionError, match=r"(?s)sbatch refused the job merge.*KGQA_SBATCH_MERGE"):
+        pipeline(place, *ARRAY, KGQA_RUN="array", KGQA_SBATCH_MERGE="--mem=900G")
     wait_for(lambda: not place("squeue", "--noheader").strip(), "an empty queue")
 
 
@@ -151,10 +126,7 @@ def test_a_real_time_limit_is_noticed_the_job_requeues_itself_and_finishes(
     place: Place, slurm: Slurm
 ) -> None:
     run = place.prepared(2.5)  # ten minutes
-    script = str(ROOT / "slurm" / "run_array.sbatch")
-    job = place(
-        *["sbatch", "--parsable", "--array=0", "--time=2", "--signal=B:USR1@50", *ARRAY, script, "oregano"]
-    ).strip()
+    job = array(place, 1, "--time=1", "--signal=B:USR1@25")
     wait_for(lambda: answers_kept(run) > 5_000, "answers")
     quicken(run, 0)  # for the next start
     slurm.wait(job)
@@ -163,27 +135,25 @@ def test_a_real_time_limit_is_noticed_the_job_requeues_itself_and_finishes(
     assert first["reason"] == "SIGUSR1" or "time limit" in first["reason"]
     assert len(records(run)) == sum(len(shard) for shard in shards(run))
     assert answers_made(run) == answers_used(run), "nothing was asked twice"
-    assert "back into the queue" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+    assert "back into the queue" in log_of(place)
 
 
 def test_a_second_start_without_progress_is_the_last(place: Place, slurm: Slurm) -> None:
     run = place.prepared(3600)
     reconfigure(run, runtime={"time_limit": 8, "margin": 2})  # stops itself before the first answer
-    script = str(ROOT / "slurm" / "run_array.sbatch")
-    job = place(*["sbatch", "--parsable", "--array=0", *ARRAY, script, "oregano"]).strip()
+    job = array(place, 1)
     slurm.wait(job, "FAILED")
     assert slurm.restarts(job) == 1
-    assert "made no progress (exit code 75)" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+    assert "made no progress (exit code 75)" in log_of(place)
 
 
 def test_a_start_that_fails_at_once_is_the_last(place: Place, slurm: Slurm) -> None:
     run = place.prepared(0)
     run.config_file.write_text(run.config_file.read_text().replace("accept: 0.9", "accept: 0.8"))
-    script = str(ROOT / "slurm" / "run_array.sbatch")
-    job = place(*["sbatch", "--parsable", "--array=0", *ARRAY, script, "oregano"]).strip()
+    job = array(place, 1)
     slurm.wait(job, "FAILED")
     assert slurm.restarts(job) == 0
-    assert "0.9 → 0.8" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+    assert "0.9 → 0.8" in log_of(place)
 
 
 def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
@@ -191,17 +161,13 @@ def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
 ) -> None:
     chance = seeded()
     run = place.prepared(2.5, lease=LEASE)  # ten minutes of one worker's time: it outlasts the chaos
-    script = str(ROOT / "slurm" / "run_array.sbatch")
     jobs: list[str] = []
     asleep: list[tuple[int, float]] = []  # processes, and when they may wake: past their leases
     again: set[str] = set()  # jobs that were put back
     rounds = 0
-    while rounds < 45 and not complete(run):
+    while rounds < 24 and not complete(run):
         rounds += 1
-        number = chance.choice([1, 2, 3])
-        jobs.append(
-            place(*["sbatch", "--parsable", f"--array=0-{number - 1}", *ARRAY, script, "oregano"]).strip()
-        )
+        jobs.append(array(place, chance.choice([1, 2, 3])))
         kept = answers_kept(run)
         wait_for(lambda kept=kept: answers_kept(run) != kept or complete(run), "progress")
         asleep = wake(asleep)
@@ -223,8 +189,7 @@ def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
     quicken(run, 0, lease=LEASE)
     for job in jobs:
         slurm("scancel", job)
-    last = place(*["sbatch", "--parsable", "--array=0-1", *ARRAY, script, "oregano"]).strip()
-    slurm.wait(last)
+    slurm.wait(array(place, 2))
     place.kgqa("merge", "oregano")
     assert dataset(run) == undisturbed
     assert rounds > 3
@@ -272,16 +237,27 @@ def shards(run: RunFolder) -> list[list[str]]:
 
 
 def test_missing_variables_print_the_line_to_type(place: Place) -> None:
-    import subprocess
-
     scripts = "graphlets.sbatch run_mpi.sbatch run_array.sbatch run_large.sbatch merge.sbatch pipeline.sh"
     for name in scripts.split():
-        done = subprocess.run(
-            ["bash", ROOT / "slurm" / name],
-            capture_output=True,
-            text=True,
-            env=place.environ,
-            timeout=PATIENCE,
-        )
-        assert done.returncode != 0
-        assert f"slurm/{name}" in done.stderr
+        with pytest.raises(AssertionError, match=rf"(?s)\n.*slurm/{name}"):
+            place("bash", ROOT / "slurm" / name)
+
+
+def test_every_command_of_the_cluster_tutorial_runs(place: Place, slurm: Slurm) -> None:
+    """docs/tutorial/2-cluster.md is true: its commands run in order, in one folder; the guide has the same pipeline."""
+    page = ROOT / "docs" / "tutorial" / "2-cluster.md"
+    pipeline = "slurm/pipeline.sh configs/scripted.yaml runs/rehearsal --array=0-1"
+    assert all(pipeline in text.read_text("utf-8") for text in (page, ROOT / "docs" / "guide" / "cluster.md"))
+    for name in ("slurm", "configs"):
+        (place.folder / name).symlink_to(ROOT / name)
+    before, after = (
+        "\n".join(re.findall(r"^```bash\n(.*?)^```$", part, flags=re.MULTILINE | re.DOTALL))
+        for part in page.read_text("utf-8").split("<!-- the tests wait for the jobs here -->")
+    )
+    head = f"kgqa() {{ '{sys.executable}' -m kgqa_hpc -q \"$@\"; }}\nset -euo pipefail\n"
+    output = place("bash", "-c", head + before)
+    lines = "\n".join(line for line in output.splitlines() if re.match(r"(graphlets|run|merge) +\d+", line))
+    slurm.wait(jobs_of(lines)["merge"])
+    assert "· complete" in place("bash", "-c", head + after)
+    assert (place.folder / "upload" / "README.md").exists()
+    assert not (place.run("runs/rehearsal").path / "logs").exists()

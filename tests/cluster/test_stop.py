@@ -1,6 +1,4 @@
-"""When work stops: the clock that knows the limit, the margin that is learned, the signals that set a
-flag.
-"""
+"""When work stops: the end of the job, the margin that is learned, the signals that set a flag."""
 
 from __future__ import annotations
 
@@ -11,12 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.cluster import stop as stops
+from kgqa_hpc.cluster.slurm import job_end, own_job
 from kgqa_hpc.cluster.stop import GRACE, PATIENCE, Interrupted, Stop, deadline_of
 from kgqa_hpc.work.item_scheduler import CANCEL_GRACE
+from tests.command import programs
 
 
 class Clock:
@@ -32,19 +33,17 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_without_limit_and_signal_there_is_no_reason_to_stop(clock: Clock) -> None:
-    stop = Stop(None, now=clock)
-    clock.time += 1e9
-    assert stop.reason is None
-
-
-def test_no_new_work_is_taken_within_the_margin(clock: Clock) -> None:
+def test_no_new_work_is_taken_within_the_margin_and_what_is_in_flight_is_cancelled_before_the_end(
+    clock: Clock,
+) -> None:
     stop = Stop(deadline=clock.time + 1000, margin=100, now=clock)
     clock.time += 899
     assert stop.reason is None
     clock.time += 2
-    assert stop.reason is not None
-    assert "99 s are left" in stop.reason
+    assert "99 s are left" in (stop.reason or "")
+    assert not stop.patience_is_over()
+    clock.time += 99 - GRACE + 0.1
+    assert stop.patience_is_over()
 
 
 def test_the_margin_is_learned_from_the_slowest_request_and_never_above_the_configured(clock: Clock) -> None:
@@ -55,19 +54,14 @@ def test_the_margin_is_learned_from_the_slowest_request_and_never_above_the_conf
     assert stop.margin == 70
     stop.learn(slowest=2000, seen=51)
     assert stop.margin == 900
-
-
-def test_after_the_limit_comes_near_what_is_in_flight_is_cancelled_before_the_end(clock: Clock) -> None:
-    stop = Stop(deadline=clock.time + 100, margin=20, now=clock)
-    clock.time += 81
-    assert stop.reason
-    assert not stop.patience_is_over()
-    clock.time += 19 - GRACE + 0.1
-    assert stop.patience_is_over()
+    short = Stop(deadline=clock.time + 60, margin=900, now=clock)
+    assert short.margin == 15, "a short job works most of its time"
 
 
 def test_the_shortest_grace_holds(clock: Clock) -> None:
     stop = Stop(None, now=clock)
+    clock.time += 1e9
+    assert stop.reason is None
     stop.request("SIGUSR1", PATIENCE)
     clock.time += GRACE + 1
     assert not stop.patience_is_over()
@@ -85,16 +79,6 @@ def _signals() -> Iterator[None]:
     yield
     for number, handler in kept.items():
         signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("_signals")
-@pytest.mark.parametrize("number", ALL)
-def test_a_signal_ends_a_wait_and_is_named(number: signal.Signals) -> None:
-    stop = Stop(None)
-    with stop.listening():
-        os.kill(os.getpid(), number)
-        assert stop.wait(3600)
-    assert stop.reason == number.name
 
 
 @pytest.mark.usefixtures("_signals")
@@ -178,11 +162,6 @@ def test_a_cancelled_request_and_the_grace_leave_a_second_to_commit() -> None:
     assert GRACE + CANCEL_GRACE <= 4
 
 
-def test_a_short_job_works_most_of_its_time_whatever_the_margin(clock: Clock) -> None:
-    stop = Stop(deadline=clock.time + 60, margin=900, now=clock)
-    assert stop.margin == 15
-
-
 def seconds_left(limit: float | None, job_end: float | None, now: float, expected: float) -> bool:
     """Whether the deadline lies so far ahead; of two looks at the clock it lies between, however far apart."""
     before = time.monotonic()
@@ -190,14 +169,42 @@ def seconds_left(limit: float | None, job_end: float | None, now: float, expecte
     return deadline is not None and before - 1 <= deadline - expected <= time.monotonic() + 1
 
 
-def test_the_earlier_of_configured_limit_and_jobs_end_counts() -> None:
+def test_the_earlier_of_configured_limit_and_jobs_end_counts_whatever_the_clock_of_the_node_says() -> None:
     now = float(int(time.time()))
     assert deadline_of(None, None, now) is None
     assert seconds_left(100, now + 500, now, 100)
     assert seconds_left(1000, now + 500, now, 500)
     assert seconds_left(None, now + 500, now, 500)
-
-
-def test_a_node_whose_clock_is_an_hour_ahead_does_not_stop_an_hour_early() -> None:
-    file_system = float(int(time.time()) - 3720)
+    file_system = now - 3720
     assert seconds_left(None, file_system + 500, file_system, 500)
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A squeue that prints what the returned file holds."""
+    answer = tmp_path / "answer"
+    monkeypatch.setenv("PATH", programs(tmp_path, squeue=f"cat {answer}"))
+    return answer
+
+
+def test_the_end_of_a_job_is_what_slurm_tells_and_outside_of_a_job_there_is_none() -> None:
+    assert job_end({"SLURM_JOB_ID": "7", "SLURM_JOB_END_TIME": "1900000000"}, ask=False) == 1_900_000_000
+    assert job_end({"SLURM_JOB_END_TIME": "12"}, ask=True) is None
+    assert own_job({}) is None
+    assert own_job({"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7"}) == "7", "tasks of an array are one job"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("4:59", 299), ("1:00:00", 3600), ("2-01:00:05", 176_405), ("UNLIMITED", None), ("", None)],
+)
+def test_an_older_slurm_is_asked_for_the_time_left(squeue: Path, text: str, seconds: float | None) -> None:
+    squeue.write_text(f"{text}\n")
+    before = time.time()
+    end = job_end({"SLURM_JOB_ID": "7"}, ask=True)
+    if seconds is None:
+        assert end is None
+    else:
+        assert end is not None
+        assert before - 1 <= end - seconds <= time.time() + 1
+    assert job_end({"SLURM_JOB_ID": "7"}, ask=False) is None

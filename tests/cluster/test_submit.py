@@ -1,27 +1,28 @@
-"""`kgqa submit`: what it asks of Slurm, and the same jobs as processes of this machine."""
+"""`kgqa submit`: what it asks of Slurm, the same jobs as processes of this machine; and when a job is queued again."""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from kgqa_hpc.cli import app
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.cluster.jobs import GRAPHLETS, MERGE, Resources
-from kgqa_hpc.cluster.submit import Commands, submit
+from kgqa_hpc.cluster.submit import DONE, GIVE_UP, REQUEUE, Commands, decide, progress_mark, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
+from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.project import CONFIG, write_graph
+from tests.command import programs
 from tests.runs import make_run
-from tests.waiting import wait_for
+from tests.waiting import gone, wait_for
 from tests.work.rig import records
 
 pytest.importorskip("submitit")
@@ -42,52 +43,33 @@ def scripts(run: RunFolder, **wishes: Any) -> dict[str, str]:
     return {job["name"]: job["script"] for job in submit(run.path, Resources(**wishes), STAGES, dry_run=True)}
 
 
-@pytest.mark.usefixtures("_no_slurm")
-def test_a_dry_run_needs_no_slurm_and_shows_every_wish(run: RunFolder) -> None:
-    shown = scripts(
-        run,
-        workers=5,
-        time=4 * 3600,
-        gpus=2,
-        cpus=6,
-        memory="48G",
-        partition="gpu",
-        account="me",
-        options={"qos": "low", "constraint": "a100"},
-    )
-    assert list(shown) == ["kgqa-run", "kgqa-merge"], "what was sampled is not sampled again"
-    lines = shown["kgqa-run"].splitlines()
-    for line in (
-        "--array=0-4%5",
-        "--time=240",
-        "--gpus-per-task=2",
-        "--cpus-per-task=6",
-        "--mem=48G",
-        "--partition=gpu",
-        "--account=me",
-        "--qos=low",
-        "--constraint=a100",
-        "--signal=USR2@900",
-        "--open-mode=append",
-        "--requeue",
-    ):
-        assert f"#SBATCH {line}" in lines
-    assert f"run {run.path}" in shown["kgqa-run"]
-    assert "gpus" not in shown["kgqa-merge"]
+WISHES = {
+    "workers": (5, "--array=0-4%5"),
+    "time": (4 * 3600, "--time=240"),
+    "gpus": (2, "--gpus-per-task=2"),
+    "cpus": (6, "--cpus-per-task=6"),
+    "memory": ("48G", "--mem=48G"),
+    "partition": ("gpu", "--partition=gpu"),
+    "account": ("me", "--account=me"),
+    "options": ({"qos": "low", "constraint": "a100"}, "--qos=low --constraint=a100"),
+}
+ALWAYS = "--signal=USR2@900 --open-mode=append --requeue"
 
 
 @pytest.mark.usefixtures("_no_slurm")
-def test_a_run_without_anchors_gets_a_job_for_them_first(run: RunFolder) -> None:
-    run.anchors.unlink()
-    shown = scripts(run)
-    assert list(shown) == ["kgqa-graphlets", "kgqa-run", "kgqa-merge"]
-    assert f"sample {run.path}" in shown["kgqa-graphlets"]
-
-
-@pytest.mark.usefixtures("_no_slurm")
-def test_a_dry_run_needs_no_submitit(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_needs_neither_slurm_nor_submitit_and_shows_every_wish(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "submitit", None)
-    assert list(scripts(run)) == ["kgqa-run", "kgqa-merge"]
+    shown = scripts(run, **{name: value for name, (value, _) in WISHES.items()})
+    assert list(shown) == ["kgqa-run", "kgqa-merge"], "what was sampled is not sampled again"
+    options = [option for _, text in WISHES.values() for option in text.split()] + ALWAYS.split()
+    assert {f"#SBATCH {option}" for option in options} <= {*shown["kgqa-run"].splitlines()}
+    assert f"run {run.path}" in shown["kgqa-run"]
+    # Jobs without a GPU never get the workers' partition and constraints.
+    assert "--account=me" in shown["kgqa-merge"]
+    assert not any(word in shown["kgqa-merge"] for word in ("gpu", "a100", "=low"))
+    assert "#SBATCH --signal=USR2@150" in scripts(run, time=600)["kgqa-run"], "a quarter of the time at most"
     with pytest.raises(InputError, match="submitit is not installed"):
         submit(run.path, Resources(), STAGES)
 
@@ -96,7 +78,9 @@ def test_a_dry_run_needs_no_submitit(run: RunFolder, monkeypatch: pytest.MonkeyP
 def test_submitted_jobs_and_the_scripts_run_every_stage_in_its_order(run: RunFolder) -> None:
     run.anchors.unlink()
     names = [stage.name for stage in STAGES]
-    jobs = "".join(scripts(run).values())
+    shown = scripts(run)
+    assert list(shown) == ["kgqa-graphlets", "kgqa-run", "kgqa-merge"]
+    jobs = "".join(shown.values())
     assert re.findall(rf"#   .* (\w+) {run.path}$", jobs, re.MULTILINE) == names
     texts = "".join((SLURM / f"{name}.sbatch").read_text() for name in ("graphlets", "run_array", "merge"))
     commands = re.findall(r'"\$\{KGQA\[@\]\}" (\w+) "\$RUN"', texts)
@@ -107,14 +91,10 @@ def test_submitted_jobs_and_the_scripts_run_every_stage_in_its_order(run: RunFol
 
 def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its executor is given a sbatch that keeps the script; compared are the #SBATCH lines but for output files."""
-    bin_, kept = run.path.parent / "bin", run.path.parent / "kept"
-    bin_.mkdir()
+    kept = run.path.parent / "kept"
     kept.mkdir()
-    (bin_ / "sbatch").write_text(
-        f'#!/bin/sh\nn=$(ls {kept} | wc -l)\ncp "$1" {kept}/$n\necho Submitted batch job 1$n\n'
-    )
-    (bin_ / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    keeping = f'n=$(ls {kept} | wc -l)\ncp "$1" {kept}/$n\necho Submitted batch job 1$n'
+    monkeypatch.setenv("PATH", programs(kept.parent, sbatch=keeping))
     wishes = Resources(workers=3, partition="gpu", options={"qos": "low"})
     shown = submit(run.path, wishes, STAGES, dry_run=True)
     submit(run.path, wishes, STAGES)
@@ -139,11 +119,6 @@ def test_the_scripts_ask_for_the_same_as_submitted_jobs(name: str, asks: dict[st
     for option, value in asks.items():
         assert f"--{option.replace('_', '-')}={value}" in header.split()
     assert Resources() == Resources(cpus=4, memory="32G", gpus=1, time=2 * 86_400, notice=900)
-
-
-@pytest.mark.usefixtures("_no_slurm")
-def test_the_notice_is_never_longer_than_a_quarter_of_the_time(run: RunFolder) -> None:
-    assert "#SBATCH --signal=USR2@150" in scripts(run, time=600)["kgqa-run"]
 
 
 @pytest.mark.usefixtures("_no_slurm")
@@ -173,15 +148,10 @@ def test_on_this_machine_the_run_is_worked_through_and_the_job_recorded(tmp_path
     jobs = submit(run.path, Resources(workers=2, time=3600), STAGES, cluster="local")
     assert [job["tasks"] for job in jobs] == [1, 1]
     assert slurm.recorded_jobs(run.logs) == [job["job"] for job in jobs]
-    # Without a graph the dataset cannot be merged here; the work itself is what is waited for.
-    wait_for(lambda: len(records(run)) == 60, "the work of both jobs")
-    wait_for(lambda: not any(lives(int(job["job"])) for job in jobs), "their end, before the next test")
-
-
-def lives(pid: int) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False
+    processes = [psutil.Process(int(job["job"])) for job in jobs]
+    wait_for(lambda: all(map(gone, processes)), "the end of both jobs")
+    assert len(records(run)) == 60
+    assert (run.dataset / "accepted.jsonl").exists()
 
 
 def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
@@ -189,59 +159,20 @@ def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
         Commands([["true"], ["false"]], str(run.path), 1)()
 
 
-@pytest.fixture
-def _picky_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sbatch that refuses the merge job, and a scancel that keeps what it was given."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    texts = {
-        "sbatch": f"""case "$* $(cat "$1" 2>/dev/null)" in *merge*) echo no such memory >&2; exit 1;; esac
-echo x >> {tmp_path}/jobs; n=$(wc -l < {tmp_path}/jobs)
-case "$*" in *--parsable*) echo 1$n;; *) echo Submitted batch job 1$n;; esac""",
-        "scancel": f'echo "$*" >> {tmp_path}/cancelled',
-    }
-    for name, text in texts.items():
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}")
-
-
-@pytest.mark.usefixtures("_picky_slurm")
-def test_a_chain_of_which_one_job_is_refused_is_not_submitted(run: RunFolder, tmp_path: Path) -> None:
+def test_a_chain_of_which_one_job_is_refused_is_not_submitted(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sbatch refuses the merge job, and a scancel keeps what it was given."""
+    refusing = f"""case "$(cat "$1")" in *merge*) echo no such memory >&2; exit 1;; esac
+echo x >> {tmp_path}/jobs; echo Submitted batch job 1$(wc -l < {tmp_path}/jobs)"""
+    scancel = f'echo "$*" >> {tmp_path}/cancelled'
+    monkeypatch.setenv("PATH", programs(tmp_path, sbatch=refusing, scancel=scancel))
     run.anchors.unlink()
-    with pytest.raises(
-        InputError, match=r"kgqa-merge could not be submitted: .*no such memory.*cancelled.*11, 12"
-    ):
+    refused = r"kgqa-merge could not be submitted: .*no such memory.*cancelled.*11, 12"
+    with pytest.raises(InputError, match=refused):
         submit(run.path, Resources(), STAGES)
     assert (tmp_path / "cancelled").read_text() == "11 12\n"
     assert slurm.recorded_jobs(run.logs) == []
-
-
-@pytest.mark.usefixtures("_picky_slurm")
-def test_the_pipeline_cancels_what_it_submitted_and_names_the_refused_job(tmp_path: Path) -> None:
-    write_graph(tmp_path)
-    (tmp_path / "run.yaml").write_text(CONFIG)
-    site = tmp_path / "site.sh"
-    site.touch()
-    command = ["bash", SLURM / "pipeline.sh", tmp_path / "run.yaml", tmp_path / "made"]
-    more = {"KGQA_COMMAND": f"{sys.executable} -m kgqa_hpc", "KGQA_SITE": str(site)}
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **more}, check=False, timeout=100
-    )
-    assert done.returncode == 1, done.stderr
-    assert "error: sbatch refused the job merge" in done.stderr
-    assert "11 12" in done.stderr
-    assert "KGQA_SBATCH_MERGE" in done.stderr
-    assert (tmp_path / "cancelled").read_text() == "11 12\n"
-
-
-@pytest.mark.usefixtures("_no_slurm")
-def test_jobs_without_a_gpu_never_get_the_workers_partition_and_constraints(run: RunFolder) -> None:
-    run.anchors.unlink()
-    shown = scripts(run, partition="gpu", account="me", options={"constraint": "a100", "qos": "high"})
-    for name, script in shown.items():
-        assert "--account=me" in script
-        assert all((word in script) == (name == "kgqa-run") for word in ("=gpu", "a100", "=high")), name
 
 
 def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
@@ -265,3 +196,51 @@ def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
     monkeypatch.setenv("KGQA_SITE", str(tmp_path / "none.sh"))
     with pytest.raises(InputError, match="no such file"):
         scripts(run)
+
+
+FAILED, STOPPED, KILLED = 1, 75, 137  # exit codes of `kgqa run`
+
+
+def keep_an_answer(run: RunFolder) -> None:
+    run.results("main").mkdir(parents=True, exist_ok=True)
+    path = run.results("main") / "shard-000000.w0.journal"
+    with Journal(path, run.origin("main").header("shard-000000", "")) as journal:
+        journal.append({"id": "i0", "status": "open"})
+
+
+@pytest.mark.parametrize(
+    ("progress", "code", "restarts", "then"),
+    [
+        (True, FAILED, 0, REQUEUE),
+        (True, STOPPED, 50, REQUEUE),
+        (True, KILLED, 1, REQUEUE),
+        (False, FAILED, 0, GIVE_UP),
+        (False, STOPPED, 0, REQUEUE),
+        (False, STOPPED, 1, GIVE_UP),
+        (False, KILLED, 0, REQUEUE),
+        (False, KILLED, 1, GIVE_UP),
+    ],
+)
+def test_a_start_that_kept_an_answer_goes_back_and_without_progress_a_stop_may_be_repeated_once(
+    run: RunFolder, progress: bool, code: int, restarts: int, then: int
+) -> None:
+    before = progress_mark(run.path)
+    assert progress_mark(run.path) == before
+    if progress:
+        keep_an_answer(run)
+    assert decide(run.path, before, code, restarts).code == then
+
+
+def test_the_command_prints_the_mark_and_then_decides_by_it(run: RunFolder) -> None:
+    def kgqa(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["requeue", str(run.path), *words])
+        return done.exit_code, done.output
+
+    code, mark = kgqa()
+    assert code == DONE
+    assert kgqa("--since", mark.strip(), "--exit-code", "1")[0] == GIVE_UP
+    assert "made no progress (exit code 1)" in kgqa("--since", mark.strip(), "--exit-code", "1")[1]
+    assert kgqa("--since", mark.strip(), "--exit-code", "75")[0] == REQUEUE
+    assert kgqa("--since", mark.strip(), "--exit-code", "75", "--restarts", "1")[0] == GIVE_UP
+    keep_an_answer(run)
+    assert kgqa("--since", mark.strip(), "--exit-code", "75", "--restarts", "1")[0] == REQUEUE

@@ -1,38 +1,41 @@
-"""What leaves an engine: no secret, and nothing that a terminal obeys."""
+"""What leaves an engine: no secret, nothing that a terminal obeys, and the reason of its end."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
-import textwrap
+import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.clean import MASK, Redactor, one_line
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.clean import MASK, Redactor, exit_words, one_line, without_node
+from kgqa_hpc.engines.engine import EngineSettings, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError
+from tests import chat_program
+from tests.engines.asking import user
 
 KEY = "sk-known-value-0123456789"
 PATIENCE_S = 120.0
 
 
 @given(st.text(max_size=2000))
+@example("\x1b]0;title\x07")
+@example("\x9b31m red")
+@example("\u202eevil\u2066")
+@example("a\r\nb\x00")
 def test_foreign_words_become_one_bounded_printable_line(text: str) -> None:
     line = one_line(text, 100)
     assert len(line) <= 100
     assert line == " ".join(line.split())
-    assert not any(c in line for c in "\x1b\x07\x9b\u202e\u2066\n\r\x00")
-
-
-@pytest.mark.parametrize("words", ["\x1b]0;title\x07", "\x9b31m red", "\u202eevil", "a\r\nb"])
-def test_no_escape_sequence_survives(words: str) -> None:
-    assert one_line(words).isprintable()
+    assert line.isprintable()
 
 
 def test_a_known_key_is_masked_wherever_it_stands_and_short_values_are_not() -> None:
@@ -61,47 +64,20 @@ def test_a_key_across_two_pieces_of_a_long_line_is_masked(tmp_path: Path, before
     assert log.read_text(encoding="utf-8") == f"{'x' * before}{MASK} \u00b5\nthe end"
 
 
-ECHO_SERVER = textwrap.dedent("""
-    import http.server, json, sys
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200); self.end_headers()
-        def do_POST(self):
-            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            key = self.headers["Authorization"].split()[1]
-            print("got key", key, file=sys.stderr, flush=True)
-            if "please fail" in asked:
-                data = json.dumps({"error": {"message": f"\\x1b[31mno {key}"}}).encode()
-                self.send_response(400)
-            else:
-                text = json.dumps({"ok": True, "said": key})
-                choice = {"message": {"content": text}, "finish_reason": "stop"}
-                data = json.dumps({"choices": [choice]}).encode()
-                self.send_response(200)
-            self.send_header("Content-Length", str(len(data))); self.end_headers(); self.wfile.write(data)
-    http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-""")
+def echoing(*words: str, **settings: str) -> EngineSettings:
+    command = [sys.executable, str(chat_program.__file__), "--port", "{port}", *words]
+    keys = {"kind": "openai", "model": "m", "api_key_env": "ECHOED_KEY", "command": command}
+    return parse_engine({**keys, **settings})
 
 
 def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ECHOED_KEY", KEY)
-    command = [sys.executable, "-c", ECHO_SERVER, "{port}"]
-    settings = parse_engine(
-        {
-            "kind": "openai",
-            "model": "m",
-            "api_key_env": "ECHOED_KEY",
-            "command": command,
-            "structured": "none",
-        }
-    )
     log = tmp_path / "engine.log"
-    with EngineProcess(settings, log, PATIENCE_S) as engine:
+    with EngineProcess(echoing(structured="none"), log, PATIENCE_S) as engine:
         engine.start()
-        prompts = ["hello", "please fail"]
-        engine.send([Request(p, ({"role": "user", "content": p},)) for p in prompts])
+        engine.send([user("hello"), user("please fail")])
         answers: dict[str, Response] = {}
         while len(answers) < 2:
             answers |= {a.id: a for a in engine.receive(1.0)}
@@ -118,12 +94,32 @@ def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_l
 
 def test_a_refusal_has_no_key_and_no_escape_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHOED_KEY", KEY)
-    code = ECHO_SERVER.replace('"please fail" in asked', "True")
-    settings = parse_engine(
-        {"kind": "openai", "model": "m", "api_key_env": "ECHOED_KEY", "structured": "json_schema"}
-        | {"command": [sys.executable, "-c", code, "{port}"]}
-    )
+    settings = echoing("--refuse", structured="json_schema")
     with pytest.raises(EngineConfigError) as caught:
         EngineProcess(settings, tmp_path / "engine.log", PATIENCE_S).start()
     assert KEY not in str(caught.value)
     assert caught.value.message.isprintable()
+
+
+def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def suspended(seconds: float) -> None:
+        later = real() + 3600
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    real = time.monotonic
+    with subprocess.Popen(["sleep", "600"]) as child:
+        monkeypatch.setattr(time, "sleep", suspended)
+        assert exit_words(child.pid) == "killed by SIGKILL"
+
+
+def test_a_broken_card_names_the_line_that_excludes_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "CUDA error: uncorrectable ECC error encountered"
+    monkeypatch.delenv("SLURMD_NODENAME", raising=False)
+    assert without_node(words) == ""
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu07")
+    monkeypatch.setenv("SLURM_JOB_ID", "4711")
+    assert "sbatch --exclude=gpu07" in without_node(words)
+    assert "scontrol update JobId=4711 ExcNodeList=gpu07" in without_node(words)
+    assert without_node("CUDA out of memory") == ""

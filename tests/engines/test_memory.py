@@ -37,6 +37,12 @@ def folder_of(tmp_path: Path, config: object, weights: int = 1000) -> Path:
     return tmp_path
 
 
+def size_of(folder: Path) -> ModelSize:
+    size = read_size(folder)
+    assert size is not None
+    return size
+
+
 @pytest.mark.parametrize(
     ("config", "by_hand"),  # 2 (keys and values) x layers x KV heads x head size x 2 bytes
     [
@@ -50,8 +56,7 @@ def folder_of(tmp_path: Path, config: object, weights: int = 1000) -> Path:
 def test_the_bytes_of_a_token_are_those_worked_out_by_hand(
     tmp_path: Path, config: dict[str, int], by_hand: int
 ) -> None:
-    size = read_size(folder_of(tmp_path, config))
-    assert size is not None
+    size = size_of(folder_of(tmp_path, config))
     assert size.kv_bytes(0) == by_hand
     assert size.kv_bytes(0, tp=4) == by_hand / 4
     # 8 and 4 bits with a scale and a zero point of 16 bits for each token and head.
@@ -59,13 +64,14 @@ def test_the_bytes_of_a_token_are_those_worked_out_by_hand(
     assert size.kv_bytes(8) == heads * (size.head_size + 4)
     assert size.kv_bytes(4) == heads * (size.head_size / 2 + 4)
     assert size.weights == 1000
+    for other_format in ("pytorch_model.bin", "consolidated.safetensors"):
+        (tmp_path / other_format).write_bytes(bytes(1000))
+    assert size_of(tmp_path).weights == 1000, "weights that a repository holds twice are counted once"
 
 
 def test_latent_attention_keeps_one_vector_for_all_heads_on_every_card(tmp_path: Path) -> None:
-    size = read_size(folder_of(tmp_path, published.DEEPSEEK_V3))
-    assert size is not None
-    assert size.kv_bytes(0) == 61 * (512 + 64) * 2 == 70_272
-    assert size.kv_bytes(0, tp=8) == 70_272
+    size = size_of(folder_of(tmp_path, published.DEEPSEEK_V3))
+    assert size.kv_bytes(0) == size.kv_bytes(0, tp=8) == 61 * (512 + 64) * 2 == 70_272
 
 
 @pytest.mark.parametrize(
@@ -78,26 +84,15 @@ def test_layers_that_keep_a_state_are_not_guessed_at_and_it_is_said(
     assert read_size(folder) is None
     assert loading.fitting(LmdeploySettings(model=str(folder)), folder, card=int(85e9)) is None
     assert "set engine.max_batch_size" in capsys.readouterr().out
-    assert (
-        loading.fitting(LmdeploySettings(model=str(folder), max_batch_size=8), folder, card=int(85e9)) is None
-    )
+    pinned = LmdeploySettings(model=str(folder), max_batch_size=8)
+    assert loading.fitting(pinned, folder, card=int(85e9)) is None
     assert capsys.readouterr().out == ""
 
 
-def test_weights_that_a_repository_holds_twice_are_counted_once(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, published.QWEN3_32B)
-    (folder / "pytorch_model.bin").write_bytes(bytes(1000))
-    (folder / "consolidated.safetensors").write_bytes(bytes(1000))
-    size = read_size(folder)
-    assert size is not None
-    assert size.weights == 1000
-
-
 def test_a_nested_text_model_is_found_and_a_strange_one_is_not_guessed_at(tmp_path: Path) -> None:
-    size = read_size(folder_of(tmp_path, {"text_config": published.QWEN3_32B}))
-    assert size is not None
-    assert size.layers == 64
+    assert size_of(folder_of(tmp_path, {"text_config": published.QWEN3_32B})).layers == 64
     assert read_size(folder_of(tmp_path, {"d_model": 7})) is None
+    assert read_parameters(tmp_path) is None
     assert read_size(tmp_path / "none") is None
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(EngineConfigError, match="cannot be read"):
@@ -142,34 +137,12 @@ def test_with_cached_prefixes_a_sequence_counts_its_own_part_of_the_prompt_and_h
 def test_the_arithmetic_in_a_configurations_comments_holds_and_no_batch_is_pinned(name: str) -> None:
     found = MEMORY.findall((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
     assert len(found) == {"lmdeploy_8xh100": 3}.get(name, 1)
-    for (
-        card,
-        weights,
-        layers,
-        heads,
-        head,
-        hidden,
-        wide,
-        kv,
-        share,
-        tp,
-        prefill,
-        token,
-        tokens,
-        batch,
-    ) in found:
-        size = ModelSize(
-            int(layers), int(heads), int(head), int(hidden), int(wide), int(float(weights) * 1e9)
-        )
+    for row in found:
+        card, weights, *shape, kv, share, tp, prefill, token, tokens, batch = row
+        size = ModelSize(*map(int, shape), int(float(weights) * 1e9))
         bits, cards = int(kv) % 16, int(tp)
-        room = budget(
-            size,
-            float(card) * 1e9,
-            quant_policy=bits,
-            share=float(share),
-            prefill_tokens=int(prefill),
-            tp=cards,
-        )
+        limits = {"quant_policy": bits, "prefill_tokens": int(prefill), "tp": cards}
+        room = budget(size, float(card) * 1e9, share=float(share), **limits)
         assert f"{size.kv_bytes(bits, cards):,.0f}" == token
         assert (f"{room.cache_tokens:,}", str(room.batch)) == (tokens, batch)
         assert room.activations_fit
@@ -212,8 +185,3 @@ def test_a_models_parameters_are_those_its_makers_state(
     assert parameters is not None
     assert parameters.total == pytest.approx(total, rel=0.01)
     assert parameters.active == pytest.approx(active, rel=0.03)
-
-
-def test_a_model_that_is_no_decoder_has_no_number(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"hidden_size": 64, "num_hidden_layers": "two"}')
-    assert read_parameters(tmp_path) is None

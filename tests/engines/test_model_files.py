@@ -1,15 +1,24 @@
-"""Where a model's files lie: found first, said plainly where they are not; which of them loading needs."""
+"""A model's files: found or said to be missing, and one copy per node of what loading needs, within the memory."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from kgqa_hpc.engines.model_files import find_model, model_parts, public_name
+from kgqa_hpc.engines import staging
+from kgqa_hpc.engines.model_files import find_model, folder_digest, model_parts, public_name
+from kgqa_hpc.engines.staging import is_whole, memory_limit, read_once, require_room, stage
 from kgqa_hpc.errors import EngineConfigError
 
+PATIENCE_S = 120.0
 COMMIT = "a" * 40
 
 
@@ -18,8 +27,167 @@ def model(tmp_path: Path) -> Path:
     folder = tmp_path / "shared" / "mine"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(bytes(100_000))
+    (folder / "model.safetensors").write_bytes(os.urandom(100_000))
     return folder
+
+
+def _stage(model: str, target: str, ready: object, results: multiprocessing.SimpleQueue[str]) -> None:
+    ready.wait(PATIENCE_S)  # type: ignore[attr-defined]
+    results.put(str(stage(Path(model), target)))
+
+
+def test_several_ranks_of_a_node_stage_one_copy(model: Path, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    local.mkdir()
+    context = multiprocessing.get_context("spawn")
+    ready, results = context.Barrier(4), context.SimpleQueue()
+    arguments = (str(model), str(local), ready, results)
+    ranks = [context.Process(target=_stage, args=arguments, daemon=True) for _ in range(4)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(PATIENCE_S)
+    assert [rank.exitcode for rank in ranks] == [0] * 4
+    places = {results.get() for _ in ranks}
+    assert len(places) == 1
+    copy = Path(places.pop())
+    assert is_whole(copy, model_parts(model))
+    assert [p.name for p in local.iterdir() if not p.name.startswith(".")] == [copy.name]
+
+
+def _die_in_mid_copy(model: str, target: str, begun: object) -> None:
+    def half(source: Path, target: Path, start: int, end: int) -> None:
+        begun.set()  # type: ignore[attr-defined]
+        threading.Event().wait()
+
+    staging._copy_piece = half
+    stage(Path(model), target)
+
+
+def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    local.mkdir()
+    context = multiprocessing.get_context("spawn")
+    begun = context.Event()
+    rank = context.Process(target=_die_in_mid_copy, args=(str(model), str(local), begun), daemon=True)
+    rank.start()
+    assert begun.wait(PATIENCE_S)
+    assert list(local.glob(".*.partial"))
+    rank.kill()
+    rank.join(PATIENCE_S)
+    copy = stage(model, str(local))
+    assert (copy / "model.safetensors").stat().st_size == 100_000
+    assert [p.name for p in local.iterdir() if not p.name.endswith(".lock")] == [copy.name]
+
+
+def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
+    with pytest.raises(EngineConfigError, match="no folder on this node"):
+        stage(model, "$NO_SUCH_VARIABLE")
+    local = tmp_path / "local"
+    local.mkdir()
+    monkeypatch.setenv("LOCAL_DISK", str(local))
+    monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(EngineConfigError, match="the model takes"):
+        stage(model, "$LOCAL_DISK")
+    assert [p for p in local.iterdir() if not p.name.endswith(".lock")] == []
+
+
+def test_a_copy_made_in_pieces_is_the_model_and_one_that_lost_a_file_is_made_again(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "_PIECE", 30_001)
+    monkeypatch.setattr(staging, "_BLOCK", 1_000)
+    (model / "tokenizer.json").touch()
+    for _ in range(2):
+        copy = stage(model, str(tmp_path))
+        for name in ("config.json", "model.safetensors", "tokenizer.json"):
+            assert (copy / name).read_bytes() == (model / name).read_bytes()
+        (copy / "model.safetensors").unlink()
+
+
+def test_a_tmpfs_that_the_jobs_memory_does_not_hold_is_refused_before_it_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: SimpleNamespace(free=10**12))
+    monkeypatch.setattr(staging, "memory_limit", lambda: 32 * 10**9)
+    root, here = (
+        SimpleNamespace(mountpoint="/", fstype="ext4"),
+        SimpleNamespace(mountpoint=str(tmp_path), fstype="tmpfs"),
+    )
+    monkeypatch.setattr(staging.psutil, "disk_partitions", lambda all: [root, here])
+    require_room(tmp_path / "below", 20 * 10**9)
+    with pytest.raises(EngineConfigError, match=r"in memory \(tmpfs\).* 40.0 GB of the 32.0 GB") as caught:
+        require_room(tmp_path / "below", 40 * 10**9)
+    assert "sbatch --mem=54G" in caught.value.cure
+    here.fstype = "xfs"
+    require_room(tmp_path / "below", 40 * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("0::/slurm/job_1/step_0", "slurm/job_1/memory.max"),
+        ("0::/", "memory.max"),
+        ("9:cpu,cpuacct:/x\n5:memory:/slurm/job_1", "memory/slurm/memory.limit_in_bytes"),
+    ],
+)
+def test_the_memory_of_a_job_is_the_least_limit_of_its_cgroups(tmp_path: Path, line: str, file: str) -> None:
+    proc, root = tmp_path / "cgroup", tmp_path / "fs"
+    proc.write_text(line + "\n")
+    machine = memory_limit(proc, root)
+    limit = root / file
+    limit.parent.mkdir(parents=True)
+    limit.write_text("max\n")
+    assert memory_limit(proc, root) == machine
+    limit.write_text("1000000\n")
+    assert memory_limit(proc, root) == 1_000_000
+
+
+def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lock_folder(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging.tempfile, "gettempdir", lambda: str(tmp_path))
+    read, inside = [], threading.Lock()
+
+    def blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        read.append((path.name, start, end))
+        yield start, b""
+
+    def streams(parts: dict[str, int], work: object) -> None:
+        assert inside.acquire(blocking=False), "two read at the same time"
+        real(parts, work)  # type: ignore[arg-type]
+        inside.release()
+
+    real = staging._in_streams
+    monkeypatch.setattr(staging, "_blocks", blocks)
+    monkeypatch.setattr(staging, "_in_streams", streams)
+    loading = threading.Barrier(4)
+
+    def load() -> None:
+        read_once(model)
+        loading.wait(PATIENCE_S)  # all load at the same time: none holds a lock now
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert not loading.broken
+    assert sorted(read) == sorted([("config.json", 0, 2), ("model.safetensors", 0, 100_000)] * 4)
+    monkeypatch.setattr(staging, "memory_limit", lambda: 100_000)
+    read_once(model)
+    assert len(read) == 8, "a model larger than the memory would push itself out"
+    elsewhere = tmp_path / "elsewhere"  # a lock folder of somebody else is not used
+    elsewhere.mkdir()
+    shutil.rmtree(tmp_path / f"kgqa-{os.getuid()}")
+    (tmp_path / f"kgqa-{os.getuid()}").symlink_to(elsewhere)
+    monkeypatch.setattr(staging, "memory_limit", lambda: 10**9)
+    read_once(model)
+    assert len(read) == 8
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_folder_is_taken_as_it_is_and_must_be_a_model(model: Path, tmp_path: Path) -> None:
@@ -77,14 +245,23 @@ def test_loading_needs_the_weights_that_the_index_names_and_all_that_is_no_weigh
     for name in (*others, *small):
         (model / name).parent.mkdir(parents=True, exist_ok=True)
         (model / name).write_bytes(bytes(3))
-    assert model_parts(model) == {
-        "config.json": 2,
-        "model.safetensors": 100_000,
-        **dict.fromkeys(small, 3),
-    }
+    assert model_parts(model) == {"config.json": 2, "model.safetensors": 100_000, **dict.fromkeys(small, 3)}
     (model / "weights-of-mine.safetensors").write_bytes(bytes(7))
     index = {"weight_map": {"layer": "weights-of-mine.safetensors"}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
     assert {name for name in model_parts(model) if name.endswith(".safetensors")} == {
         "weights-of-mine.safetensors"
     }
+
+
+def test_a_local_models_digest_follows_its_content(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(bytes(10))
+    first = folder_digest(tmp_path)
+    assert first == folder_digest(tmp_path)
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    assert folder_digest(tmp_path) != first
+    assert folder_digest(tmp_path / "none") == ""
+    snapshot = tmp_path / "snapshots" / ("b" * 40)
+    snapshot.mkdir(parents=True)
+    assert folder_digest(snapshot) == "b" * 40

@@ -1,25 +1,25 @@
-"""Frames between worker and engine process."""
+"""Frames between worker and engine process, and the mailbox at their end."""
 
 from __future__ import annotations
 
 import random
+import threading
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.engine import MOST_TOKENS, EngineInfo, Request, Response
+from kgqa_hpc.engines.engine import MOST_TOKENS, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.protocol import (
     Frames,
     frame,
-    read_info,
     read_requests,
     read_responses,
-    write_info,
     write_requests,
     write_responses,
 )
 
+PATIENCE_S = 60.0
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
@@ -54,23 +54,57 @@ def test_requests_share_what_they_have_in_common_and_nothing_else() -> None:
     assert read_requests(content) == requests
 
 
-def test_an_impossible_length_is_found_at_once() -> None:
-    with pytest.raises(ValueError):
-        list(Frames().feed(b"\xff\xff\xff\xff"))
-
-
 def test_a_lone_surrogate_becomes_a_question_mark_and_nothing_else_changes() -> None:
     response = Response("r", 'a\ud800b "é"', "stop", 5)
     ((_, content),) = Frames().feed(frame("responses", write_responses([response])))
     assert read_responses(content)[0] == Response("r", 'a?b "é"', "stop", 5)
 
 
-def test_engine_info_survives_the_pipe() -> None:
-    info = EngineInfo("cpu", "1", "m.gguf", "ab", "Q4", max_batch=3, extra={"context": 5})
-    ((_, content),) = Frames().feed(frame("ready", write_info(info)))
-    assert read_info(content) == info
-
-
-def test_token_counts_from_the_engine_are_bounded_too() -> None:
+def test_token_counts_from_the_engine_are_bounded() -> None:
     (answer,) = read_responses([["r", "t", "stop", 2**63, -1, 1e300, None, ""]])
     assert answer[3:6] == (MOST_TOKENS, 0, MOST_TOKENS)
+
+
+def numbered(number: int) -> Request:
+    return Request(str(number), ())
+
+
+def test_requests_arrive_in_order_and_only_as_many_as_there_is_room_for_and_answers_always() -> None:
+    mailbox = Mailbox()
+    mailbox.put([numbered(n) for n in range(5)])
+    assert [r.id for r in mailbox.wait(room=3)[0]] == ["0", "1", "2"]
+    assert mailbox.wait(timeout=0.0, room=0) == ([], [])
+    threading.Thread(target=mailbox.answer, args=(Response("0", "", "stop"),)).start()
+    assert [a.id for a in mailbox.wait(PATIENCE_S, room=0)[1]] == ["0"]
+    assert [r.id for r in mailbox.wait()[0]] == ["3", "4"]
+
+
+def test_the_end_is_told_once_so_that_waiting_for_answers_does_not_spin() -> None:
+    mailbox = Mailbox()
+    mailbox.close()
+    assert mailbox.wait(PATIENCE_S) == ([], [])
+    assert mailbox.ended
+    mailbox.answer(Response("0", "", "stop"))
+    assert len(mailbox.wait(PATIENCE_S)[1]) == 1
+    assert mailbox.wait(timeout=0.01) == ([], [])  # returns by its timeout, not at once for ever
+
+
+def test_what_piled_up_is_sent_before_the_engine_sleeps_and_not_before() -> None:
+    calls: list[int] = []
+    mailbox = Mailbox()
+    mailbox.before_sleep = lambda: calls.append(1)
+    mailbox.put([numbered(1)])
+    mailbox.wait()
+    assert calls == []
+    mailbox.wait(timeout=0.01)
+    assert calls == [1]
+
+
+def test_a_simple_engine_reads_request_after_request_and_a_cancel_drops_what_waits() -> None:
+    mailbox = Mailbox.holding([numbered(n) for n in range(5)])
+    got = []
+    for one in mailbox:
+        got.append(one.id)
+        if one.id == "1":
+            mailbox.cancel()
+    assert got == ["0", "1"]

@@ -20,11 +20,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from kgqa_hpc.engines import grammar
-from kgqa_hpc.engines.cpu.gguf import read_header
+from kgqa_hpc.engines.cpu.gguf import quantisation_of, read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
-from kgqa_hpc.engines.schema import Remembered, Schema
+from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 from kgqa_hpc.store.canonical import sha256_of
@@ -73,10 +73,15 @@ class CpuEngine:
 
     def __init__(self, config: CpuSettings, memory: Path | None = None) -> None:
         path = Path(config.model) if config.model else bundled_model()
-        header = read_header(path)
+        quantisation = quantisation_of(read_header(path))
         self._config = config
         self._ascii = config.model is None  # the small bundled model fails in other alphabets
-        self._grammar = Remembered(self._make_grammar)
+        self._grammar = Remembered(
+            lambda schema: (
+                grammar.ebnf(schema, ascii_only=self._ascii),
+                grammar.longest(schema, ascii_only=self._ascii),
+            )
+        )
         self._places = PREFIXES if config.slots == 1 else config.slots
         threads = config.threads or usable_cores()
         with ThreadPoolExecutor(1) as pool:
@@ -90,7 +95,7 @@ class CpuEngine:
             version=importlib.metadata.version("xllamacpp"),
             model=path.name,
             digest=digest.result(),
-            quantisation=header.quantisation,
+            quantisation=quantisation,
             max_batch=config.slots,
             extra={"context": config.context},
         )
@@ -178,9 +183,6 @@ class CpuEngine:
     def _on_token(self) -> bool:
         self.progress += 1
         return self._stopped.is_set()
-
-    def _make_grammar(self, schema: Schema) -> tuple[str, int]:
-        return grammar.ebnf(schema, ascii_only=self._ascii), grammar.longest(schema, ascii_only=self._ascii)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ with its shape, type and offset; the tensors. https://github.com/ggml-org/ggml/b
 from __future__ import annotations
 
 import struct
-from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,27 +26,20 @@ _MOST_KEYS, _MOST_TENSORS, _LONGEST_STRING = 1 << 16, 1 << 20, 1 << 26
 _CURE = "give a complete .gguf file under engine.model, or leave it out for the bundled one"
 
 
-@dataclass(frozen=True, slots=True)
-class GgufHeader:
-    """Scalar and string keys of a GGUF file; arrays (the vocabulary) only where they were asked for."""
-
-    keys: dict[str, Any]
-
-    @property
-    def quantisation(self) -> str:
-        """Format of the weights, e.g. Q4_K_M; empty if the file does not give it."""
-        kind = self.keys.get("general.file_type")
-        return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
+def quantisation_of(header: Mapping[str, Any]) -> str:
+    """The format of the weights, e.g. Q4_K_M; empty if the file does not give it."""
+    kind = header.get("general.file_type")
+    return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
 
 
-def read_header(path: Path, arrays: frozenset[str] = frozenset()) -> GgufHeader:
-    """Read the header, with those arrays of texts that `arrays` names.
+def read_header(path: Path) -> dict[str, Any]:
+    """The keys of the header with scalars, texts and lists of texts; None for other arrays.
 
     Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor.
     """
     try:
         with open_bytes(path) as file:
-            return _read(path, file, path.stat().st_size, arrays)
+            return _keys(path, file, path.stat().st_size)
     except FileNotFoundError:
         raise EngineConfigError(f"{path}: no such model file", _CURE) from None
     except OSError as problem:
@@ -56,7 +48,8 @@ def read_header(path: Path, arrays: frozenset[str] = frozenset()) -> GgufHeader:
         raise EngineConfigError(f"{path}: the GGUF header is damaged or cut off", _CURE) from None
 
 
-def _read(path: Path, file: BinaryIO, size: int, arrays: frozenset[str]) -> GgufHeader:
+def _keys(path: Path, file: BinaryIO, size: int) -> dict[str, Any]:
+    """The keys of the header; the tensors must lie within the file's `size`."""
     if file.read(4) != b"GGUF":
         raise EngineConfigError(f"{path}: is not a GGUF file (its first bytes are not 'GGUF')", _CURE)
     (version,) = _unpack(file, "I")
@@ -65,34 +58,28 @@ def _read(path: Path, file: BinaryIO, size: int, arrays: frozenset[str]) -> Gguf
     tensors, count = _unpack(file, "QQ")
     if tensors > _MOST_TENSORS or count > _MOST_KEYS:
         raise EOFError
-    keys: dict[str, Any] = {}
-    for _ in range(count):
-        name = _string(file)
-        value = _value(file, _unpack(file, "I")[0], keep=name in arrays)
-        if value is not None:
-            keys[name] = value
-    last = max((_tensor_offset(file) for _ in range(tensors)), default=0)
+    keys = {_string(file): _value(file, _unpack(file, "I")[0]) for _ in range(count)}
+    last = 0
+    for _ in range(tensors):
+        _string(file)
+        (dimensions,) = _unpack(file, "I")
+        if dimensions > 8:
+            raise EOFError
+        last = max(last, _unpack(file, "Q" * dimensions + "IQ")[-1])
     if file.tell() + last >= size:
         raise EngineConfigError(f"{path}: is cut off: {size:,} bytes, tensors reach beyond", _CURE)
-    return GgufHeader(keys)
+    return keys
 
 
-def _value(file: BinaryIO, kind: int, *, keep: bool = False) -> Any:
+def _value(file: BinaryIO, kind: int) -> Any:
     if kind == _STRING:
         return _string(file)
     if kind != _ARRAY:
         return _unpack(file, _layout(kind))[0]
     inner, length = _unpack(file, "IQ")
-    if inner == _STRING:
-        texts = (_string(file) for _ in range(length))
-        if keep:
-            return list(texts)
-        deque(texts, maxlen=0)  # the strings must be read to get past them
-    elif inner == _ARRAY:
-        for _ in range(length):
-            _value(file, _ARRAY)
-    else:
-        file.seek(length * struct.calcsize(_layout(inner)), 1)
+    if inner in (_STRING, _ARRAY):
+        return [_value(file, inner) for _ in range(length)]
+    file.seek(length * struct.calcsize(_layout(inner)), 1)
     return None
 
 
@@ -100,16 +87,6 @@ def _layout(kind: int) -> str:
     if kind not in _SCALARS:
         raise EOFError  # an unknown type means that the bytes before it were misread
     return _SCALARS[kind]
-
-
-def _tensor_offset(file: BinaryIO) -> int:
-    _string(file)
-    (dimensions,) = _unpack(file, "I")
-    if dimensions > 8:
-        raise EOFError
-    _unpack(file, "Q" * dimensions)
-    _, offset = _unpack(file, "IQ")
-    return int(offset)
 
 
 def _string(file: BinaryIO) -> str:

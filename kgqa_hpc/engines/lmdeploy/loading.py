@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.last_words import without_node
+from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.memory import SHARED_TOKENS, Budget, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, public_name

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
 from kgqa_hpc.engines.memory import SEQUENCE_TOKENS, UNSHARED_TOKENS
 from kgqa_hpc.engines.thinking import THINKING_TOKENS
 from kgqa_hpc.settings import Package
@@ -22,16 +22,10 @@ _MORE_CARDS = {"dp", "ep", "cp", "nnodes", "outer_dp_size", "attn_dp_size", "mlp
 class LmdeploySettings(EngineSettings):
     """LMDeploy inside the engine process, with one GPU (or `tp` of them) per worker."""
 
-    operational: ClassVar = frozenset(
-        {
-            "max_batch_size",
-            "cache_max_entry_count",
-            "max_prefill_token_num",
-            "sequence_tokens",
-            "tp",
-            "stage_to",
-        }
-    )
+    operational: ClassVar = frozenset({
+        "max_batch_size", "cache_max_entry_count", "max_prefill_token_num", "sequence_tokens", "tp",
+        "stage_to"
+    })  # fmt: skip
     retired: ClassVar = frozenset({"wave"})
     package = Package("lmdeploy", "kgqa_hpc[lmdeploy]")
 
@@ -140,11 +134,7 @@ class LmdeploySettings(EngineSettings):
 
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-        """A model that is a folder beside the configuration becomes an absolute path; hub ids stay."""
-        model = data.get("model")
-        if isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():
-            return {**data, "model": str((base / Path(model).expanduser()).resolve())}
-        return {**data}
+        return with_model_path(data, base)
 
     @field_validator("model")
     @classmethod

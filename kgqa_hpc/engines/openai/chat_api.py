@@ -67,7 +67,7 @@ class Trouble(Exception):
 
 
 class ChatApi:
-    """The chat endpoint of one server. Used from one event loop; `close` it there."""
+    """The chat endpoint of one server. Used from one event loop at a time; `close` it there."""
 
     def __init__(self, url: str, settings: OpenAISettings) -> None:
         try:
@@ -186,9 +186,10 @@ class ChatApi:
         return ""
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close its connections; the next request opens others, in its own event loop."""
         if self._session is not None:
             await self._session.close()
+            self._session = None
 
     def _open(self) -> Any:
         """The session, opened at its first use, within the event loop."""

@@ -24,10 +24,9 @@ from kgqa_hpc.engines.openai.agreement import Agreement, first_answers
 from kgqa_hpc.engines.openai.chat_api import FILTERED, ChatApi, Trouble
 from kgqa_hpc.engines.openai.dialect import error_code, error_words
 from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Mode
-from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAISettings
+from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAIBatchSettings, OpenAISettings
 from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger
 from kgqa_hpc.engines.openai_batch.server import Batches, BatchProgram, BatchServer, Look
-from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
 
@@ -53,8 +52,7 @@ class OpenAIBatchEngine:
     ) -> None:
         folder = folder or (memory.parent / "batches" if memory else Path("batches"))
         self._config = config
-        self._live = _live(config)
-        self._api = ChatApi(config.base_url, self._live)
+        self._api = ChatApi(config.base_url, _live(config))
         self._mode: Mode = TRIED[config.structured][0]
         self._seen = ""
         self._agree([PROBE_SCHEMA])
@@ -123,7 +121,6 @@ class OpenAIBatchEngine:
             return
 
         async def ask() -> None:
-            self._api = ChatApi(self._config.base_url, self._live)
             try:
                 agreement = Agreement([self._api], self._config.structured, PATIENCE_S)
                 for schema in (PROBE_SCHEMA, *schemas):
@@ -133,8 +130,6 @@ class OpenAIBatchEngine:
                 await self._api.close()
 
         asyncio.run(ask())
-        if isinstance(getattr(self, "_batches", None), BatchServer):
-            self._batches = BatchServer(self._api)
 
     def _described(self) -> EngineInfo:
         config = self._config

@@ -7,6 +7,7 @@ published ones do (BioGraphletQA, section 3.2.2 and its code: questions of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import accumulate, count, product
@@ -20,7 +21,9 @@ from kgqa_hpc.text.text_form import TextForm, read_form, reply_form
 T = TypeVar("T")
 
 _LONGEST_NAME = 120
-_BLANK = " \t"
+# A line such as `- 0: Ataxia (disease)` or `Node 3. Ptosis`, and a name with its kind.
+_NAMED = re.compile(r"[ \t]*(?:[-*][ \t]*)?(?:[Nn][Oo][Dd][Ee][ \t]+)?\d+[:.)][ \t]*(\S.*?)[ \t]*", re.DOTALL)
+_OF_KIND = re.compile(r"(.+?)[ \t]*\([^()]*\)", re.DOTALL)
 _LISTS = ("Names found: ", "Protein: ")
 _PAIR_OF_NAMES = "Write the question and the answer for "
 _QUOTED = 'Write the question "'
@@ -295,21 +298,9 @@ def _two_names(line: str) -> list[str]:
 
 
 def _name_in(line: str) -> str | None:
-    text = line.lstrip(_BLANK)
-    if text[:1] in ("-", "*"):
-        text = text[1:].lstrip(_BLANK)
-    if text[:4].lower() == "node" and text[4:5] in (" ", "\t"):
-        text = text[4:].lstrip(_BLANK)
-    digits = 0
-    while digits < len(text) and text[digits].isdecimal():
-        digits += 1
-    if digits == 0 or text[digits : digits + 1] not in (":", ".", ")"):
+    match = _NAMED.fullmatch(line)
+    if match is None:
         return None
-    text = text[digits + 1 :].strip(_BLANK)
-    if not text or text[0].isspace():
-        return None
-    if text.endswith(")"):
-        start = text.rfind("(", 0, -1)
-        if start > 0 and text.rfind(")", 0, -1) < start:
-            text = text[:start].rstrip(_BLANK)
-    return text if len(text) <= _LONGEST_NAME else None
+    of_kind = _OF_KIND.fullmatch(match[1])
+    name = of_kind[1] if of_kind else match[1]
+    return name if len(name) <= _LONGEST_NAME else None

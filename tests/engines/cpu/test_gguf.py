@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.cpu.gguf import read_header
+from kgqa_hpc.engines.cpu.gguf import quantisation_of, read_header
 from kgqa_hpc.errors import EngineConfigError
 
 
@@ -33,8 +33,8 @@ def test_what_matters_for_provenance_is_read(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf())
     header = read_header(path)
-    assert header.quantisation == "Q4_K_M"
-    assert "tokenizer.tokens" not in header.keys
+    assert quantisation_of(header) == "Q4_K_M"
+    assert header["tokenizer.tokens"] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

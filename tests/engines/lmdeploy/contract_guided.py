@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from contract_start import Start, ask, request
+from contract_start import Start, request
 from lmdeploy import GenerationConfig
 from lmdeploy_fake import native_engine
 
 from kgqa_hpc.engines.grammar import ebnf
-from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.thinking import THOUGHTS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines.asking import answers_of as ask
 
 LONG = {
     "type": "object",
@@ -45,12 +48,8 @@ def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_an
 
 def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:
     """Also for quotes, line breaks and other alphabets, which the pattern as it stands would forbid or break."""
-    import json
-
     import xgrammar
     from lmdeploy._guided_decoding import compile_response_format
-
-    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for
 
     forms = {"question": "^(Which|In which) [^?]*[?]$", "answer": "^(.|\\n)*[.!]$"}
     schema = {
@@ -94,8 +93,6 @@ def _bench() -> ModuleType:
 def test_every_shipped_schema_takes_quotes_newlines_and_other_alphabets(start: Start) -> None:
     import xgrammar
     from lmdeploy._guided_decoding import compile_response_format
-
-    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for, response_format
 
     bench, (engine, _) = _bench(), start()
     compiler = compiler_for(engine._pipe)
@@ -189,18 +186,14 @@ def test_a_tokenizer_no_grammar_can_be_made_for_is_refused_where_lmdeploy_would_
     assert "structured: none" in caught.value.cure
 
 
-@pytest.mark.parametrize("structured", [None, "auto", "json_schema"])
-def test_guided_is_the_default_and_can_be_named(start: Start, structured: str | None) -> None:
+@pytest.mark.parametrize("structured", [None, "auto", "json_schema", "none"])
+def test_guided_is_the_default_and_can_be_turned_off(start: Start, structured: str | None) -> None:
     engine, native = start(structured=structured)
-    ask(engine, [request("r", schema=LONG)])
-    assert native.calls[-1].response_format["type"] == "structural_tag"
-
-
-def test_without_structure_no_schema_is_sent_and_none_is_compiled(start: Start) -> None:
-    engine, native = start(structured="none")
-    engine.preflight([{"type": "nonsense"}])
+    if structured == "none":
+        engine.preflight([{"type": "nonsense"}])
     assert ask(engine, [request("r", schema=LONG)])["r"].finish == "stop"
-    assert native.calls[-1].response_format is None
+    form = native.calls[-1].response_format
+    assert form is None if structured == "none" else form["type"] == "structural_tag"
 
 
 @pytest.mark.parametrize("prefilled", [False, True])
@@ -209,13 +202,9 @@ def test_a_model_may_think_first_and_its_answer_is_what_follows(
     start: Start, thinking: str, prefilled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the template ends the prompt with the opening mark, as those of newer models do."""
-    import json
-
     import xgrammar
     from lmdeploy._guided_decoding import compile_response_format
     from transformers import PreTrainedTokenizerFast
-
-    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for
 
     thought = THOUGHTS[thinking]
     if prefilled:
@@ -249,8 +238,6 @@ def test_gpt_oss_answers_with_its_marks_and_loads_without_a_network(
     model: Path, tmp_path: Path, thinking: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LMDeploy's own tokenizer for it drops the marks, and downloads its vocabulary."""
-    import json
-    import shutil
 
     def download(*arguments: Any) -> None:
         raise AssertionError("the vocabulary of harmony was to be downloaded")

@@ -10,11 +10,13 @@ from typing import Any
 
 import psutil
 import pytest
-from contract_start import PATIENCE_S, Start, ask, echo, name, request, wait_until
+from contract_start import PATIENCE_S, Start, echo, name, request
 from lmdeploy.messages import ResponseType
 
 from kgqa_hpc.engines.lmdeploy import engine as module
 from kgqa_hpc.engines.mailbox import Mailbox
+from tests.engines.asking import answers_of as ask
+from tests.waiting import wait_for
 
 
 def test_every_request_is_answered_once(start: Start) -> None:
@@ -34,7 +36,9 @@ def test_the_batch_is_full_and_never_overfull(start: Start) -> None:
     assert engine.info.window > 4
 
     def open_the_gate() -> None:
-        wait_until(lambda: native.running + len(engine._waiting) == engine.info.window)
+        wait_for(
+            lambda: native.running + len(engine._waiting) == engine.info.window, "the engine to get there"
+        )
         engine._loop.call_soon_threadsafe(gate.set)
 
     opener = threading.Thread(target=open_the_gate)
@@ -57,38 +61,33 @@ def test_a_slow_answer_holds_up_nobody(start: Start) -> None:
     assert len(order) == 41
 
 
-def test_errors_are_answers_of_their_request_and_harm_no_other(start: Start) -> None:
-    engine, _ = start()
-    answers = ask(
-        engine, [request("boom"), request("fine"), request("oom"), request("x" * 900), request("good")]
-    )
-    assert {i[:4]: a.finish for i, a in answers.items()} == {
-        "boom": "error",
-        "fine": "stop",
-        "oom": "error",
-        "xxxx": "error",
-        "good": "stop",
-    }
-    assert (answers["x" * 900].error or "").startswith("context_length_exceeded")
+def test_errors_are_answers_of_their_request_harm_no_other_and_leave_no_session_behind(start: Start) -> None:
+    engine, native = start()
+    long = "x" * 900
+    answers = ask(engine, [request(text) for text in ("boom", "fine", "oom", long, "good")])
+    finishes = {name[:4]: answer.finish for name, answer in answers.items()}
+    assert finishes == {"boom": "error", "fine": "stop", "oom": "error", "xxxx": "error", "good": "stop"}
+    assert (answers[long].error or "").startswith("context_length_exceeded")
     assert (answers["oom"].error or "").startswith("internal_error")
+    assert len(native.calls) == 4, "all but the long one had a session in the native engine"
+    wait_for(lambda: not engine._engine.session_mgr.sessions and not native.running, "the end of sessions")
 
 
-def test_an_engine_that_only_fails_ends_rather_than_failing_every_item(start: Start) -> None:
+def test_an_engine_that_only_fails_ends_and_long_prompts_do_not_count_as_its_failures(start: Start) -> None:
     engine, _ = start(lambda prompt: ResponseType.INTERNAL_ENGINE_ERROR)
+    answers = ask(engine, [request(f"{n}" + "x" * 900) for n in range(module.HOPELESS + 5)])
+    assert {a.finish for a in answers.values()} == {"error"}
     with pytest.raises(RuntimeError, match="in a row"):
         list(engine.generate(Mailbox.holding([request(f"r{n}") for n in range(500)])))
 
 
-def test_long_prompts_do_not_count_as_the_engines_failures(start: Start) -> None:
-    engine, _ = start()
-    answers = ask(engine, [request(f"{n}" + "x" * 900) for n in range(module.HOPELESS + 5)])
-    assert {a.finish for a in answers.values()} == {"error"}
-
-
-def test_the_token_limit_is_a_length_not_data(start: Start) -> None:
-    engine, _ = start()
+def test_the_token_limit_is_a_length_not_data_and_the_context_is_never_exceeded(start: Start) -> None:
+    engine, native = start(session_len=256)
     answer = ask(engine, [request("r", max_tokens=3)])["r"]
     assert (answer.finish, answer.completion_tokens) == ("length", 3)
+    answer = ask(engine, [request("r", max_tokens=1000)])["r"]
+    assert answer.finish in {"stop", "length"}
+    assert native.calls[-1].max_new_tokens == 256 - answer.prompt_tokens
 
 
 def test_greedy_is_greedy_and_sampling_takes_temperature_and_seed(start: Start) -> None:
@@ -121,19 +120,12 @@ def test_generation_settings_and_template_arguments_reach_lmdeploy(start: Start)
         assert part in engine.info.settings
 
 
-def test_more_tokens_than_the_context_has_room_for_are_never_asked_for(start: Start) -> None:
-    engine, native = start(session_len=256)
-    answer = ask(engine, [request("r", max_tokens=1000)])["r"]
-    assert answer.finish in {"stop", "length"}
-    assert native.calls[-1].max_new_tokens == 256 - answer.prompt_tokens
-
-
 def test_ticks_of_the_scheduler_are_progress(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_EVERY_S", 0.02)
     engine, native = start()
     before = engine.progress
     native.ticks = 500
-    wait_until(lambda: engine.progress >= before + 500)
+    wait_for(lambda: engine.progress >= before + 500, "the engine to get there")
     still = engine.progress
     time.sleep(0.2)
     assert engine.progress == still, "a scheduler that stands still is no progress"
@@ -155,7 +147,7 @@ def test_a_scheduler_that_fails_to_tell_is_asked_again(
     native.get_schedule_metrics = fail
     assert failing.wait(PATIENCE_S)
     native.ticks, native.get_schedule_metrics = 500, tell
-    wait_until(lambda: engine.progress >= 500)
+    wait_for(lambda: engine.progress >= 500, "the engine to get there")
     assert "cannot ask its scheduler: RuntimeError('not now')" in capsys.readouterr().out
 
 
@@ -167,7 +159,7 @@ def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: 
     mailbox.put([request(f"r{n}") for n in range(60)])
 
     def stop_soon() -> None:
-        wait_until(lambda: native.running == 4)
+        wait_for(lambda: native.running == 4, "the engine to get there")
         mailbox.cancel()
 
     thread = threading.Thread(target=stop_soon)
@@ -177,16 +169,7 @@ def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: 
     assert {a.finish for a in answers} == {"abort"}
     assert len({a.id for a in answers}) == len(answers) >= 4
     assert ask(engine, [request("fine")])["fine"].finish == "stop"
-    wait_until(lambda: not engine._engine.session_mgr.sessions)
-
-
-def test_no_session_is_left_behind(start: Start) -> None:
-    engine, native = start()
-    answers = ask(engine, [request("boom"), request("fine"), request("x" * 900), request("oom")])
-    wait_until(lambda: not engine._engine.session_mgr.sessions)
-    assert len(answers) == 4
-    assert len(native.calls) == 3, "all but the long one had a session in the native engine"
-    wait_until(lambda: native.running == 0)
+    wait_for(lambda: not engine._engine.session_mgr.sessions, "the engine to get there")
 
 
 def test_close_in_flight_comes_back_and_leaves_no_process(start: Start) -> None:
@@ -196,7 +179,7 @@ def test_close_in_flight_comes_back_and_leaves_no_process(start: Start) -> None:
         target=lambda: list(engine.generate(Mailbox.holding([request(f"r{n}") for n in range(20)]))),
         daemon=True,
     ).start()
-    wait_until(lambda: native.running == 4)
+    wait_for(lambda: native.running == 4, "the engine to get there")
     engine.close()
     engine.close()
     assert native.closed

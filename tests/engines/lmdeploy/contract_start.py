@@ -4,7 +4,6 @@ replaced. A pytest plugin (`-p contract_start`), for LMDeploy lives in an enviro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +13,9 @@ import pytest
 from lmdeploy.messages import ResponseType
 from lmdeploy_fake import FakeTurboMind, Reply, make_model, native_engine
 
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
-from kgqa_hpc.engines.mailbox import Mailbox
 
 PATIENCE_S = 120.0
 Start = Callable[..., tuple[LmdeployEngine, FakeTurboMind]]
@@ -57,16 +55,3 @@ def start(model: Path) -> Iterator[Start]:
             return engine, built[-1]
 
         yield begin
-
-
-def ask(engine: LmdeployEngine, requests: list[Request]) -> dict[str, Response]:
-    answers = list(engine.generate(Mailbox.holding(requests)))
-    assert sorted(a.id for a in answers) == sorted(r.id for r in requests)
-    return {a.id: a for a in answers}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)

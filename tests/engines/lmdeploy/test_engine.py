@@ -11,7 +11,6 @@ import pytest
 
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
-from kgqa_hpc.engines.model_files import folder_digest
 from kgqa_hpc.errors import EngineConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -73,19 +72,6 @@ def test_a_missing_package_is_bad_input_with_its_cure(
     with pytest.raises(EngineConfigError, match="cannot be imported") as caught:
         LmdeployEngine(LmdeploySettings(model=str(tmp_path)))
     assert "kgqa_hpc[lmdeploy]" in caught.value.cure
-
-
-def test_a_local_models_digest_follows_its_content(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(bytes(10))
-    first = folder_digest(tmp_path)
-    assert first == folder_digest(tmp_path)
-    (tmp_path / "config.json").write_text('{"a": 1}')
-    assert folder_digest(tmp_path) != first
-    assert folder_digest(tmp_path / "none") == ""
-    snapshot = tmp_path / "snapshots" / ("b" * 40)
-    snapshot.mkdir(parents=True)
-    assert folder_digest(snapshot) == "b" * 40
 
 
 def test_a_worker_takes_no_more_cards_than_its_settings_say(tmp_path: Path) -> None:

@@ -11,8 +11,23 @@ import time
 from collections import Counter
 from typing import Any
 
+from tests.servers import QuietHandler, completion
+
 KEY = "sk-very-secret-0123456789"
 PATIENCE_S = 120.0
+OOPS = (500, {"error": {"message": f"oops, your key was {KEY}"}}, {})
+FAULTS: dict[str, tuple[int, Any, dict[str, str]]] = {
+    "storm": (429, {"error": {"message": "too many"}}, {"Retry-After": "0.01"}),
+    "500": OOPS,
+    "always500": OOPS,
+    "notjson": (200, b'{"choices": [{"message"', {}),
+    "html": (200, b"<html>bad gateway</html>", {}),
+    "nochoices": (200, {"choices": []}, {}),
+    "null": (200, None, {}),
+    "context": (400, {"error": {"message": "maximum context length exceeded"}}, {}),
+}
+LASTING = {"always500", "context"}
+FINISHES = {"filter": "content_filter", "cut": "length"}
 
 
 class FaultServer(http.server.ThreadingHTTPServer):
@@ -45,134 +60,82 @@ class FaultServer(http.server.ThreadingHTTPServer):
         """A client that hangs up is part of the game."""
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: FaultServer
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
-
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.server.lock:
-            self.server.bodies.append(body)
-            self.server.busy += 1
-            self.server.most_busy = max(self.server.most_busy, self.server.busy)
-            crowded = self.server.busy > self.server.room
+        body, server = self.posted(), self.server
+        with server.lock:
+            server.bodies.append(body)
+            server.busy += 1
+            server.most_busy = max(server.most_busy, server.busy)
+            crowded = server.busy > server.room
         try:
-            self._serve(body, crowded)
+            if not crowded:
+                server.gate.wait(PATIENCE_S)
+            if (answer := self._answer(body, crowded)) is not None:
+                status, content, headers = answer
+                self.reply(
+                    status, content if isinstance(content, bytes) else json.dumps(content).encode(), headers
+                )
         finally:
-            with self.server.lock:
-                self.server.busy -= 1
+            with server.lock:
+                server.busy -= 1
 
-    def _serve(self, body: dict[str, Any], crowded: bool) -> None:
-        prompt = body["messages"][-1]["content"]
-        fault = prompt.split()[-1] if prompt else ""
-        with self.server.lock:
-            self.server.seen[prompt] += 1
-            count = self.server.seen[prompt]
-        if not crowded:
-            self.server.gate.wait(PATIENCE_S)
-        if self.headers["Authorization"] != f"Bearer {self.server.key}":
-            return self._send(401, {"error": {"message": f"bad key {self.headers['Authorization']}"}})
-        if self.server.down:
-            return self._send(503, {"error": {"message": "down"}})
-        if crowded:
-            return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0"})
-        if {"response_format", "grammar"} & body.keys() and not self.server.knows_schema:
-            return self._send(400, {"error": {"message": "response_format is not supported"}})
-        grammar = "grammar" in body or "structural_tag" in json.dumps(body.get("response_format"))
-        if grammar and not self.server.knows_grammar:
-            return self._send(400, {"error": {"message": "response_format.type is not known"}})
-        method = getattr(self, f"_fault_{fault}", None)
-        if method is not None and (
-            count <= 2 or fault in {"always500", "context", "filter", "cut", "wrongid"}
-        ):
-            return method(body)
-        return self._answer(body)
+    def _answer(self, body: dict[str, Any], crowded: bool) -> tuple[int, Any, dict[str, str]] | None:
+        """Status, body and headers; None if the connection was broken instead."""
+        prompt, server = body["messages"][-1]["content"], self.server
+        fault = prompt.split()[-1]
+        with server.lock:
+            server.seen[prompt] += 1
+            passed = server.seen[prompt] > 2
+        form = body.get("response_format") or {}
+        grammar = "grammar" in body or "structural_tag" in json.dumps(form)
+        refusals = {
+            f"bad key {self.headers['Authorization']}": (
+                401,
+                self.headers["Authorization"] != f"Bearer {server.key}",
+            ),
+            "down": (503, server.down),
+            "slow down": (429, crowded),
+            "response_format is not supported": (400, bool(form or grammar) and not server.knows_schema),
+            "response_format.type is not known": (400, grammar and not server.knows_grammar),
+        }
+        for words, (status, refused) in refusals.items():
+            if refused:
+                return status, {"error": {"message": words}}, {"Retry-After": "0"} if crowded else {}
+        if fault in FAULTS and (fault in LASTING or not passed):
+            return FAULTS[fault]
+        if not passed and (breaks := getattr(self, f"_{fault}", None)):
+            self.close_connection = True
+            breaks()
+            return None
+        required = form.get("json_schema", {}).get("schema", {}).get("required", ())
+        values = {"echo": prompt, **dict.fromkeys(required, ""), "ok": True}
+        usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 2}
+        text = json.dumps(values) if server.obeys else "as you like"
+        mark = "somebody-else" if fault == "wrongid" else "x"
+        return 200, completion(text, FINISHES.get(fault, "stop"), usage=usage, id=mark), {}
 
-    def _answer(self, body: dict[str, Any], finish: str = "stop", **changes: Any) -> None:
-        prompt = body["messages"][-1]["content"]
-        text = (
-            json.dumps({"ok": True, "echo": prompt, **self._values(body)})
-            if self.server.obeys
-            else "as you like"
-        )
-        answer = {
-            "id": "x",
-            "choices": [{"index": 0, "message": {"content": text}, "finish_reason": finish}],
-            "usage": {"prompt_tokens": len(prompt.split()), "completion_tokens": 2,
-                      "prompt_tokens_details": {"cached_tokens": 1}},
-        }  # fmt: skip
-        self._send(200, answer | changes)
-
-    @staticmethod
-    def _values(body: dict[str, Any]) -> dict[str, str]:
-        """What a schema requires, as a server that keeps to it gives it."""
-        schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
-        return {name: "" for name in schema.get("required", ()) if name != "ok"}
-
-    def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _fault_storm(self, body: Any) -> None:
-        self._send(429, {"error": {"message": "too many"}}, {"Retry-After": "0.01"})
-
-    def _fault_500(self, body: Any) -> None:
-        self._send(500, {"error": {"message": f"oops, your key was {KEY}"}})
-
-    _fault_always500 = _fault_500
-
-    def _fault_reset(self, body: Any) -> None:
+    def _begin(self, length: int) -> None:
         self.send_response(200)
-        self.send_header("Content-Length", "1000")
+        self.send_header("Content-Length", str(length))
         self.end_headers()
+        self.wfile.flush()
+
+    def _reset(self) -> None:
+        self._begin(1000)
         self.wfile.write(b'{"choices": [')
         self.wfile.flush()
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
 
-    def _fault_hangup(self, body: Any) -> None:
+    def _hangup(self) -> None:
         self.connection.shutdown(socket.SHUT_RDWR)
-        self.close_connection = True
 
-    def _fault_loris(self, body: Any) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "100000")
-        self.end_headers()
-        self.close_connection = True
+    def _loris(self) -> None:
+        self._begin(100_000)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:  # ends when the client hangs up
             self.wfile.write(b" ")
             time.sleep(0.05)
-
-    def _fault_notjson(self, body: Any) -> None:
-        self._send(200, b'{"choices": [{"message"')
-
-    def _fault_html(self, body: Any) -> None:
-        self._send(200, b"<html>bad gateway</html>")
-
-    def _fault_nochoices(self, body: Any) -> None:
-        self._send(200, {"choices": []})
-
-    def _fault_null(self, body: Any) -> None:
-        self._send(200, b"null")
-
-    def _fault_wrongid(self, body: Any) -> None:
-        self._answer(body, id="somebody-else", model="another")
-
-    def _fault_context(self, body: Any) -> None:
-        self._send(400, {"error": {"message": "maximum context length exceeded"}})
-
-    def _fault_filter(self, body: Any) -> None:
-        self._answer(body, finish="content_filter")
-
-    def _fault_cut(self, body: Any) -> None:
-        self._answer(body, finish="length")

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.servers import QuietHandler
+from tests.servers import QuietHandler, chat_server, completion
 
 Body = Mapping[str, Any]
 Reply = tuple[int, Any, dict[str, str]]
+INVALID = "invalid_request_error"
+STRUCTURED = ("json_schema", "json_object")
 
 
 @dataclass(frozen=True)
@@ -39,55 +42,45 @@ def _form(body: Body) -> str:
 
 
 def openai_reasoning(body: Body) -> Reply | None:
-    kind = "invalid_request_error"
     if "max_tokens" in body:
         words = (
             "Unsupported parameter: 'max_tokens' is not supported with this model. "
             "Use 'max_completion_tokens' instead."
         )
-        return _error(400, words, type=kind, param="max_tokens", code="unsupported_parameter")
+        return _error(400, words, type=INVALID, param="max_tokens", code="unsupported_parameter")
     if body.get("temperature", 1) != 1:
         words = (
             "Unsupported value: 'temperature' does not support 0.0 with this model. "
             "Only the default (1) value is supported."
         )
-        return _error(400, words, type=kind, param="temperature", code="unsupported_value")
+        return _error(400, words, type=INVALID, param="temperature", code="unsupported_value")
     if "grammar" in body:
         return _error(
-            400, "Unknown parameter: 'grammar'.", type=kind, param="grammar", code="unknown_parameter"
+            400, "Unknown parameter: 'grammar'.", type=INVALID, param="grammar", code="unknown_parameter"
         )
     if _form(body) == "structural_tag":
         words = (
             "Invalid value: 'structural_tag'. Supported values are: 'json_object', 'json_schema', and 'text'."
         )
-        return _error(400, words, type=kind, param="response_format.type", code="invalid_value")
+        return _error(400, words, type=INVALID, param="response_format.type", code="invalid_value")
     return None
 
 
 def azure(body: Body) -> Reply | None:
     if "grammar" in body or _form(body) == "structural_tag":
-        return _error(
-            400, "Unrecognized request argument supplied: " + _form(body), type="invalid_request_error"
-        )
+        return _error(400, "Unrecognized request argument supplied: " + _form(body), type=INVALID)
     return None
 
 
 def mistral(body: Body) -> Reply | None:
     for name in ("seed", "grammar"):
         if name in body:
-            detail = [
-                {"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted"}
-            ]
-            return (
-                422,
-                {"object": "error", "message": {"detail": detail}, "type": "invalid_request_error"},
-                {},
-            )
+            words = "Extra inputs are not permitted"
+            detail = [{"type": "extra_forbidden", "loc": ["body", name], "msg": words}]
+            return 422, {"object": "error", "message": {"detail": detail}, "type": INVALID}, {}
     if _form(body) == "structural_tag":
-        detail = [
-            {"type": "enum", "loc": ["body", "response_format", "type"], "msg": "Input should be 'text'"}
-        ]
-        return 422, {"detail": detail}, {}
+        place = ["body", "response_format", "type"]
+        return 422, {"detail": [{"type": "enum", "loc": place, "msg": "Input should be 'text'"}]}, {}
     return None
 
 
@@ -108,28 +101,26 @@ def gemini(body: Body) -> Reply | None:
 
 def deepseek(body: Body) -> Reply | None:
     if _form(body) in ("structural_tag", "json_schema"):
-        return _error(400, "This response_format type is unavailable now", type="invalid_request_error")
+        return _error(400, "This response_format type is unavailable now", type=INVALID)
     if _form(body) == "json_object" and "json" not in json.dumps(body["messages"]).lower():
         words = (
             "Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'."
         )
-        return _error(400, words, type="invalid_request_error")
+        return _error(400, words, type=INVALID)
     return None
 
 
 def groq(body: Body) -> Reply | None:
     if "grammar" in body:
-        return _error(400, "property 'grammar' is unsupported", type="invalid_request_error")
+        return _error(400, "property 'grammar' is unsupported", type=INVALID)
     if _form(body) == "structural_tag":
         words = "'response_format.type' : one of the following must be satisfied: value must be \"text\""
-        return _error(400, words, type="invalid_request_error")
+        return _error(400, words, type=INVALID)
     if _form(body) == "json_schema" and "hello" in body["messages"][-1]["content"]:
         words = (
             "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details."
         )
-        return _error(
-            400, words, type="invalid_request_error", code="json_validate_failed", failed_generation="Hi"
-        )
+        return _error(400, words, type=INVALID, code="json_validate_failed", failed_generation="Hi")
     return None
 
 
@@ -156,64 +147,37 @@ def together(body: Body) -> Reply | None:
 
 VENDORS = {
     "openai": Vendor(
-        openai_reasoning,
-        ("json_schema", "json_object"),
-        "json_schema",
-        "temperature, max_tokens as max_completion_tokens",
+        openai_reasoning, STRUCTURED, "json_schema", "temperature, max_tokens as max_completion_tokens"
     ),
     "azure": Vendor(
-        azure,
-        ("json_schema", "json_object"),
-        "json_schema",
-        path="/openai/deployments/d?api-version=2026-01-01",
-        header="api-key",
+        azure, STRUCTURED, "json_schema", "", "/openai/deployments/d?api-version=2026-01-01", "api-key"
     ),
-    "mistral": Vendor(mistral, ("json_schema", "json_object"), "json_schema", "seed"),
+    "mistral": Vendor(mistral, STRUCTURED, "json_schema", "seed"),
     "anthropic": Vendor(anthropic, (), "none"),
-    "gemini": Vendor(gemini, ("json_schema", "json_object"), "json_schema", "seed", "/v1beta/openai/"),
+    "gemini": Vendor(gemini, STRUCTURED, "json_schema", "seed", "/v1beta/openai/"),
     "deepseek": Vendor(deepseek, ("json_object",), "json_object"),
-    "groq": Vendor(groq, ("json_schema", "json_object"), "json_schema", path="/openai/v1"),
-    "xai": Vendor(xai, ("json_schema", "json_object"), "json_schema", "seed"),
-    "openrouter": Vendor(openrouter, ("json_schema", "json_object"), "json_schema", path="/api/v1"),
+    "groq": Vendor(groq, STRUCTURED, "json_schema", path="/openai/v1"),
+    "xai": Vendor(xai, STRUCTURED, "json_schema", "seed"),
+    "openrouter": Vendor(openrouter, STRUCTURED, "json_schema", path="/api/v1"),
     "together": Vendor(together, ("json_schema",), "json_schema", "max_tokens at most 512"),
 }
 
 
-def handler_of(vendor: Vendor, seen: list[dict[str, Any]], key: str) -> type[QuietHandler]:
+def vendors_server(vendor: Vendor, seen: list[dict[str, Any]], key: str) -> AbstractContextManager[str]:
     """The vendor's server: keeps requests in `seen`, and answers what the schema wants or a greeting."""
+    path, _, query = vendor.path.partition("?")
+    address = f"{path.rstrip('/')}/chat/completions" + (f"?{query}" if query else "")
 
-    class Handler(QuietHandler):
-        def do_GET(self) -> None:
-            self.reply(404, b"{}")
+    def answer(handler: QuietHandler, body: dict[str, Any]) -> Reply:
+        if handler.path != address or key not in (handler.headers[vendor.header] or ""):
+            return _error(404, f"no such path {handler.path}")
+        seen.append(body)
+        prompt = body["messages"][-1]["content"]
+        message: dict[str, Any] = {"content": "Hello!"}
+        if _form(body) in vendor.keeps or "hello" not in prompt:
+            message = {"content": json.dumps({"ok": True, "word": 'a "word"'})}
+        if "forbidden" in prompt:
+            message = {"content": None, "refusal": "I cannot help with that."}
+        return vendor.refuses(body) or (200, completion(message, system_fingerprint="fp_1"), {})
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            path, _, query = vendor.path.partition("?")
-            wanted = f"{path.rstrip('/')}/chat/completions" + (f"?{query}" if query else "")
-            if self.path != wanted or key not in (self.headers[vendor.header] or ""):
-                self._send(404, {"error": {"message": f"no such path {self.path}"}}, {})
-                return
-            seen.append(body)
-            refusal = vendor.refuses(body)
-            self._send(*(refusal or (200, _answer(vendor, body), {})))
-
-        def _send(self, status: int, body: Any, headers: dict[str, str]) -> None:
-            self.reply(status, json.dumps(body).encode(), headers)
-
-    return Handler
-
-
-def _answer(vendor: Vendor, body: Body) -> dict[str, Any]:
-    prompt = body["messages"][-1]["content"]
-    text = "Hello!"
-    if _form(body) in vendor.keeps or "hello" not in prompt:
-        text = json.dumps({"ok": True, "word": 'a "word"'})
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    if "forbidden" in prompt:
-        message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {
-        "choices": [choice],
-        "system_fingerprint": "fp_1",
-        "usage": {"prompt_tokens": 9, "completion_tokens": 5},
-    }
+    return chat_server(answer)

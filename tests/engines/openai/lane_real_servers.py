@@ -22,25 +22,17 @@ import pytest
 import yaml
 
 from kgqa_hpc.engines.engine import Request
-from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
+from tests.engines.asking import answers_of
+from tests.engines.test_contract import SERVER
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
+CONFIGS = ROOT / "configs"
 PATIENCE_S = 1200.0
+SETTINGS = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm")
-LLAMA = """
-import os, sys, threading
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-import xllamacpp
-from kgqa_hpc.engines.cpu.engine import bundled_model
-parameters = xllamacpp.CommonParams()
-parameters.model.path = str(bundled_model())
-parameters.port, parameters.n_parallel, parameters.n_ctx, parameters.ui = int(sys.argv[1]), 2, 8192, False
-server = xllamacpp.Server(parameters)
-threading.Event().wait()
-"""
 TEXT = 'He said "yes",\nthen \\ and left: β, 漢.'
 SCHEMA = {
     "type": "object",
@@ -54,7 +46,7 @@ SCHEMA = {
 
 
 def llama(port: int) -> list[str]:
-    return [sys.executable, "-c", LLAMA, str(port)]
+    return [sys.executable, "-c", SERVER, str(port), "8192"]
 
 
 def vllm(port: int) -> list[str]:
@@ -80,7 +72,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
-        settings = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+        settings = dict(SETTINGS)
         if "-c" in self._command:
             settings["PYTHONPATH"] = str(ROOT)
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | settings
@@ -130,44 +122,58 @@ def test_quotes_newlines_and_other_alphabets_pass_and_the_form_is_kept(server: t
             Request(f"r{n}", ({"role": "user", "content": "Say something short."},), 200, 0.9, n, SCHEMA)
             for n in range(24)
         ]
-        answers = list(engine.generate(Mailbox.holding(asked)))
+        answers = answers_of(engine, asked).values()
     finally:
         engine.close()
     assert engine.info.structured == server[1]
     assert engine.info.server
     complete = [json.loads(answer.text) for answer in answers if answer.finish == "stop"]
-    assert len(answers) == 24
     assert complete
     assert all(value["answer"] == TEXT and value["more"][-1] in ".!" for value in complete)
     assert {answer.finish for answer in answers} <= {"stop", "length"}
+
+
+def complete_run(folder: Path, config_name: str, engine: dict[str, Any], disturb: Callable[[], None]) -> Path:
+    """A run by a shipped configuration with these keys of the engine; `disturb` is called after its first shard."""
+    config: dict[str, Any] = yaml.safe_load((CONFIGS / f"{config_name}.yaml").read_text())
+    config["engine"] = engine if "kind" in engine else config["engine"] | engine
+    config["anchors"] = {"kind": "graphlet", "per_shape": 1}
+    config["runtime"] = {"shard_size": 4, "commit_every": "1s"}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    run = folder / "run"
+
+    def disturb_in_the_middle() -> None:
+        wait_for(lambda: any((run / "results" / "main").glob("*.h5")), "the first shard", PATIENCE_S)
+        disturb()
+
+    disturber = threading.Thread(target=disturb_in_the_middle, daemon=True)
+    disturber.start()
+    command = [sys.executable, "-m", "kgqa_hpc", "-q", "all", str(folder / "config.yaml"), str(run)]
+    limit = 3 * PATIENCE_S
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | SETTINGS, capture_output=True, text=True, timeout=limit
+    )
+    logs = [path.read_text(errors="replace")[-2000:] for path in run.glob("logs/**/*") if path.is_file()]
+    assert done.returncode == 0, done.stderr[-3000:] + "".join(logs)[-6000:]
+    disturber.join(60)
+    status = json.loads((run / "status.json").read_text())
+    assert status["complete"]
+    assert status["items"]["ended"] == status["items"]["total"]
+    assert status["verdicts"]["failed"] == 0, "a server that was away for a while costs no item"
+    return run
 
 
 def test_a_run_is_complete_though_its_server_was_killed_in_the_middle(
     server: tuple[Server, str], tmp_path: Path
 ) -> None:
     running, mode = server
-    config: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text())
-    config["anchors"] = {"kind": "graphlet", "per_shape": 1}
-    config["engine"] = {"kind": "openai", "model": "smol", "base_url": running.url, "concurrency": 4}
-    config["runtime"] = {"shard_size": 4, "commit_every": "1s"}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    run = tmp_path / "run"
+    engine = {"kind": "openai", "model": "smol", "base_url": running.url, "concurrency": 4}
 
-    def kill_in_the_middle() -> None:
-        wait_for(lambda: any((run / "results" / "main").glob("*.h5")), "the first shard", PATIENCE_S)
+    def restart() -> None:
         running.kill()
         running.start()
 
-    killer = threading.Thread(target=kill_in_the_middle)
-    killer.start()
-    command = [sys.executable, "-m", "kgqa_hpc", "-q", "all", str(tmp_path / "config.yaml"), str(run)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE_S)
-    killer.join()
-    assert done.returncode == 0, done.stderr[-3000:]
-    status = json.loads((run / "status.json").read_text())
-    assert status["complete"]
-    assert status["items"]["ended"] == status["items"]["total"]
-    assert status["verdicts"]["failed"] == 0, "a server that was away for a while costs no item"
+    run = complete_run(tmp_path, "demo", engine, restart)
     files = [run / "dataset" / f"{name}.jsonl" for name in ("accepted", "rejected")]
     lines = [line for file in files for line in file.read_bytes().splitlines()]
     assert lines
@@ -178,48 +184,21 @@ def test_a_run_is_complete_though_its_server_was_killed_in_the_middle(
 
 def test_a_run_starts_vllm_by_its_own_command_again_after_a_kill(tmp_path: Path) -> None:
     vllm(0)  # skips without vLLM
-    config: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "vllm_8xh100.yaml").read_text())
-    shipped: list[str] = config["engine"]["command"]
+    shipped: list[str] = yaml.safe_load((CONFIGS / "vllm_8xh100.yaml").read_text())["engine"]["command"]
     assert {"{model}", "{name}", "{port}", "{gpus}", "{batch}"} <= set(shipped)
     keys = {"model": str(VLLM / "kgqa-model"), "gpus": 0, "concurrency": 4, "start_timeout_s": PATIENCE_S}
-    config["engine"] |= {**keys, "stage_to": str(tmp_path / "disk")}
-    values = {
-        "vllm": str(VLLM / "bin" / "vllm"),
-        "{gpus}": "1",
-        "{batch}": "4",
-    }  # without a card neither is known
-    config["engine"]["command"] = [values.get(word, word) for word in shipped] + ["--dtype", "bfloat16"]
-    config["anchors"] = {"kind": "graphlet", "per_shape": 1}
-    config["runtime"] = {"shard_size": 4, "commit_every": "1s"}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    # Without a card neither the number of GPUs nor the batch is known.
+    values = {"vllm": str(VLLM / "bin" / "vllm"), "{gpus}": "1", "{batch}": "4"}
+    command = [values.get(word, word) for word in shipped] + ["--dtype", "bfloat16"]
     (tmp_path / "disk").mkdir()
-    run, killed = tmp_path / "run", []
+    killed = []
 
-    def kill_in_the_middle() -> None:
-        wait_for(lambda: any((run / "results" / "main").glob("*.h5")), "the first shard", PATIENCE_S)
+    def kill() -> None:
         found = subprocess.run(["pgrep", "-f", f"serve {tmp_path / 'disk'}"], capture_output=True, text=True)
         for process in found.stdout.split():
             os.kill(int(process), signal.SIGKILL)
             killed.append(process)
 
-    killer = threading.Thread(target=kill_in_the_middle, daemon=True)
-    killer.start()
-    command = [sys.executable, "-m", "kgqa_hpc", "-q", "all", str(tmp_path / "config.yaml"), str(run)]
-    settings = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=3 * PATIENCE_S,
-    )
-    logs = "".join(
-        path.read_text(errors="replace")[-2000:] for path in run.glob("logs/**/*") if path.is_file()
-    )
-    assert done.returncode == 0, done.stderr[-3000:] + logs[-6000:]
-    killer.join(60)
+    engine = {**keys, "command": command, "stage_to": str(tmp_path / "disk")}
+    complete_run(tmp_path, "vllm_8xh100", engine, kill)
     assert killed, "the server was found and killed"
-    status = json.loads((run / "status.json").read_text())
-    assert status["items"]["ended"] == status["items"]["total"]
-    assert status["verdicts"]["failed"] == 0

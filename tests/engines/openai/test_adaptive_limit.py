@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.openai.adaptive_limit import Lane, Lanes
+from kgqa_hpc.engines.openai.engine import Lane, Lanes
 
 
 def test_many_refusals_at_once_are_one_decrease() -> None:

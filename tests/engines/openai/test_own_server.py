@@ -18,41 +18,24 @@ from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.own_server import OwnServer
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
+from tests import chat_program
+from tests.command import programs
 from tests.engines import published_models as published
 
 CONFIGS = Path(__file__).parents[3] / "configs"
-STUB = """
-import http.server, json, os, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *args): pass
-    def send(self, body):
-        data = json.dumps(body).encode()
-        self.send_response(200); self.send_header("Content-Length", str(len(data))); self.end_headers()
-        self.wfile.write(data)
-    def do_GET(self): self.send({"version": "9.9"})
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        started = {"words": sys.argv[2:], "model": body["model"], "caches": os.environ["VLLM_CACHE_ROOT"]}
-        open(os.environ["STUB_OUT"], "w").write(json.dumps(started))
-        text = json.dumps({"ok": True})
-        self.send({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
-http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-"""
 
 
 @pytest.fixture(autouse=True)
 def _node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node of its own: an empty disk, and a card as the driver's tool shows it."""
-    disk, tools = tmp_path / "disk", tmp_path / "bin"
+    disk = tmp_path / "disk"
     disk.mkdir()
-    tools.mkdir()
-    (tools / "nvidia-smi").write_text('#!/bin/sh\n[ "$3" = "--id=5" ] && echo 81559\n')
-    (tools / "nvidia-smi").chmod(0o755)
-    monkeypatch.setattr(own_server, "NVIDIA_SMI", [str(tools / "nvidia-smi"), "--query", "--format"])
+    card = '[ "$3" = "--id=5" ] && echo 81559'
+    monkeypatch.setenv("PATH", programs(tmp_path, **{"nvidia-smi": card}))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(disk))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
     monkeypatch.delenv("VLLM_CACHE_ROOT", raising=False)
-    monkeypatch.setenv("STUB_OUT", str(tmp_path / "started.json"))
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
 
 
 def model(folder: Path, weights: int = 1000) -> Path:
@@ -64,7 +47,14 @@ def model(folder: Path, weights: int = 1000) -> Path:
 
 
 def settings(*words: str, **more: Any) -> OpenAISettings:
-    return OpenAISettings(command=[sys.executable, "-c", STUB, "{port}", *words], **more)
+    command = [sys.executable, str(chat_program.__file__), "--port", "{port}", *words]
+    return OpenAISettings(command=command, **more)
+
+
+def answered(folder: Path) -> dict[str, Any]:
+    """The server's note about its last answer; its words begin with the port."""
+    note: dict[str, Any] = json.loads((folder / "notes").read_text().splitlines()[-1])
+    return note | {"words": note["words"][2:]}
 
 
 def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance(tmp_path: Path) -> None:
@@ -74,7 +64,7 @@ def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance
         settings("{model}", "{name}", "{gpus}", model=str(folder), gpus=2, stage_to=str(tmp_path / "local"))
     )
     engine.close()
-    started = json.loads((tmp_path / "started.json").read_text())
+    started = answered(tmp_path)
     copy, name, gpus = started["words"]
     assert Path(copy).parent == tmp_path / "local"
     assert (Path(copy) / "model.safetensors").stat().st_size == 1000
@@ -90,7 +80,7 @@ def test_the_batch_is_what_the_card_holds_and_the_requests_in_flight_follow(tmp_
     engine.close()
     size = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
     fits = budget(size, 81559 << 20, share=own_server.CACHE_SHARE).batch
-    assert json.loads((tmp_path / "started.json").read_text())["words"] == ["--max-num-seqs", str(fits)]
+    assert answered(tmp_path)["words"] == ["--max-num-seqs", str(fits)]
     assert engine.info.max_batch == fits > 100
 
 
@@ -137,3 +127,4 @@ def test_a_shipped_configuration_leaves_the_batch_to_the_card(name: str) -> None
     assert engine.fills("batch")
     assert engine.fills("model")
     assert engine.gpus_per_worker == 1
+    assert OpenAISettings(model="m", gpus=2).gpus_per_worker == 0, "nobody starts a server"

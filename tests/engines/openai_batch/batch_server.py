@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.servers import QuietHandler, serving
+from tests.servers import QuietHandler, completion, serving
 
 KEY = "sk-batch-0123456789"
 Body = dict[str, Any]
@@ -38,6 +38,10 @@ class BatchService:
         self.held.set()
         self.url = ""
         self._lock = threading.Lock()
+
+    def completion(self, body: Body) -> Body:
+        """The reply of the chat API to a body."""
+        return completion(self.answer(body), usage={"prompt_tokens": 10, "completion_tokens": 5})
 
     def add_file(self, data: bytes) -> str:
         with self._lock:
@@ -78,20 +82,12 @@ class BatchService:
                 bad.append({**entry, "response": refusal})
                 continue
             self.paid[line["custom_id"]] += 1
-            good.append(
-                {**entry, "response": {"status_code": 200, "body": completion(self.answer, line["body"])}}
-            )
+            good.append({**entry, "response": {"status_code": 200, "body": self.completion(line["body"])}})
         good.reverse()  # the order of answers is not that of requests
         batch["status"] = "expired" if enough < len(lines) else "completed"
         for key, entries in (("output_file_id", good), ("error_file_id", bad)):
             if entries:
                 batch[key] = self.add_file(b"".join(json.dumps(e).encode() + b"\n" for e in entries))
-
-
-def completion(answer: Callable[[Body], str], body: Body) -> Body:
-    """A reply of the chat API."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": answer(body)}, "finish_reason": "stop"}
-    return {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
 
 
 class _Handler(QuietHandler):
@@ -110,7 +106,7 @@ class _Handler(QuietHandler):
             self._create(json.loads(data))
         else:
             self.service.live.append(json.loads(data))
-            self._json(completion(self.service.answer, json.loads(data)))
+            self._json(self.service.completion(json.loads(data)))
 
     def _create(self, body: Body) -> None:
         drop = self.service.drops.pop(0) if self.service.drops else ""

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.engines.openai_batch.engine import SENDINGS, OpenAIBatchEngine
 from kgqa_hpc.engines.openai_batch.server import BatchServer
-from kgqa_hpc.engines.openai_batch.settings import OpenAIBatchSettings
+from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
-from tests.command import environment
+from tests.command import end_tree, environment, kgqa
 from tests.engines.openai_batch.batch_server import KEY, BatchService, batch_service
+from tests.runs import anchors, new_run
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
@@ -33,12 +38,19 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchService]:
         yield service
 
 
-def start(service: BatchService, folder: Path, **settings: Any) -> OpenAIBatchEngine:
+def engine_of(url: str, folder: Path, **settings: Any) -> OpenAIBatchEngine:
     quick = {"gather_s": 0.01, "poll_s": 0.01, "structured": "json_schema", "requests_per_batch": 4}
-    config = OpenAIBatchSettings(
-        **{"model": "m", "base_url": service.url, "api_key_env": "TEST_KEY", **quick, **settings}
-    )
-    return OpenAIBatchEngine(config, folder=folder)
+    account = {"model": "m", "base_url": url, "api_key_env": "TEST_KEY"}
+    return OpenAIBatchEngine(OpenAIBatchSettings(**{**account, **quick, **settings}), folder=folder)
+
+
+Start = Callable[..., OpenAIBatchEngine]
+
+
+@pytest.fixture
+def start(service: BatchService, tmp_path: Path) -> Start:
+    """Makes engines for the account and one folder, as the processes of a run do one after the other."""
+    return functools.partial(engine_of, service.url, tmp_path)
 
 
 def requests(number: int) -> list[Request]:
@@ -56,77 +68,59 @@ def assert_paid_once(service: BatchService, number: int) -> None:
     assert set(service.paid.values()) == {1}
 
 
-def stop_waiting(engine: OpenAIBatchEngine, number: int) -> None:
-    """Send batches, then cancel before an answer is there."""
-    mailbox = Mailbox()
-    mailbox.put(requests(number))
-    answers = engine.generate(mailbox)
-    look, looks = engine._batches.look, []
-
-    def cancelling(server_id: str) -> Any:
-        looks.append(server_id)
-        mailbox.cancel()
-        return look(server_id)
-
-    engine._batches.look = cancelling  # type: ignore[method-assign]
-    assert {answer.finish for answer in answers} == {"abort"}
-    assert looks
-    engine.close()
-
-
-def test_requests_go_out_in_batches_and_answers_come_back_by_custom_id(
-    service: BatchService, tmp_path: Path
+def test_requests_go_out_in_batches_and_answers_come_back_by_custom_id_also_to_who_comes_later(
+    service: BatchService, start: Start
 ) -> None:
-    answers = ask(start(service, tmp_path), 10)
+    answers = ask(start(), 10)
     assert {answer.id: answer.text for answer in answers.values()} == {f"{i}": f"q{i}" for i in range(10)}
     assert {answer.finish for answer in answers.values()} == {"stop"}
-    assert sorted(len(service.files[b["input_file_id"]].splitlines()) for b in service.batches.values()) == [
-        2,
-        4,
-        4,
-    ]
-    line = json.loads(service.files["file-0"].splitlines()[0])
+    files = [service.files[batch["input_file_id"]].splitlines() for batch in service.batches.values()]
+    assert sorted(map(len, files)) == [2, 4, 4]
+    line = json.loads(files[0][0])
     assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
     assert line["body"]["response_format"]["type"] == "json_schema"
     assert answers["0"].prompt_tokens == 10
+    assert ask(start(), 10) == answers
     assert_paid_once(service, 10)
 
 
 def test_another_process_waits_for_the_batches_that_are_out_instead_of_sending_them_again(
-    service: BatchService, tmp_path: Path
+    service: BatchService, start: Start
 ) -> None:
     service.held.clear()
-    stop_waiting(start(service, tmp_path), 6)
-    made = len(service.batches)
+    engine, mailbox, looks = start(), Mailbox(), []
+    mailbox.put(requests(6))
+    look = engine._batches.look
+
+    def cancelling(server_id: str) -> Any:
+        looks.append(server_id)
+        mailbox.cancel()  # before an answer is there
+        return look(server_id)
+
+    engine._batches.look = cancelling  # type: ignore[method-assign]
+    assert {answer.finish for answer in engine.generate(mailbox)} == {"abort"}
+    engine.close()
+    assert looks
     service.held.set()
-    ask(start(service, tmp_path), 6)
-    assert len(service.batches) == made
+    ask(start(), 6)
+    assert len(service.batches) == 2
     assert_paid_once(service, 6)
 
 
-def test_answers_of_a_batch_that_has_ended_are_read_again_by_who_comes_later(
-    service: BatchService, tmp_path: Path
+@pytest.mark.parametrize(
+    ("trouble", "values", "batches"),
+    [
+        ("expires_at", [3, 0], 3),  # its answers are kept, the rest goes out again
+        ("drops", ["after"], 1),  # whose creation was not seen to end: looked for by its name
+        ("drops", ["before"], 1),
+        ("refuses", ["token_limit_exceeded"], 2),  # the account's queue has no room now
+    ],
+)
+def test_after_the_servers_trouble_every_request_is_answered_and_none_is_paid_twice(
+    service: BatchService, start: Start, trouble: str, values: list[Any], batches: int
 ) -> None:
-    first = ask(start(service, tmp_path), 5)
-    assert ask(start(service, tmp_path), 5) == first
-    assert_paid_once(service, 5)
-
-
-def test_what_an_expired_batch_answered_is_kept_and_the_rest_goes_out_again(
-    service: BatchService, tmp_path: Path
-) -> None:
-    service.expires_at = [3, 0]
-    assert {answer.finish for answer in ask(start(service, tmp_path), 4).values()} == {"stop"}
-    assert len(service.batches) == 3
-    assert_paid_once(service, 4)
-
-
-@pytest.mark.parametrize(("lost", "batches"), [("after", 1), ("before", 1)])
-def test_a_batch_whose_creation_was_not_seen_to_end_is_looked_for_by_its_name(
-    service: BatchService, tmp_path: Path, lost: str, batches: int
-) -> None:
-    service.drops = [lost]
-    ask(start(service, tmp_path), 4)
+    setattr(service, trouble, values)
+    assert {answer.finish for answer in ask(start(), 4).values()} == {"stop"}
     assert len(service.batches) == batches
     assert_paid_once(service, 4)
 
@@ -134,12 +128,11 @@ def test_a_batch_whose_creation_was_not_seen_to_end_is_looked_for_by_its_name(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from types import SimpleNamespace
 from kgqa_hpc.engines.mailbox import Mailbox
-from tests.engines.openai_batch.test_engine import requests, start
+from tests.engines.openai_batch.test_engine import engine_of, requests
 
 url, folder, part, name, when = sys.argv[1:]
-engine = start(SimpleNamespace(url=url), Path(folder))
+engine = engine_of(url, Path(folder))
 real = getattr(getattr(engine, part), name)
 
 def killed(*arguments):
@@ -167,18 +160,16 @@ list(engine.generate(Mailbox.holding(requests(4))))
     ],
 )
 def test_a_kill_at_any_moment_never_pays_twice(
-    service: BatchService, tmp_path: Path, part: str, name: str, when: str
+    service: BatchService, start: Start, tmp_path: Path, part: str, name: str, when: str
 ) -> None:
     command = [sys.executable, "-c", KILLED, service.url, tmp_path, part, name, when]
     assert subprocess.run(command, env=environment(), cwd=ROOT).returncode == -signal.SIGKILL
-    ask(start(service, tmp_path), 4)
+    ask(start(), 4)
     assert_paid_once(service, 4)
 
 
-def test_a_batch_that_another_living_process_is_sending_is_not_lost(
-    service: BatchService, tmp_path: Path
-) -> None:
-    sender, other = start(service, tmp_path), start(service, tmp_path)
+def test_a_batch_that_another_living_process_is_sending_is_not_lost(start: Start) -> None:
+    sender, other = start(), start()
     batch = sender._ledger.begin("name", [sender._ledger.key(request) for request in requests(1)])
     other._ledger.read()
     assert other._ledger.is_being_sent(batch)
@@ -186,60 +177,44 @@ def test_a_batch_that_another_living_process_is_sending_is_not_lost(
     assert not other._ledger.is_being_sent(batch)
 
 
-def test_a_refused_batch_ends_the_engine_with_the_servers_words(
-    service: BatchService, tmp_path: Path
+def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
+    service: BatchService, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.refuses = ["invalid_json_line"]
     with pytest.raises(EngineConfigError, match="refused for this reason"):
-        ask(start(service, tmp_path), 1)
-
-
-def test_a_batch_that_the_accounts_queue_has_no_room_for_goes_out_later(
-    service: BatchService, tmp_path: Path
-) -> None:
-    service.refuses = ["token_limit_exceeded"]
-    ask(start(service, tmp_path), 3)
-    assert len(service.batches) == 2
-    assert_paid_once(service, 3)
+        ask(start(), 1)
+    monkeypatch.setenv("TEST_KEY", "wrong")
+    with pytest.raises(EngineConfigError, match="bad key"):
+        ask(start(), 2)
 
 
 def test_a_refused_request_fails_alone_and_a_filtered_one_is_a_refusal(
-    service: BatchService, tmp_path: Path
+    service: BatchService, start: Start
 ) -> None:
-    codes = {"q1": (400, "bad_request"), "q2": (400, "content_filter")}
+    codes = {"q1": "bad_request", "q2": "content_filter"}
 
     def bad(body: dict[str, Any]) -> dict[str, Any] | None:
-        status, code = codes.get(body["messages"][-1]["content"], (0, ""))
-        return {"status_code": status, "body": {"error": {"code": code, "message": "no"}}} if status else None
+        code = codes.get(body["messages"][-1]["content"])
+        return {"status_code": 400, "body": {"error": {"code": code, "message": "no"}}} if code else None
 
     service.bad_lines = bad
-    answers = ask(start(service, tmp_path), 4)
+    answers = ask(start(), 4)
     assert [answers[f"{i}"].finish for i in range(4)] == ["stop", "error", "refusal", "stop"]
 
 
-def test_a_request_that_no_batch_answers_fails_after_some(service: BatchService, tmp_path: Path) -> None:
+def test_a_request_that_no_batch_answers_fails_after_some(service: BatchService, start: Start) -> None:
     service.expires_at = [0] * (SENDINGS + 5)
-    answers = ask(start(service, tmp_path), 1)
-    assert answers["0"].finish == "error"
+    assert ask(start(), 1)["0"].finish == "error"
     assert len(service.batches) == SENDINGS
 
 
 def test_the_mode_is_agreed_by_a_small_question_outside_of_any_batch(
-    service: BatchService, tmp_path: Path
+    service: BatchService, start: Start
 ) -> None:
     service.answer = lambda body: '{"ok": true}' if "response_format" in body else "hello"
-    engine = start(service, tmp_path, structured="auto")
-    assert engine.info.structured == "grammar"
+    assert start(structured="auto").info.structured == "grammar"
     assert service.live
     assert not service.batches
-
-
-def test_a_wrong_key_is_told_at_the_first_batch(
-    service: BatchService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TEST_KEY", "wrong")
-    with pytest.raises(EngineConfigError, match="bad key"):
-        ask(start(service, tmp_path), 1)
 
 
 PROGRAM = """
@@ -257,35 +232,74 @@ with open(target, "w") as out:
 
 
 def test_a_program_of_vllms_form_answers_batches_and_its_answers_are_kept(
-    service: BatchService, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
-    script = tmp_path / "run_batch.py"
-    script.write_text(PROGRAM, encoding="utf-8")
-    command = [sys.executable, str(script), "{input}", "{output}"]
     for _ in range(2):
-        engine = start(service, tmp_path / "batches", command=command)
+        engine = start(command=[sys.executable, "-c", PROGRAM, "{input}", "{output}"])
         answers = ask(engine, 6)
         engine.close()
         assert answers["5"].text == "q5"
-    assert len(list((tmp_path / "batches").glob("*.runs"))) == 2
-    assert {path.read_text() for path in (tmp_path / "batches").glob("*.runs")} == {"x"}
+    runs = [path.read_text() for path in tmp_path.glob("*.runs")]
+    assert runs == ["x", "x"], "each of the two batches was worked on once"
 
 
-def test_a_program_that_fails_is_told(service: BatchService, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; sys.exit(3)", "{input}", "{output}"]
+def test_a_program_that_fails_or_lacks_a_file_is_an_error(start: Start) -> None:
     with pytest.raises(EngineConfigError, match="exit code 3"):
-        ask(start(service, tmp_path, command=command), 1)
-
-
-def test_a_command_names_both_files() -> None:
+        ask(start(command=[sys.executable, "-c", "import sys; sys.exit(3)", "{input}", "{output}"]), 1)
     with pytest.raises(ValidationError, match=r"must hold \{output\}"):
         OpenAIBatchSettings(model="m", command=["vllm", "run-batch", "{input}"])
 
 
-def test_batches_are_found_on_any_page_of_the_list(service: BatchService, tmp_path: Path) -> None:
-    server = start(service, tmp_path)._batches
+def test_batches_are_found_on_any_page_of_the_list(start: Start) -> None:
+    server = start()._batches
     assert isinstance(server, BatchServer)
     file = server.upload(b"")
     ids = {name: server.create(file, name) for name in "abcde"}
     assert {name: server.find(name, 0.0) for name in "abcde"} == ids
     assert server.find("f", 0.0) is None
+
+
+def scripted(body: dict[str, Any]) -> str:
+    schema = body["response_format"]["json_schema"]["schema"]
+    request = Request("r", tuple(body["messages"]), 1000, body["temperature"], body["seed"], schema)
+    return next(ScriptedEngine(ScriptedSettings()).generate(Mailbox.holding([request]))).text
+
+
+def new_batch_run(folder: Path, service: BatchService) -> Path:
+    engine = {
+        "kind": "openai_batch",
+        "model": "m",
+        "base_url": service.url,
+        "api_key_env": "TEST_KEY",
+        "structured": "json_schema",
+        "requests_per_batch": 6,
+        "gather_s": 0.2,
+        "poll_s": 0.2,
+    }
+    runtime = {"shard_size": 6, "commit_every": 1, "lease": 5}
+    config = parse_config({"graph": {"source": "hpo"}, "engine": engine, "runtime": runtime}, "the test")
+    return new_run(folder, config, anchors(12), {"seed": 1}).path
+
+
+def test_a_run_killed_while_batches_are_out_goes_on_with_them_and_pays_once(tmp_path: Path) -> None:
+    with batch_service(answer=scripted) as service:
+        run = new_batch_run(tmp_path / "run", service)
+        service.held.clear()
+        words = [sys.executable, "-m", "kgqa_hpc", "run", str(run), "--trust-config"]
+        process = subprocess.Popen(
+            words, env=environment(TEST_KEY=KEY), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            wait_for(lambda: len(service.batches) == 2, "both shards to be sent")
+        finally:
+            end_tree(process)
+        service.held.set()
+        kgqa("run", run, "--trust-config", TEST_KEY=KEY)
+        asked = sum(
+            len(service.files[batch["input_file_id"]].splitlines()) for batch in service.batches.values()
+        )
+    status = json.loads(kgqa("status", run, "--json").stdout)
+    assert status["complete"]
+    assert status["verdicts"]["accepted"] + status["verdicts"]["rejected"] > 0
+    assert asked == len(service.paid)
+    assert set(service.paid.values()) == {1}

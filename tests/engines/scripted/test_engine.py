@@ -19,6 +19,7 @@ from kgqa_hpc.engines.schema import check
 from kgqa_hpc.engines.scripted.answers import Draw
 from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines.asking import answers_of, user
 
 QA = {
     "type": "object",
@@ -45,29 +46,27 @@ def request(number: int, schema: dict[str, Any] | None = QA, seed: int = 0) -> R
 
 
 def answers(requests: list[Request], **settings: object) -> dict[str, Response]:
-    engine = ScriptedEngine(ScriptedSettings.model_validate(settings))
-    got = list(engine.generate(Mailbox.holding(requests)))
-    assert len({r.id for r in got}) == len(got)
-    return {r.id: r for r in got}
+    return answers_of(ScriptedEngine(ScriptedSettings.model_validate(settings)), requests)
 
 
-def test_the_same_content_gives_the_same_answer_whatever_the_id_or_the_company() -> None:
+def answer_to(prompt: str, **more: Any) -> str:
+    return answers([user(prompt, id="r", **more)])["r"].text
+
+
+def test_the_answer_follows_from_the_content_the_seed_and_the_model_alone() -> None:
     many = answers([request(n) for n in range(200)])
     alone = answers([Request("other", request(7).messages, seed=0, schema=QA)])
     assert alone["other"].text == many["r7-0"].text
     assert len({a.text for a in many.values()}) == 200
+    texts = {answers([request(1, seed=s)])[f"r1-{s}"].text for s in range(5)}
+    texts |= {answers([request(1)], model="other")["r1-0"].text}
+    assert len(texts) == 6
 
 
 def test_draws_are_the_same_on_every_machine_and_version() -> None:
     draw = Draw(b"key")
     assert [draw.below(1000) for _ in range(6)] == [149, 422, 947, 762, 605, 853]
     assert draw.bell(10, 20) == 16
-
-
-def test_another_seed_or_model_gives_another_answer() -> None:
-    texts = {answers([request(1, seed=s)])[f"r1-{s}"].text for s in range(5)}
-    texts |= {answers([request(1)], model="other")["r1-0"].text}
-    assert len(texts) == 6
 
 
 def test_questions_and_answers_name_nodes_and_have_published_lengths() -> None:
@@ -100,16 +99,10 @@ def test_the_judge_accepts_the_configured_share(share: float) -> None:
 
 def test_free_text_ends_with_the_object_whose_form_the_prompt_shows() -> None:
     form = 'Reply as JSON: {why: "", "valid_question": true/false, "score": 5}\n{"draft"} is no form.'
-    asked = Request("r", ({"role": "user", "content": f"{PROMPT}\n{form}"},), schema=None)
-    (answer,) = ScriptedEngine(ScriptedSettings()).generate(Mailbox.holding([asked]))
-    value = json.loads(answer.text.splitlines()[-1])
-    assert {name: type(field) for name, field in value.items()} == {
-        "why": str,
-        "valid_question": bool,
-        "score": int,
-    }
-    plain = answers([request(1, None)])["r1-0"].text
-    assert '{"' not in plain
+    value = json.loads(answer_to(f"{PROMPT}\n{form}").splitlines()[-1])
+    kinds = {name: type(field) for name, field in value.items()}
+    assert kinds == {"why": str, "valid_question": bool, "score": int}
+    assert '{"' not in answers([request(1, None)])["r1-0"].text
 
 
 @pytest.mark.parametrize(
@@ -117,9 +110,7 @@ def test_free_text_ends_with_the_object_whose_form_the_prompt_shows() -> None:
     ['Write the question "What is A?", its answer "B".', "What is A? Write this question about A again."],
 )
 def test_a_question_to_copy_is_copied(prompt: str) -> None:
-    asked = Request("r", ({"role": "user", "content": prompt},), schema=QA)
-    (answer,) = ScriptedEngine(ScriptedSettings()).generate(Mailbox.holding([asked]))
-    assert json.loads(answer.text)["question"] == "What is A?"
+    assert json.loads(answer_to(prompt, schema=QA))["question"] == "What is A?"
 
 
 def test_most_scores_are_high_and_short_options_differ() -> None:
@@ -168,10 +159,7 @@ def test_answers_are_valid_for_any_schema_that_passes_preflight(
     valid: Callable[[Any, dict[str, Any]], bool], schema: dict[str, Any], seed: int, prompt: str
 ) -> None:
     check(schema)
-    engine = ScriptedEngine(ScriptedSettings())
-    asked = Request("r", ({"role": "user", "content": prompt},), seed=seed, schema=schema)
-    (answer,) = engine.generate(Mailbox.holding([asked]))
-    assert valid(json.loads(answer.text), schema)
+    assert valid(json.loads(answer_to(prompt, seed=seed, schema=schema)), schema)
 
 
 @pytest.mark.parametrize(

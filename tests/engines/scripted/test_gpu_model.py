@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
@@ -17,29 +19,45 @@ def finish_times(latency: GpuModel, costs: list[Cost]) -> dict[int, float]:
     return done
 
 
-def test_prefill_is_serial_decode_is_parallel() -> None:
-    latency = GpuModel(batch=4, prefill_tokens_per_s=1000, decode_tokens_per_s=10)
-    done = finish_times(latency, [Cost(500, 0, 20), Cost(500, 0, 20)])
-    assert done == {0: pytest.approx(0.5 + 2.0), 1: pytest.approx(1.0 + 2.0)}
+@pytest.mark.parametrize(
+    ("gpu", "costs", "times"),
+    [
+        # Prefill is serial, decoding parallel.
+        (
+            {"batch": 4, "prefill_tokens_per_s": 1000, "decode_tokens_per_s": 10},
+            [Cost(500, 0, 20), Cost(500, 0, 20)],
+            [0.5 + 2.0, 1.0 + 2.0],
+        ),
+        # Cached tokens are not read again.
+        ({"batch": 1, "prefill_tokens_per_s": 1000}, [Cost(1000, 900, 1)], [0.1]),
+        # A waiting request takes a place at the moment it falls free.
+        (
+            {"batch": 2, "decode_tokens_per_s": 1},
+            [Cost(0, 0, tokens) for tokens in (5, 2, 1)],
+            [5.0, 2.0, 3.0],
+        ),
+        # Beyond saturation sequences share the speed: four at half speed until 4, two at full speed from then on.
+        (
+            {"batch": 4, "decode_tokens_per_s": 1, "saturation": 2},
+            [Cost(0, 0, tokens) for tokens in (2, 2, 4, 6)],
+            [4.0, 4.0, 6.0, 8.0],
+        ),
+    ],
+)
+def test_requests_end_when_the_gpu_would_have_answered_them(
+    gpu: dict[str, Any], costs: list[Cost], times: list[float]
+) -> None:
+    assert finish_times(GpuModel(**gpu), costs) == {n: pytest.approx(time) for n, time in enumerate(times)}
 
 
-def test_cached_tokens_are_not_read_again() -> None:
-    latency = GpuModel(batch=1, prefill_tokens_per_s=1000)
-    assert finish_times(latency, [Cost(1000, 900, 1)]) == {0: pytest.approx(0.1)}
-
-
-def test_a_waiting_request_takes_a_place_at_the_moment_it_falls_free() -> None:
-    latency = GpuModel(batch=2, decode_tokens_per_s=1)
-    done = finish_times(latency, [Cost(0, 0, 5), Cost(0, 0, 2), Cost(0, 0, 1)])
-    assert done == {1: 2.0, 2: 3.0, 0: 5.0}
-
-
-def test_looking_late_does_not_slow_the_gpu_down() -> None:
+def test_looking_late_does_not_slow_the_gpu_down_and_clear_takes_out_what_runs_and_what_waits() -> None:
     batch: Batch[int] = Batch(GpuModel(batch=1, per_request_s=1.0))
     for n in range(5):
         batch.add(n, Cost(0, 0, 1), now=0.0)
-    assert batch.pop_ready(3.5) == [0, 1, 2]
-    assert batch.next_time() == 4.0
+    assert batch.pop_ready(2.5) == [0, 1]
+    assert batch.next_time() == 3.0
+    assert batch.clear() == [2, 3, 4]
+    assert batch.next_time() is None
 
 
 def test_the_time_sequences_held_a_place_is_summed() -> None:
@@ -50,18 +68,3 @@ def test_the_time_sequences_held_a_place_is_summed() -> None:
     batch.pop_ready(100.0)
     assert batch.busy_sequence_s == pytest.approx(9.0)
     assert len(batch) == 0
-
-
-def test_beyond_saturation_sequences_share_the_speed_and_the_last_ones_run_at_full_speed() -> None:
-    latency = GpuModel(batch=4, decode_tokens_per_s=1, saturation=2)
-    done = finish_times(latency, [Cost(0, 0, tokens) for tokens in (2, 2, 4, 6)])
-    # Four at half speed until 4; two at full speed from then on.
-    assert done == {0: 4.0, 1: 4.0, 2: 6.0, 3: 8.0}
-
-
-def test_clear_takes_out_what_runs_and_what_waits() -> None:
-    batch: Batch[int] = Batch(GpuModel(batch=2, per_request_s=1.0))
-    for n in range(4):
-        batch.add(n, Cost(0, 0, 1), now=0.0)
-    assert batch.clear() == [0, 1, 2, 3]
-    assert batch.next_time() is None

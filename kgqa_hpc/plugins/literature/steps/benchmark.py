@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import tantivy
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.literature.bm25 import terms
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.streams import TextStream
@@ -27,8 +25,6 @@ class Examples:
     """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
 
     def __init__(self, path: Path) -> None:
-        from kgqa_hpc.plugins.literature.steps.benchmark import SmallIndex
-
         self._texts = [clean_text(text, TEXT_LENGTH) for text in _texts(path)]
         if not self._texts:
             raise InputError(f"{path}: holds no item", "name the benchmark's training file")
@@ -90,6 +86,10 @@ class SmallIndex:
     """A read-only index of texts by position; the same texts give the same results."""
 
     def __init__(self, texts: Sequence[str]) -> None:
+        import tantivy  # an extra's package, loaded with the first index
+
+        from kgqa_hpc.plugins.literature.bm25 import terms
+
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("terms", tokenizer_name=terms.TOKENIZER, index_option="freq")
         builder.add_unsigned_field("place", stored=True)
@@ -109,6 +109,8 @@ class SmallIndex:
 
     def search(self, query: str, k: int) -> list[int]:
         """The positions of the `k` texts most similar to the query, best first, ties in their order."""
+        import tantivy
+
         words = sorted(set(self._analyzer.analyze(query)))
         clauses = [
             (
