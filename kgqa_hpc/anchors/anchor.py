@@ -146,10 +146,7 @@ class AnchorKind:
         return {}
 
     def facts(
-        self,
-        anchor: Anchor,
-        fields: Mapping[str, Any],
-        aliases: Mapping[str, Sequence[str]] | None = None,
+        self, anchor: Anchor, fields: Mapping[str, Any], aliases: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, Any]:
         """Facts about question and answer that need no model, for the `check` step.
 

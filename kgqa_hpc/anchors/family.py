@@ -58,12 +58,7 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
     """
     points = steps + (nodes > NODES) + (degree > DEGREE)
     level = "easy" if points <= 1 else "medium" if points <= 3 else "hard"
-    return {
-        "difficulty": level,
-        "inference_steps": steps,
-        "graph_nodes_used": nodes,
-        "answer_degree": degree,
-    }
+    return {"difficulty": level, "inference_steps": steps, "graph_nodes_used": nodes, "answer_degree": degree}
 
 
 def answer_fields(answers: Sequence[str]) -> dict[str, Any]:

@@ -10,14 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    Field,
-    PlainValidator,
-    SerializeAsAny,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import Field, PlainValidator, SerializeAsAny, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError

@@ -222,13 +222,7 @@ def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(g
     assert plan_before.core_seconds == drawn.plan.core_seconds > 0
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"shapes": [30]},
-        {"shapes": [0]},
-    ],
-)
+@pytest.mark.parametrize("options", [{"shapes": [30]}, {"shapes": [0]}])
 def test_impossible_wishes_are_refused(small_graphs, options):
     with pytest.raises(InputError):
         sample_graphlets(*small_graphs["star"], **{"per_shape": 5, "seed": 1, **options})

@@ -12,13 +12,7 @@ from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.input_files import graph_files
 from kgqa_hpc.kg.load import load_graph
-from kgqa_hpc.kg.settings import (
-    GraphConfig,
-    GraphSection,
-    SourceSettings,
-    graph_config,
-    model_of,
-)
+from kgqa_hpc.kg.settings import GraphConfig, GraphSection, SourceSettings, graph_config, model_of
 from kgqa_hpc.kg.sources import SOURCES
 
 NODES = "id,name,type\na,Alpha,x\nb,,x\n"

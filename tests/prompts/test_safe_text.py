@@ -113,13 +113,7 @@ def test_no_name_gets_out_of_its_line_in_the_listing(names: list[tuple[str, str]
     nodes = tuple(Node(str(i), name, type_) for i, (name, type_) in enumerate(names))
     anchor = Anchor("a", "graphlet", "shape 9", nodes, (Relation(0, 1, kind), Relation(2, 1, kind)))
     lines = P5.render(graph_variables(anchor))[1]["content"].split("\n")
-    expected = [
-        "Nodes:",
-        *[rf"- {i}: .*\(.*\)" for i in range(5)],
-        "Edges:",
-        r"- .*—.*→.*",
-        r"- .*—.*→.*",
-    ]
+    expected = ["Nodes:", *[rf"- {i}: .*\(.*\)" for i in range(5)], "Edges:", r"- .*—.*→.*", r"- .*—.*→.*"]
     assert len(lines) == len(expected)
     assert all(re.fullmatch(pattern, line) for pattern, line in zip(expected, lines, strict=True))
 

@@ -106,10 +106,7 @@ def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[St
         ({}, Done()),
         ({"valid_question": False}, NO_QUESTION),
         ({"original_answer_valid": False}, NO_ANSWER),
-        (
-            {"valid_question": False, "original_answer_valid": False},
-            NO_QUESTION,
-        ),
+        ({"valid_question": False, "original_answer_valid": False}, NO_QUESTION),
         ({"valid_question": "true"}, Retry("wrong_type:valid_question", "invalid")),
         ({"my_answer": ""}, Retry("empty:my_answer", "invalid")),
     ],

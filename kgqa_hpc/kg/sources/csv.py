@@ -116,10 +116,7 @@ def read_csv(nodes: Path, edges: Path, policy: Policy = Policy()) -> KnowledgeGr
 
 
 def add_nodes(
-    assembly: Assembly,
-    path: Path,
-    columns: NodeColumns | None = None,
-    delimiter: str | None = None,
+    assembly: Assembly, path: Path, columns: NodeColumns | None = None, delimiter: str | None = None
 ) -> None:
     """Add the nodes of a file to the assembly."""
     for rows in _read(path, (columns or NodeColumns()).mapping(), "columns", delimiter):
