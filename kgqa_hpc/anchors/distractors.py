@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,9 @@ class Distractors:
     def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
         """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
         ends = (*subjects, answer)
-        excluded = {*ends, *(neighbour for node in ends for neighbour in self._around(node))}
+        starts, neighbours = self._graph.csr()
+        around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
+        excluded = {*ends, *chain.from_iterable(around)}
         used = {plain(str(self._graph.names[node])) for node in ends}
         near: list[int] = []
         for node in self._by_degree(answer):
@@ -64,8 +67,3 @@ class Distractors:
         nodes = np.flatnonzero(self._graph.node_type == kind)
         order = np.argsort(self._degrees[nodes], kind="stable")
         return nodes[order], self._degrees[nodes][order]
-
-    def _around(self, node: int) -> list[int]:
-        starts, neighbours = self._graph.csr()
-        around: list[int] = neighbours[starts[node] : starts[node + 1]].tolist()
-        return around

@@ -84,10 +84,8 @@ class GraphletAnchors(AnchorKind):
         id="sample",
         kind="graphlet",
         group="shape 2",
-        nodes=(
-            Node("a", "First node", "Gene"),
-            Node("b", "Second node", "Disease"),
-            Node("c", "Third node", "Drug"),
+        nodes=tuple(
+            map(Node, "abc", ("First node", "Second node", "Third node"), ("Gene", "Disease", "Drug"))
         ),
         relations=(Relation(0, 1, "causes"), Relation(2, 1, "treats"), Relation(2, 0, "binds")),
         data={"shape": 2},
@@ -146,13 +144,8 @@ class GraphletAnchors(AnchorKind):
             str(key).removeprefix("shape "): total for key, total in (header.get("totals") or {}).items()
         }
         return [
-            {
-                "group": group_of(number),
-                "id": number,
-                "name": shape.name,
-                "total": totals.get(str(number)),
-                "edges": shape.edges,
-            }
+            {"group": group_of(number), "id": number, "name": shape.name}
+            | {"total": totals.get(str(number)), "edges": shape.edges}
             for number, shape in SHAPES.items()
         ]
 
@@ -165,8 +158,7 @@ def graphlet_anchors(
     graph: KnowledgeGraph, sample: GraphletSample, seed: int, grown: Sequence[int] = ()
 ) -> Iterator[Anchor]:
     """The sampled graphlets as anchors, shuffled by `seed` and content; first those of earlier, smaller samples,
-    whose sizes
-    per shape are `grown`.
+    whose sizes per shape are `grown`.
 
     Every prefix of the order is a random sample of the whole, so a run that stops early is not biased. `sample.nodes`
     are node numbers of `graph`. The nodes of an anchor are in the order of the shape's template; `relations` are all

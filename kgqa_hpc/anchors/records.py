@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from pydantic import Field
 
@@ -154,11 +154,14 @@ def read_records(source: Path) -> Iterator[dict[str, Any]]:
     Raises InputError with file and line if a line is not a record.
     """
     for path in _dataset_files(source):
-        read = _read_parquet if path.suffix == ".parquet" else _read_lines
-        for number, record in read(path):
-            if not isinstance(record, dict) or not isinstance(record.get("id"), str):
-                raise InputError(f"{path} line {number:,}: is no record with a text id", "mend or remove it")
-            yield record
+        with open_bytes(path) as file:
+            rows = _parquet_rows(file) if path.suffix == ".parquet" else json_lines(file, path)
+            for number, record in rows:
+                if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+                    raise InputError(
+                        f"{path} line {number:,}: is no record with a text id", "mend or remove it"
+                    )
+                yield record
 
 
 def _dataset_files(source: Path) -> list[Path]:
@@ -175,20 +178,11 @@ def _dataset_files(source: Path) -> list[Path]:
     return files
 
 
-def _read_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    with open_bytes(path) as file:
-        yield from json_lines(file, path)
-
-
-def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
+def _parquet_rows(file: BinaryIO) -> Iterator[tuple[int, Any]]:
     import pyarrow.parquet as pq
 
-    number = 0
-    with open_bytes(path) as file:
-        for batch in pq.ParquetFile(file).iter_batches(1024):
-            for record in batch.to_pylist():
-                number += 1
-                yield number, record
+    batches = pq.ParquetFile(file).iter_batches(1024)
+    return enumerate((record for batch in batches for record in batch.to_pylist()), 1)
 
 
 def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:

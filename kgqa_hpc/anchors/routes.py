@@ -152,8 +152,10 @@ class Routes:
 
     def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Layer:
         graph = self.graph
-        keep = np.ones(graph.num_edges, bool) if relation is None else graph.edge_type == self._type(relation)
-        source, target = graph.edge_source[keep], graph.edge_target[keep]
+        source, target = graph.edge_source, graph.edge_target
+        if relation is not None:
+            keep = graph.edge_type == self._type(relation)
+            source, target = source[keep], target[keep]
         if direction == "either":
             source, target = np.concatenate([source, target]), np.concatenate([target, source])
         fits = np.ones(len(source), bool)
