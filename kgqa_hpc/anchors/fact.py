@@ -72,8 +72,8 @@ class FactAnchors(AnchorKind):
             "asked": "disease",
             "answers": ["Second node"],
             "aliases": [],
-        }
-        | {"degree": 1},
+            "degree": 1,
+        },
     )
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:

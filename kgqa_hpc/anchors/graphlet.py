@@ -84,8 +84,10 @@ class GraphletAnchors(AnchorKind):
         id="sample",
         kind="graphlet",
         group="shape 2",
-        nodes=tuple(
-            map(Node, "abc", ("First node", "Second node", "Third node"), ("Gene", "Disease", "Drug"))
+        nodes=(
+            Node("a", "First node", "Gene"),
+            Node("b", "Second node", "Disease"),
+            Node("c", "Third node", "Drug"),
         ),
         relations=(Relation(0, 1, "causes"), Relation(2, 1, "treats"), Relation(2, 0, "binds")),
         data={"shape": 2},
