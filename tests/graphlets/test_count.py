@@ -17,7 +17,7 @@ from kgqa_hpc.graphlets.shapes import SHAPES
 DATA = Path(__file__).parents[3] / "shared" / "data" / "kg"
 
 
-def reduced_graph(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+def reduced_graph(folder):
     """The published reduction: degrees 3 to 100 on the simple undirected graph, once."""
     with gzip.open(folder / "nodes.csv.gz", "rt", encoding="utf-8") as file:
         number = {row["id"]: i for i, row in enumerate(csv.DictReader(file))}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.ordered_graph import order_graph
 from kgqa_hpc.threads import Workers
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
@@ -33,7 +33,7 @@ def expected(entries):
     return original, [sorted(label[u] for u in neighbours[v]) for v in original]
 
 
-def plain(graph: OrderedGraph):
+def plain(graph):
     rows = [graph.indices[a:b].tolist() for a, b in zip(graph.indptr[:-1], graph.indptr[1:], strict=True)]
     return graph.original.tolist(), rows
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.graphlets.count import closed_form_counts
-from kgqa_hpc.graphlets.occurrences import Found, arrange
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.occurrences import arrange
+from kgqa_hpc.graphlets.ordered_graph import order_graph
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
@@ -18,9 +18,7 @@ from kgqa_hpc.threads import Workers
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 
 
-def counted_and_sampled(
-    graph: OrderedGraph, sizes, seed: int, threads=None, **options
-) -> tuple[dict[int, int], Found]:
+def counted_and_sampled(graph, sizes, seed, threads=None, **options):
     graph = replace(graph, workers=Workers(threads))
     largest = max(SHAPES[shape].k for shape in sizes)
     totals = count_by_enumeration(graph, largest=largest, blocks=options.get("blocks"))

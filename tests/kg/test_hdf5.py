@@ -17,7 +17,7 @@ ARRAYS = ("node_ids", "names", "node_type", "edge_source", "edge_target", "edge_
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=9)
 
 
-def _same(one: KnowledgeGraph, other: KnowledgeGraph) -> bool:
+def _same(one, other):
     arrays = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ARRAYS)
     kinds = all(getattr(one, name).dtype == getattr(other, name).dtype for name in ARRAYS)
     types = (one.node_types, one.edge_types) == (other.node_types, other.edge_types)

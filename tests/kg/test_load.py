@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ class _Run(BaseModel):
     graph: GraphSection = graph_config({})
 
 
-def _messages(section: object) -> list[str]:
+def _messages(section):
     with pytest.raises(ValidationError) as caught:
         _Run.model_validate({"graph": section})
     return [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors()]
@@ -114,7 +113,7 @@ def test_a_section_is_dumped_with_the_keys_of_its_source_and_reads_back_the_same
     assert _Run.model_validate(dumped) == run
 
 
-def test_only_keys_that_hold_paths_are_resolved(tmp_path: Path):
+def test_only_keys_that_hold_paths_are_resolved(tmp_path):
     section = {"source": "csv", "nodes": ["a.csv", "b.csv"], "edges": "e.csv", "exclude_edge_types": ["r"]}
     found = graph_config({**section, "hydrate": "names.yaml"}, tmp_path)
     assert found.nodes == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
@@ -157,7 +156,7 @@ def test_a_source_of_another_package_works_by_its_entry_point(monkeypatch):
     ],
 )
 def test_a_graph_made_without_an_assembly_is_held_against_the_settings(
-    monkeypatch, ids: list[str], names: list[str], keys: dict[str, str], problem: str
+    monkeypatch, ids, names, keys, problem
 ):
     class Raw:
         name, licence, description, Settings = "raw", "CC0", "As it is.", SourceSettings
@@ -174,7 +173,7 @@ def test_a_graph_made_without_an_assembly_is_held_against_the_settings(
         load_graph(graph_config({"source": "raw", **keys}))
 
 
-def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path: Path):
+def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path):
     files = [tmp_path / folder / "n.csv" for folder in "abcd"]
     for file in files:
         file.parent.mkdir()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kgqa_hpc.config import load_config
@@ -15,18 +13,18 @@ CONFIGS = sorted((shipped_prompts().parent / "configs").glob("[!h]*.yaml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_shipped_configuration_is_valid_and_its_prompts_load(path: Path) -> None:
+def test_a_shipped_configuration_is_valid_and_its_prompts_load(path):
     config = load_config(path)
     for each in config.passes:
         assert [step.name for step in build_chain(config, each.name)] == [s.use for s in each.steps]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_shipped_configuration_says_in_its_head_how_it_is_run(path: Path) -> None:
+def test_a_shipped_configuration_says_in_its_head_how_it_is_run(path):
     head = path.read_text(encoding="utf-8").split("\nseed:")[0]
     assert all(line.startswith("#") for line in head.splitlines())
     assert "kgqa " in head
 
 
-def test_the_one_minute_start_and_the_rehearsal_are_shipped() -> None:
+def test_the_one_minute_start_and_the_rehearsal_are_shipped():
     assert {"demo", "scripted", "local_a6000"} <= {path.stem for path in CONFIGS}

@@ -6,7 +6,6 @@ Measured with the real tokenizer and chat template of the bundled model.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -52,7 +51,7 @@ ANSWER = (
 )
 
 
-def anchors(count: int) -> Iterator[Anchor]:
+def anchors(count):
     rng = random.Random(7)
     for number in range(count):
         size, edges = SHAPES[number % len(SHAPES)]
@@ -77,7 +76,7 @@ def tokenizer():
     server.close()
 
 
-def shared_share(prompts: list[list[int]]) -> float:
+def shared_share(prompts):
     """Tokens of the common prefix of all prompts, relative to their mean length."""
     shortest = min(map(len, prompts))
     columns = zip(*(prompt[:shortest] for prompt in prompts), strict=True)
@@ -86,7 +85,7 @@ def shared_share(prompts: list[list[int]]) -> float:
 
 
 @pytest.mark.parametrize("edge_types", [False, True])
-def test_at_least_85_percent_of_p5_is_common_to_all_items(tokenizer, edge_types: bool) -> None:
+def test_at_least_85_percent_of_p5_is_common_to_all_items(tokenizer, edge_types):
     prompt = load_prompt("p5")
     tokens = [
         tokenizer.prompt_tokens(
@@ -99,7 +98,7 @@ def test_at_least_85_percent_of_p5_is_common_to_all_items(tokenizer, edge_types:
     assert share >= 0.85
 
 
-def test_at_least_85_percent_of_the_filter_is_common_to_all_items(tokenizer) -> None:
+def test_at_least_85_percent_of_the_filter_is_common_to_all_items(tokenizer):
     prompt = load_prompt("filter")
     tokens = []
     for anchor in anchors(40):
@@ -112,6 +111,6 @@ def test_at_least_85_percent_of_the_filter_is_common_to_all_items(tokenizer) -> 
 
 
 @pytest.mark.parametrize("name", ["p5", "filter"])
-def test_prompt_and_longest_answer_fit_a_context_of_4096_tokens(tokenizer, name: str) -> None:
+def test_prompt_and_longest_answer_fit_a_context_of_4096_tokens(tokenizer, name):
     prompt = load_prompt(name)
     assert len(tokenizer.tokenize(prompt.system)) + prompt.max_tokens + 700 <= 4096

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 import yaml
@@ -41,20 +40,20 @@ PARTS = {
 }
 
 
-def module_text(name: str) -> str:
+def module_text(name):
     text = (shipped_prompts() / "modules" / f"{name}.md").read_text(encoding="utf-8").strip()
     for word, meaning in Folders.with_user(None).words().items():
         text = text.replace(f"{{{{ domain.{word} }}}}", meaning)
     return text
 
 
-def test_all_prompts_of_the_ablation_and_the_judges_are_shipped() -> None:
+def test_all_prompts_of_the_ablation_and_the_judges_are_shipped():
     assert len(ABLATION) == 15
     assert set(Folders.with_user(None).names()) >= set(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name: str) -> None:
+def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name):
     prompt = load_prompt(name)
     if name in ("demo", "demo_filter"):
         return  # their model follows the decoding grammar only
@@ -64,13 +63,13 @@ def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name: str)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_prompt_asks_for_all_that_its_step_reads(name: str) -> None:
+def test_a_shipped_prompt_asks_for_all_that_its_step_reads(name):
     prompt = load_prompt(name)
     assert list(lacking(prompt.fields, prompt.step, STEPS.get(prompt.step).answer)) == []
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_only_the_user_message_depends_on_the_item(name: str) -> None:
+def test_only_the_user_message_depends_on_the_item(name):
     prompt = load_prompt(name)
     first = KIND.variables(KIND.sample) | PAIR
     second = {**first, "nodes": [(0, "Other", "Gene")] * 3, "question": "Q2?", "answer": "A2."}
@@ -80,7 +79,7 @@ def test_only_the_user_message_depends_on_the_item(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ABLATION)
-def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name: str) -> None:
+def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name):
     system = load_prompt(name).system
     parts = PARTS[name].split()
     every = {part for parts in PARTS.values() for part in parts.split()}
@@ -92,7 +91,7 @@ def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name: str) -
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name: str) -> None:
+def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name):
     check(load_prompt(name).schema)
 
 
@@ -100,7 +99,7 @@ def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name: str) -> N
 FREE = ("plan", "rephrase_medqa", "demo_")
 
 
-def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark() -> None:
+def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark():
     bound = []
     for name in Folders.with_user(None).names():
         if name.startswith((*FREE, "published")):
@@ -115,13 +114,13 @@ def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark()
     assert {*ABLATION, "demo", "fact", "path", "puzzle", "script", "hub", "context", "extract"} <= set(bound)
 
 
-def test_the_published_prompts_have_no_form_as_they_have_no_schema() -> None:
+def test_the_published_prompts_have_no_form_as_they_have_no_schema():
     names = [name for name in Folders.with_user(None).names() if name.startswith("published")]
     assert len(names) >= 16
     assert not [name for name in names if "pattern:" in load_prompt(name).text]
 
 
-def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_ends() -> None:
+def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_ends():
     prompt = load_prompt("demo")
     question, answer = (read_form(prompt.schema["properties"][key]["pattern"]) for key in PAIR)
     assert not prompt.allow_cut
@@ -133,7 +132,7 @@ def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_en
     assert not answer.holds("It is altered")
 
 
-def test_the_judge_reasons_before_each_verdict() -> None:
+def test_the_judge_reasons_before_each_verdict():
     fields = list(load_prompt("filter").schema["properties"])
     assert fields == [
         "question_reasoning",
@@ -145,7 +144,7 @@ def test_the_judge_reasons_before_each_verdict() -> None:
     assert list(load_prompt("demo_filter").schema["properties"]) == [f for f in fields if f != "my_answer"]
 
 
-def test_edge_types_are_shown_only_on_request() -> None:
+def test_edge_types_are_shown_only_on_request():
     prompt = load_prompt("p5")
     variables = KIND.variables(KIND.sample)
     hidden = prompt.render(variables | {"relations": []})[1]["content"]
@@ -169,27 +168,27 @@ PRODUCTION = ("p5", "path", "fact", "script", "puzzle", "hub", "context")
 
 
 @pytest.mark.parametrize("name", PRODUCTION)
-def test_every_production_prompt_lets_the_model_decline_with_a_reason(name: str) -> None:
+def test_every_production_prompt_lets_the_model_decline_with_a_reason(name):
     prompt = load_prompt(name)
     fields = list(prompt.schema["properties"])
     assert fields.index("decline_reason") + 1 == fields.index("worth_asking") < fields.index("question")
     assert "worth_asking to false when" in prompt.system
 
 
-def test_modules_hold_no_prompt_twice() -> None:
+def test_modules_hold_no_prompt_twice():
     texts = [module_text(file.stem) for file in (shipped_prompts() / "modules").glob("*.md")]
     for one, other in itertools.permutations(texts, 2):
         assert one not in other or len(one) < 40
 
 
-def test_the_text_that_a_run_keeps_is_the_same_prompt(tmp_path: Path) -> None:
+def test_the_text_that_a_run_keeps_is_the_same_prompt(tmp_path):
     for name in SHIPPED:
         prompt = load_prompt(name)
         (tmp_path / f"{name}.md").write_text(prompt.text, encoding="utf-8")
         assert load_prompt(name, tmp_path) == prompt
 
 
-def test_a_graph_of_another_field_is_not_asked_biomedical_questions() -> None:
+def test_a_graph_of_another_field_is_not_asked_biomedical_questions():
     for name in SHIPPED:
         text = load_prompt(name, domain="general").text.split("---", 2)[2]
         found = [
@@ -202,7 +201,7 @@ def test_a_graph_of_another_field_is_not_asked_biomedical_questions() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if not name.startswith("demo")])
-def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name: str) -> None:
+def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name):
     """At 3,398 characters for 748 tokens, as the published answers are (docs/guide/prompts.md)."""
     prompt = load_prompt(name)
     size = 0

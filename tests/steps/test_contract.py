@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ import pytest
 from kgqa_hpc.columns import Column, fits
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
-from tests.golden.command import Ended, kgqa
+from kgqa_hpc.steps.step import Ask, Done, Reject, Retry, Step
+from tests.golden.command import kgqa
 from tests.project import write_graph
 
 CONFIG = """
@@ -27,7 +26,7 @@ dataset: {z_score: null}
 Compute = Callable[[Item], Any]
 
 
-def use(monkeypatch: pytest.MonkeyPatch, compute: Compute, *columns: Column) -> None:
+def use(monkeypatch, compute, *columns):
     """Register a step `readability` that computes so and declares these columns."""
 
     class Readability(Step):
@@ -37,15 +36,15 @@ def use(monkeypatch: pytest.MonkeyPatch, compute: Compute, *columns: Column) -> 
         adds = "column"
         needs = ("question",)
 
-        def compute(self, item: Item) -> Outcome:
-            return compute(item)  # type: ignore[no-any-return]
+        def compute(self, item):
+            return compute(item)
 
     Readability.columns = columns
     monkeypatch.setitem(STEPS._shipped, "readability", "tests.steps:Readability")
     monkeypatch.setitem(STEPS._loaded, "readability", Readability)
 
 
-def command(verb: str, folder: Path) -> Ended:
+def command(verb, folder):
     write_graph(folder)
     (folder / "run.yaml").write_text(CONFIG)
     arguments = [folder / "run"] if verb in ("all", "init") else ["-n", "2"]
@@ -55,8 +54,8 @@ def command(verb: str, folder: Path) -> Ended:
 @pytest.mark.parametrize("verb", ["preview", "all"])
 @pytest.mark.parametrize("returned", [None, True, "done", {}])
 def test_a_step_that_returns_no_outcome_ends_with_its_name_and_the_item(
-    verb: str, returned: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    verb, returned, tmp_path, monkeypatch
+):
     use(monkeypatch, lambda item: returned)
     done = command(verb, tmp_path)
     assert done.code == 2
@@ -64,7 +63,7 @@ def test_a_step_that_returns_no_outcome_ends_with_its_name_and_the_item(
     assert "return Done()" in done.error
 
 
-def test_a_step_without_a_prompt_that_asks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_without_a_prompt_that_asks_is_told(tmp_path, monkeypatch):
     use(monkeypatch, lambda item: Ask())
     done = command("preview", tmp_path)
     assert done.code == 2
@@ -78,9 +77,7 @@ def test_a_step_without_a_prompt_that_asks_is_told(tmp_path: Path, monkeypatch: 
         (Column("question", "string", "Mine."), "is a member of every record"),
     ],
 )
-def test_a_wrong_column_is_refused_before_anything_is_generated(
-    column: Column, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_column_is_refused_before_anything_is_generated(column, words, tmp_path, monkeypatch):
     use(monkeypatch, lambda item: Done(), column)
     done = command("init", tmp_path)
     assert done.code == 2
@@ -89,27 +86,27 @@ def test_a_wrong_column_is_refused_before_anything_is_generated(
     assert not (tmp_path / "run").exists()
 
 
-def some_fail(item: Item) -> Outcome:
+def some_fail(item):
     if sum(item.id.encode()) % 2:
         raise ZeroDivisionError("a sentence without words")
     return Done()
 
 
-def a_typo(item: Item) -> Outcome:
+def a_typo(item):
     return Done(felsch=34.2) if sum(item.id.encode()) % 2 else Done(flesch=34.2)
 
 
-def a_stray_annotation(item: Item) -> Outcome:
+def a_stray_annotation(item):
     item.annotations["felsch" if sum(item.id.encode()) % 2 else "flesch"] = 34
     return Done()
 
 
-def a_set_as_feature(item: Item) -> Outcome:
+def a_set_as_feature(item):
     item.features["words"] = {"a", "b"} if sum(item.id.encode()) % 2 else 2
     return Done()
 
 
-def some_are_text(item: Item) -> Outcome:
+def some_are_text(item):
     item.annotations["flesch"] = "34.2" if sum(item.id.encode()) % 2 else 34
     return Done()
 
@@ -125,8 +122,8 @@ def some_are_text(item: Item) -> Outcome:
     ],
 )
 def test_an_item_on_which_a_step_fails_is_counted_and_the_others_go_on(
-    compute: Compute, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    compute, reason, tmp_path, monkeypatch
+):
     use(monkeypatch, compute, Column("flesch", "double", "A score."))
     assert command("all", tmp_path).code == 0
     counts = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
@@ -139,24 +136,17 @@ def test_an_item_on_which_a_step_fails_is_counted_and_the_others_go_on(
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
-    [
-        (Reject(None), "gave the reason None on item g"),  # type: ignore[arg-type]
-        (Retry("no", "lost"), "lost_as is"),  # type: ignore[arg-type]
-    ],
+    [(Reject(None), "gave the reason None on item g"), (Retry("no", "lost"), "lost_as is")],
 )
-def test_an_outcome_with_wrong_parts_ends_the_preview(
-    outcome: Outcome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_outcome_with_wrong_parts_ends_the_preview(outcome, words, tmp_path, monkeypatch):
     use(monkeypatch, lambda item: outcome)
     done = command("preview", tmp_path)
     assert done.code == 2
     assert words in done.error
 
 
-def test_asks_about_that_raises_fails_that_item_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def asks_about(self: Step, item: Item) -> bool:
+def test_asks_about_that_raises_fails_that_item_alone(tmp_path, monkeypatch):
+    def asks_about(self, item):
         if sum(item.id.encode()) % 2:
             raise LookupError("no state")
         return False
@@ -169,17 +159,15 @@ def test_asks_about_that_raises_fails_that_item_alone(
     assert counts["accepted"] > 0
 
 
-def test_done_fills_the_columns_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_done_fills_the_columns_that_it_names(tmp_path, monkeypatch):
     use(monkeypatch, lambda item: Done(flesch=1.5), Column("flesch", "double", "A score."))
     assert command("all", tmp_path).code == 0
     lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
     assert {json.loads(line)["flesch"] for line in lines} == {1.5}
 
 
-def test_a_filterable_column_stands_under_features_too_and_selects_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def grade(item: Item) -> Outcome:
+def test_a_filterable_column_stands_under_features_too_and_selects_records(tmp_path, monkeypatch):
+    def grade(item):
         return Done(flesch=float(sum(item.id.encode()) % 2))
 
     use(monkeypatch, grade, Column("flesch", "double", "A score.", filterable=True))
@@ -196,10 +184,8 @@ def test_a_filterable_column_stands_under_features_too_and_selects_records(
     assert len(high) == sum(record["flesch"] == 1.0 for record in records)
 
 
-def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def hard(item: Item) -> Outcome:
+def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(tmp_path, monkeypatch):
+    def hard(item):
         item.annotations["flesch"] = 12.5
         item.features["length"] = 7
         return Reject("readability: hard to read")
@@ -221,9 +207,7 @@ def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(
     assert "flesch    12.5" in kgqa("show", tmp_path / "run", "--rejected").stdout
 
 
-def test_preview_names_a_column_that_no_item_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_preview_names_a_column_that_no_item_was_given(tmp_path, monkeypatch):
     use(monkeypatch, lambda item: Done(), Column("flesch", "double", "A score."))
     done = command("preview", tmp_path)
     assert done.code == 0
@@ -244,5 +228,5 @@ def test_preview_names_a_column_that_no_item_was_given(
         (0, "bool", False),
     ],
 )
-def test_a_value_fits_a_column_of_its_type_alone(value: Any, kind: Any, expected: bool) -> None:
+def test_a_value_fits_a_column_of_its_type_alone(value, kind, expected):
     assert fits(value, kind) is expected

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from kgqa_hpc.errors import ConfigError
@@ -39,11 +36,11 @@ assert SENTENCES is not None
         ([("gene", "associated_with", False, "x"), ("x", "near_to", True, "y")], None),
     ],
 )
-def test_a_way_is_worded_by_its_relations_and_directions(way: list[Any], text: str | None) -> None:
+def test_a_way_is_worded_by_its_relations_and_directions(way, text):
     assert question(SENTENCES, "Ataxia", way) == text
 
 
-def _run(folder: Path, **word: Any) -> Run:
+def _run(folder, **word):
     (folder / "nodes.csv").write_text(
         "id,name,type\ng,BRCA {asked} 1,gene\nd,Ovarian cancer,disease\np,Pain,sign\n"
     )
@@ -60,7 +57,7 @@ def _run(folder: Path, **word: Any) -> Run:
     )
 
 
-def test_a_run_without_any_model_is_worded_and_verified(tmp_path: Path) -> None:
+def test_a_run_without_any_model_is_worded_and_verified(tmp_path):
     counts = _run(
         tmp_path,
         template={
@@ -81,7 +78,7 @@ def test_a_run_without_any_model_is_worded_and_verified(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_wrong_with_a_template_is_said_before_a_run_is_made(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_template_is_said_before_a_run_is_made(tmp_path):
     with pytest.raises(ConfigError, match="did you mean hpo"):
         _run(tmp_path, template="hop")
     with pytest.raises(ConfigError, match=r"template\.causes.*\{given\} once"):

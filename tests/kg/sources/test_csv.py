@@ -36,7 +36,7 @@ def _tables(draw):
     return nodes, edges
 
 
-def _csv(header, rows, line_end, bom, zipped) -> bytes:
+def _csv(header, rows, line_end, bom, zipped):
     text = io.StringIO()
     # Python leaves a lone quote-free "\r" unquoted; RFC 4180 wants it quoted, so everything is.
     csv.writer(text, lineterminator=line_end, quoting=csv.QUOTE_ALL).writerows([header, *rows])
@@ -63,7 +63,7 @@ def test_any_table_comes_back_as_it_was_written(tables, line_end, bom, zipped):
     assert list(ends) == [(source, target) for source, target, _ in edges]
 
 
-def _error(write, nodes: str | bytes = NODES, edges: str | bytes = EDGES, **policy) -> str:
+def _error(write, nodes=NODES, edges=EDGES, **policy):
     with pytest.raises(GraphFormatError) as caught:
         read_csv(write("nodes.csv", nodes), write("edges.csv.gz", edges), Policy(**policy))
     return str(caught.value)
