@@ -149,7 +149,11 @@ def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
     node type that the graph does not have.
     """
     unwanted = _of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
-    typed = _wanted_types(graph, limits)
+    typed = ~_of_types(
+        "exclude_node_types", limits.exclude_node_types or (), graph.node_type, graph.node_types
+    )
+    if limits.node_types is not None:
+        typed &= _of_types("node_types", limits.node_types, graph.node_type, graph.node_types)
     named = _named(graph)
     usable = typed & named
     clean = graph.with_edges(~unwanted).subgraph(usable)
@@ -157,8 +161,14 @@ def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
     degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
     below, above = degrees < limits.min_degree, degrees > limits.max_degree
     keep = ~(below | above)
+    if not clean.num_nodes:
+        raise EmptyGraphError("the graph has no node with a name", "give the nodes names: column name")
     if not keep.any():
-        raise _nothing_left(clean, degrees, limits.min_degree, limits.max_degree)
+        raise EmptyGraphError(
+            f"none of {clean.num_nodes:,} named nodes has a degree from {limits.min_degree} to {limits.max_degree}"
+            f" (degrees here: {degrees.min():,} to {degrees.max():,})",
+            "widen min_degree and max_degree, or exclude fewer edge types",
+        )
     reduced, origins, core, component = _connected(clean.subgraph(keep), limits)
     if not len(reduced.csr()[1]):
         raise EmptyGraphError(
@@ -202,14 +212,6 @@ def _connected(
     return graph, origins, lost[0], lost[1]
 
 
-def _wanted_types(graph: KnowledgeGraph, limits: Wanted) -> Mask:
-    unwanted = limits.exclude_node_types or ()
-    keep = ~_of_types("exclude_node_types", unwanted, graph.node_type, graph.node_types)
-    if limits.node_types is not None:
-        keep &= _of_types("node_types", limits.node_types, graph.node_type, graph.node_types)
-    return keep
-
-
 def _of_types(
     key: str, types: Collection[str], codes: npt.NDArray[np.int32], type_names: tuple[str, ...]
 ) -> Mask:
@@ -232,15 +234,3 @@ def _named(graph: KnowledgeGraph) -> Mask:
     names = pa.array(graph.names, type=pa.large_string())
     named: Mask = pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy(zero_copy_only=False)
     return named
-
-
-def _nothing_left(
-    graph: KnowledgeGraph, degrees: npt.NDArray[np.int64], min_degree: int, max_degree: int
-) -> EmptyGraphError:
-    if not graph.num_nodes:
-        return EmptyGraphError("the graph has no node with a name", "give the nodes names: column name")
-    return EmptyGraphError(
-        f"none of {graph.num_nodes:,} named nodes has a degree from {min_degree} to {max_degree}"
-        f" (degrees here: {degrees.min():,} to {degrees.max():,})",
-        "widen min_degree and max_degree, or exclude fewer edge types",
-    )

@@ -32,21 +32,12 @@ SEPARATORS = (",", ";", "\t", "|")
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
 
-def _is_unset(value: object) -> bool:
-    """Left out where it is not set, so that runs of versions without the key keep their fingerprint."""
-    return value is None
-
-
 class NodeColumns(Settings):
     """The columns of the node table."""
 
     id: str = Field("id", description="Node id, which edges refer to.")
     name: str = Field("name", description="Name of the node for readers.")
     type: str = Field("type", description="Node type, such as gene.")
-
-    def mapping(self) -> dict[str, str]:
-        """Our name of each column -> its name in the file."""
-        return {"id": self.id, "name": self.name, "type": self.type}
 
 
 class EdgeColumns(Settings):
@@ -55,10 +46,6 @@ class EdgeColumns(Settings):
     source: str = Field("source_id", description="Id of the edge's source node.")
     target: str = Field("target_id", description="Id of the edge's target node.")
     type: str = Field("type", description="The relation.")
-
-    def mapping(self) -> dict[str, str]:
-        """Our name of each column -> its name in the file."""
-        return {"source_id": self.source, "target_id": self.target, "type": self.type}
 
 
 class CsvSettings(SourceSettings):
@@ -69,16 +56,17 @@ class CsvSettings(SourceSettings):
         description="Files with columns id,name,type; default: the ends of the edges, named by their ids.",
     )
     edges: Files = Field(description="Files with columns source_id,target_id,type.")
+    # Keys of later versions are left out where they are not set, so that older runs keep their fingerprint.
     delimiter: Separator | None = Field(
         None,
-        exclude_if=_is_unset,
+        exclude_if=lambda value: value is None,
         description="Field separator; default: comma, semicolon, tab or bar, read off the first line.",
     )
     columns: NodeColumns | None = Field(
-        None, exclude_if=_is_unset, description="Names of the columns in the node files."
+        None, exclude_if=lambda value: value is None, description="Names of the columns in the node files."
     )
     edge_columns: EdgeColumns | None = Field(
-        None, exclude_if=_is_unset, description="Names of the columns in the edge files."
+        None, exclude_if=lambda value: value is None, description="Names of the columns in the edge files."
     )
     paths = ("nodes", "edges")
 
@@ -100,10 +88,10 @@ class Csv:
         assembly = Assembly(Policy.of(settings))
         for path in nodes:
             add_nodes(assembly, path, settings.columns, settings.delimiter)
-        mapping = (settings.edge_columns or EdgeColumns()).mapping()
+        columns = settings.edge_columns or EdgeColumns()
         for path in edges:
-            for rows in _read(path, mapping, "edge_columns", settings.delimiter):
-                ends = rows["source_id"], rows["target_id"]
+            for rows in _read(path, columns, "edge_columns", settings.delimiter):
+                ends = rows["source"], rows["target"]
                 assembly.edges(rows.file, *ends, rows["type"], rows.line_of, rows.properties)
         files = ", ".join(path.name for path in (*nodes, *edges))
         return assembly.finish({"source": "csv", "files": files}, declare=None if nodes else named_by_id)
@@ -119,7 +107,7 @@ def add_nodes(
     assembly: Assembly, path: Path, columns: NodeColumns | None = None, delimiter: str | None = None
 ) -> None:
     """Add the nodes of a file to the assembly."""
-    for rows in _read(path, (columns or NodeColumns()).mapping(), "columns", delimiter):
+    for rows in _read(path, columns or NodeColumns(), "columns", delimiter):
         assembly.nodes(rows.file, rows["id"], rows["name"], rows["type"], rows.line_of, rows.properties)
 
 
@@ -144,21 +132,19 @@ def _first(path: Path, separator: str) -> list[str]:
     return [name.strip() for name in DelimitedFile.open(path, Dialect(separator, '"')).first_record.fields]
 
 
-def _read(path: Path, mapping: dict[str, str], key: str, delimiter: str | None) -> Iterator[Rows]:
+def _read(path: Path, columns: NodeColumns | EdgeColumns, key: str, delimiter: str | None) -> Iterator[Rows]:
     """The rows with our names of the columns. Raises GraphFormatError, for a missing column with the key to name it."""
-    columns = list(mapping.values())
-    separator = delimiter or separator_of(path, columns)
+    mapping: dict[str, str] = columns.model_dump()
+    separator = delimiter or separator_of(path, list(mapping.values()))
     names = _first(path, separator)
-    for theirs in columns:
+    for theirs in mapping.values():
         if theirs not in names:
             line = DelimitedFile.open(path, Dialect(separator, '"')).first_record.line
-            keys = ", ".join(
-                f"{part.removesuffix('_id') if key == 'edge_columns' else part}: …" for part in mapping
-            )
+            keys = ", ".join(f"{ours}: …" for ours in mapping)
             raise GraphFormatError(
                 f"{path.name} line {line:,}: column {theirs!r} is missing{did_you_mean(theirs, names)}",
                 f"the first line must name the columns; it reads {','.join(names)[:200]}; if these are the names, set "
                 f"graph.{key}: {{{keys}}}" + (", or set graph.delimiter" if len(names) == 1 else ""),
             )
-    for rows in read_table(path, Dialect(separator, '"'), columns, properties=None):
+    for rows in read_table(path, Dialect(separator, '"'), list(mapping.values()), properties=None):
         yield replace(rows, columns={ours: rows[theirs] for ours, theirs in mapping.items()})

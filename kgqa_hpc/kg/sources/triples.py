@@ -85,11 +85,7 @@ def add_triples(
 ) -> None:
     """Add the edges of a file of triples; skip its header line if the settings allow one and it is there."""
     file = DelimitedFile.open(path, dialect)
-    header = may_have_header and _is_header(file.first_record.fields)
-    for rows in rows_of(file, COLUMNS, COLUMNS, header=header):
+    names = [name.strip().lstrip("#").lower() for name in file.first_record.fields]
+    is_header = len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
+    for rows in rows_of(file, COLUMNS, COLUMNS, header=may_have_header and is_header):
         assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
-
-
-def _is_header(fields: list[str]) -> bool:
-    names = [name.strip().lstrip("#").lower() for name in fields]
-    return len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
