@@ -45,13 +45,9 @@ def test_so_many_accepted_records_are_drawn_by_the_seed(tmp_path):
     assert len(set(chosen)) == 100
     assert all(int(name[1:]) % 4 for name in chosen)
     assert chosen == drawn(path, number=100) != drawn(path, seed=43, number=100)
+    assert set(drawn(path, number=20)) < set(chosen)
     assert len(drawn(path, number=1000)) == 300
     assert len(drawn(path, where={"accepted": [True, False]})) == 400
-
-
-def test_a_larger_number_contains_the_smaller_one(tmp_path):
-    path = jsonl(tmp_path / "pairs.jsonl", pairs(400))
-    assert set(drawn(path, number=20)) < set(drawn(path, number=50))
 
 
 def test_strata_give_equal_shares_and_the_others_what_a_small_one_lacks(tmp_path):

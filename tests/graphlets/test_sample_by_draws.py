@@ -42,18 +42,6 @@ def drawn(ground, size, seed, threads=None):
     return draw_samples(ground, planned, sizes, limits, seed, HitCounts())
 
 
-def test_nothing_is_drawn_twice(ground):
-    found = drawn(ground, 20, seed=1)
-    keys = {(int(s), *sorted(row)) for s, row in zip(found.shape, found.nodes.tolist(), strict=True)}
-    assert len(keys) == len(found.shape)
-
-
-def test_threads_do_not_change_the_sample(ground):
-    one, many = drawn(ground, 20, seed=1, threads=1), drawn(ground, 20, seed=1, threads=4)
-    assert one.nodes.tobytes() == many.nodes.tobytes()
-    assert one.codes.tobytes() == many.codes.tobytes()
-
-
 @pytest.mark.parametrize(("batch", "segment"), [(1024, 64), (5000, 5000), (1 << 22, 333)])
 def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batch, segment):
     expected = drawn(ground, 20, seed=1)
@@ -62,15 +50,6 @@ def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batc
     found = drawn(ground, 20, seed=1, threads=3)
     for name in ("shape", "nodes", "codes", "position"):
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
-
-
-def test_a_larger_sample_begins_with_the_smaller_one(ground):
-    large = drawn(ground, 40, seed=4)
-    for size in (1, 5, 10, 11, 39):
-        small = drawn(ground, size, seed=4)
-        first = large.position < size
-        for name in ("shape", "nodes", "codes", "position"):
-            assert getattr(small, name).tobytes() == getattr(large, name)[first].tobytes()
 
 
 @pytest.mark.parametrize("batch", [1, 7, 10**6])

@@ -14,9 +14,6 @@ from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import GraphConfig, GraphSection, SourceSettings, graph_config, model_of
 from kgqa_hpc.kg.sources import SOURCES
 
-NODES = "id,name,type\na,Alpha,x\nb,,x\n"
-GRAPHML = "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/></graph></graphml>"
-
 
 class _Run(BaseModel):
     graph: GraphSection = graph_config({})
@@ -28,42 +25,10 @@ def _messages(section):
     return [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors()]
 
 
-def test_every_plain_source_of_a_configuration_is_read(write):
-    nodes, edges = write("n.csv", NODES), write("e.csv", "source_id,target_id,type\na,b,r\n")
-    triples, graphml = write("t.tsv", "a\tr\tb\n"), write("g.graphml", GRAPHML)
-    for section in (
-        {"source": "csv", "nodes": str(nodes), "edges": [str(edges)]},
-        {"source": "triples", "path": str(triples)},
-        {"source": "triples", "path": str(triples), "nodes": str(nodes)},
-        {"source": "graphml", "path": str(graphml)},
-    ):
-        graph = load_graph(graph_config(section))
-        assert graph.node_ids.tolist() == ["a", "b"]
-        assert (graph.edge_source.tolist(), graph.edge_target.tolist()) == ([0], [1])
-        assert graph.attributes["source"] == section["source"]
-
-
 def test_the_hpo_source_needs_no_file(monkeypatch, make_graph):
     graph = make_graph(2, [(0, 1, 0)])
     monkeypatch.setattr("kgqa_hpc.kg.sources.hpo.read_hpo", lambda: graph)
     assert load_graph(graph_config({})) is graph
-
-
-def test_the_configured_policies_reach_the_reader(write):
-    nodes, edges = (
-        write("n.csv", NODES + "a,again,x\n"),
-        write("e.csv", "source_id,target_id,type\na,b,r\na,c,r\n"),
-    )
-    config = graph_config({"source": "csv", "nodes": str(nodes), "edges": str(edges)})
-    with pytest.raises(GraphFormatError, match="already stands"):
-        load_graph(config)
-    config = config.model_copy(update={"duplicate_nodes": "first"})
-    with pytest.raises(GraphFormatError, match="'c' is not in"):
-        load_graph(config)
-    config = config.model_copy(update={"unknown_nodes": "drop"})
-    assert load_graph(config).num_edges == 1
-    with pytest.raises(GraphFormatError, match="'b' has no name"):
-        load_graph(config.model_copy(update={"unnamed_nodes": "error"}))
 
 
 def test_every_policy_has_its_key_and_the_same_default():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 
@@ -48,10 +47,6 @@ def test_p5_tells_the_limits_that_its_schema_enforces_and_allows_two_sentences()
     assert "one or two sentences" in prompt.system
 
 
-def test_p5_says_what_to_follow_where_every_node_is_joined_to_every_other():
-    assert "Where every node is joined to every other, follow the edges" in load_prompt("p5").system
-
-
 def test_an_entity_with_a_long_name_loses_no_item():
     answer = {
         "analysis": "x", "decline_reason": "", "worth_asking": True, "draft_question": "x", "draft_answer": "x",
@@ -92,7 +87,3 @@ def test_examples_with_another_number_of_options_are_announced_to_the_model():
     assert "The examples may have another number of options" in prompt.system
     assert prompt.schema["properties"]["wrong"]["minItems"] == 4
     assert prompt.schema["properties"]["reasoning"]["maxItems"] == 5
-
-
-def test_every_path_of_a_configuration_with_the_bundled_graph_is_a_shipped_metapath():
-    assert "patterns: hpo" in Path(CONFIGS / "path.yaml").read_text("utf-8")

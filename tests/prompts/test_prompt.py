@@ -44,25 +44,17 @@ def refusal(folder, text):
     return caught.value.message
 
 
-def test_the_version_follows_every_word_of_source_and_modules(tmp_path):
+def test_the_version_follows_every_word_of_source_and_modules_but_not_line_ends(tmp_path):
     folder = own(tmp_path, GOOD)
-    versions = [load_prompt("own", folder).sha256, load_prompt("own", folder).sha256]
-    assert versions[0] == versions[1]
-    (folder / "modules").mkdir()
+    versions = [load_prompt("own", folder).sha256]
+    (folder / "own.md").write_bytes(GOOD.replace("\n", "\r\n").encode())
+    assert load_prompt("own", folder).sha256 == versions[0]
     for text in ("Another task.", "Another task!"):
-        (folder / "modules" / "task.md").write_text(text, encoding="utf-8")
+        own(folder / "modules", text, "task")
         versions.append(load_prompt("own", folder).sha256)
     own(folder, GOOD.replace("max_tokens: 100", "max_tokens: 101"))
     versions.append(load_prompt("own", folder).sha256)
     assert len(set(versions)) == 4
-
-
-def test_the_version_does_not_depend_on_line_ends(tmp_path):
-    own(tmp_path / "unix", GOOD)
-    (tmp_path / "windows").mkdir()
-    (tmp_path / "windows" / "own.md").write_bytes(GOOD.replace("\n", "\r\n").encode())
-    versions = {load_prompt("own", tmp_path / system).sha256 for system in ("unix", "windows")}
-    assert len(versions) == 1
 
 
 def test_a_users_folder_overrides_a_prompt_or_a_single_module_by_name(tmp_path):
@@ -84,14 +76,14 @@ def test_an_installed_package_finds_its_own_copy(tmp_path, monkeypatch):
     assert load_prompt("p5").sha256 == expected.sha256
 
 
-def test_an_unknown_prompt_is_refused_with_the_nearest_known():
+def test_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(PromptError, match=r"prompt fliter: no such prompt, did you mean filter\?"):
         load_prompt("fliter")
-
-
-def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(PromptError, match="no such folder"):
         load_prompt("p5", tmp_path / "nowhere")
+    (tmp_path / "own.md").write_bytes(b"---\nstep: \xff\n---\n")
+    with pytest.raises(PromptError, match="not UTF-8 at byte 10"):
+        load_prompt("own", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +139,11 @@ def test_a_missing_folder_is_refused(tmp_path):
         ('{% include "modules/anchor.md" %}', "{{ nodes.__class__.__mro__ }}", "}}: access to attribute"),
         ("{% block user %}", "stray {% block user %}", "own.md: text outside of the blocks"),
         ("{% block user %}", "{% block other %}", "own.md: needs the blocks system and user"),
+        (
+            '{% include "modules/task.md" %}',
+            "Write a {{ domain.pear }}.",
+            "domain.pear is no word of the domain, did you mean pair?",
+        ),
     ],
 )
 def test_a_flaw_is_refused_with_file_and_place(tmp_path, old, new, expected):
@@ -168,21 +165,20 @@ def test_a_part_of_a_node_by_a_name_is_told_with_line_text_and_the_loop_that_wor
     assert "{% for number, name, type in nodes %}" in caught.value.cure
 
 
-def test_a_flaw_within_a_module_names_the_module_and_its_line(tmp_path):
-    own(tmp_path / "modules", "one\ntwo {% if %}\n", "task")
-    assert "modules/task.md line 2:" in refusal(tmp_path, GOOD)
-
-
-def test_a_prompt_that_is_not_text_is_refused(tmp_path):
-    (tmp_path / "own.md").write_bytes(b"---\nstep: \xff\n---\n")
-    with pytest.raises(PromptError, match="not UTF-8 at byte 10"):
-        load_prompt("own", tmp_path)
-
-
-def test_a_circle_of_modules_is_refused(tmp_path):
-    own(tmp_path / "modules", '{% include "modules/final.md" %}', "task")
-    own(tmp_path / "modules", '{% include "modules/task.md" %}', "final")
-    assert "includes itself: own.md -> task.md -> final.md -> task.md" in refusal(tmp_path, GOOD)
+@pytest.mark.parametrize(
+    ("modules", "expected"),
+    [
+        ({"task": "one\ntwo {% if %}\n"}, "modules/task.md line 2:"),
+        (
+            {"task": '{% include "modules/final.md" %}', "final": '{% include "modules/task.md" %}'},
+            "includes itself: own.md -> task.md -> final.md -> task.md",
+        ),
+    ],
+)
+def test_a_flaw_within_modules_names_them(tmp_path, modules, expected):
+    for name, text in modules.items():
+        own(tmp_path / "modules", text, name)
+    assert expected in refusal(tmp_path, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -228,9 +224,3 @@ def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path):
     assert "You write legal question-answer pairs." in load_prompt("p5", tmp_path, "law").system
     with pytest.raises(PromptError, match=r"prompts.domain lawn: no such domain, did you mean law\?"):
         load_prompt("p5", tmp_path, "lawn")
-
-
-def test_a_word_that_the_domain_lacks_is_refused_with_the_nearest(tmp_path):
-    assert "domain.pear is no word of the domain, did you mean pair?" in refusal(
-        tmp_path, GOOD.replace('{% include "modules/task.md" %}', "Write a {{ domain.pear }}.")
-    )

@@ -66,15 +66,6 @@ def test_all_fifteen_prompts_of_the_ablation_are_there_and_have_the_modules_of_o
         assert worked == ("/example_complex.md" in theirs), each
 
 
-def test_our_own_prompts_keep_the_version_they_had_before_there_were_these_keys():
-    assert "layout" not in load_prompt("p5").text.split("\n---\n")[0]
-
-
-def test_the_last_json_object_of_a_text_counts_whatever_was_drafted_before():
-    text = '## First\n{"question": "a?", "answer": "b."}\n## Final\n```json\n{"question": "c?", "answer": "d."}\n```'
-    assert parse_last_object(text, FIELDS).value == {"question": "c?", "answer": "d."}
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -121,6 +112,8 @@ def test_fifteen_numbered_templates_become_the_published_prompts_with_their_text
         (message,) = load_prompt(name, tmp_path / "own").render(graph_variables(ANCHOR))
         assert message["content"].startswith(texts[str(number)].strip() + "\n# Graphlet\n")
     assert import_templates(file, tmp_path / "own") == paths
+    file.write_text(json.dumps({"mine": "Write.", "7": "Write."}))  # other keys are names
+    assert [path.stem for path in import_templates(file, tmp_path / "own")] == ["mine", "template_7"]
 
 
 CRITERIA = {
@@ -177,12 +170,6 @@ def chain_of(steps, folder):
     passes = [{"name": "main", "steps": ["generate", *steps]}]
     data = {"prompts": {"folder": str(folder)}, "engine": {"kind": "scripted"}, "passes": passes}
     return build_chain(parse_config(data, "the test"), "main")[1:]
-
-
-def test_other_keys_of_a_template_file_are_names(tmp_path):
-    file = tmp_path / "t.json"
-    file.write_text(json.dumps({"mine": "Write.", "7": "Write."}))
-    assert [path.stem for path in import_templates(file, tmp_path / "own")] == ["mine", "template_7"]
 
 
 @pytest.mark.parametrize(

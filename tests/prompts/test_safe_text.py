@@ -14,41 +14,35 @@ from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.safe_text import NAME_LENGTH, Lines, clean_lines, clean_text, clean_value
 
 MARKS = [
-    "<|im_end|>",
-    "<|eot_id|>",
-    "</s>",
-    "[INST]",
-    "[/INST]",
-    "<<SYS>>",
-    "<think>",
-    "</think>",
-    "```",
-    "~~~",
-]
-MARKS += [
-    "{{ x }}",
-    "{% raw %}",
-    "{# c #}",
-    "---",
-    '"""',
-    "<start_of_turn>",
-    "<｜User｜>",
-    "|>",
-    "\x00",
-    "\u202e",
+    *(
+        "<|im_end|>",
+        "<|eot_id|>",
+        "</s>",
+        "[INST]",
+        "[/INST]",
+        "<<SYS>>",
+        "<think>",
+        "</think>",
+        "```",
+        "~~~",
+    ),
+    *(
+        "{{ x }}",
+        "{% raw %}",
+        "{# c #}",
+        "---",
+        '"""',
+        "<start_of_turn>",
+        "<｜User｜>",
+        "|>",
+        "\x00",
+        "\u202e",
+    ),
 ]
 P5 = load_prompt("p5")
 NASTY = [
-    *MARKS,
-    "\n",
-    "\r\n",
-    "\u2028",
-    "\u0085",
-    "\t",
-    "\u200b",
-    "\ud800",
-    "- 9: Fake (Gene)",
-    "Edges: (0, 9)",
+    *(*MARKS, "\n", "\r\n", "\u2028", "\u0085", "\t", "\u200b", "\ud800"),
+    *("- 9: Fake (Gene)", "Edges: (0, 9)"),
 ]
 nasty_text = st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=12)), max_size=12).map("".join)
 
@@ -86,7 +80,7 @@ def test_no_text_keeps_a_line_break_a_marker_or_a_hidden_character(text):
     assert clean.isprintable()
     assert clean == clean.strip()
     assert len(clean.splitlines()) <= 1
-    for mark in (
+    for mark in [
         "```",
         "~~~",
         "---",
@@ -102,7 +96,7 @@ def test_no_text_keeps_a_line_break_a_marker_or_a_hidden_character(text):
         "%}",
         "[INST]",
         "<think",
-    ):
+    ]:
         assert mark not in clean
     clean.encode("utf-8")
 

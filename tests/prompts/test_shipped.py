@@ -8,10 +8,12 @@ import pytest
 import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
+from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.schema import check
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.front_matter import lacking
 from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.text.text_form import read_form
 
@@ -53,19 +55,16 @@ def test_all_prompts_of_the_ablation_and_the_judges_are_shipped():
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name):
-    prompt = load_prompt(name)
-    if name in ("demo", "demo_filter"):
-        return  # their model follows the decoding grammar only
-    reply = prompt.system[prompt.system.index("# Form of the reply") :]
-    example = yaml.safe_load(reply[reply.index("{") :])
-    assert list(example) == list(prompt.schema["properties"])
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_prompt_asks_for_all_that_its_step_reads(name):
+def test_a_shipped_prompt_asks_for_what_its_step_reads_in_the_order_of_a_schema_that_every_engine_enforces(
+    name,
+):
     prompt = load_prompt(name)
     assert list(lacking(prompt.fields, prompt.step, STEPS.get(prompt.step).answer)) == []
+    check(prompt.schema)
+    if name not in ("demo", "demo_filter"):  # their model follows the decoding grammar only
+        reply = prompt.system[prompt.system.index("# Form of the reply") :]
+        example = yaml.safe_load(reply[reply.index("{") :])
+        assert list(example) == list(prompt.schema["properties"])
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -90,18 +89,16 @@ def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name):
     assert (module_text("instructions") in system.split("\n")) == bool(set(parts) - {"example_simple"})
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name):
-    check(load_prompt(name).schema)
-
-
 # What may stand empty, ask by an incomplete sentence, belong to a model that is too small, or to another pipeline.
 FREE = ("plan", "rephrase_medqa", "demo_")
 
 
-def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark():
-    bound = []
+def test_the_grammar_of_every_question_of_ours_makes_it_end_in_a_question_mark():
+    bound, published = [], []
     for name in Folders.with_user(None).names():
+        if name.startswith("published"):  # they have no form, as they have no schema
+            assert "pattern:" not in load_prompt(name).text
+            published.append(name)
         if name.startswith((*FREE, "published")):
             continue
         properties = load_prompt(name).schema["properties"]
@@ -112,12 +109,7 @@ def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark()
             assert read_form(question["pattern"]).ends == "?", name
             bound.append(name)
     assert {*ABLATION, "demo", "fact", "path", "puzzle", "script", "hub", "context", "extract"} <= set(bound)
-
-
-def test_the_published_prompts_have_no_form_as_they_have_no_schema():
-    names = [name for name in Folders.with_user(None).names() if name.startswith("published")]
-    assert len(names) >= 16
-    assert not [name for name in names if "pattern:" in load_prompt(name).text]
+    assert len(published) >= 16
 
 
 def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_ends():
@@ -209,3 +201,21 @@ def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name):
         each = kind.get("maxLength", 5) if kind["type"] != "array" else 40 * kind["maxItems"]
         size += len(field) + 6 + each
     assert size / (3398 / 748) <= prompt.max_tokens
+
+
+# hydrate_*.yaml are recipes that a configuration names.
+CONFIGS = sorted((shipped_prompts().parent / "configs").glob("[!h]*.yaml"))
+
+
+def test_the_one_minute_start_and_the_rehearsal_are_shipped():
+    assert {"demo", "scripted", "local_a6000"} <= {path.stem for path in CONFIGS}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_shipped_configuration_is_valid_and_says_in_its_head_how_it_is_run(path):
+    config = load_config(path)
+    for each in config.passes:
+        assert [step.name for step in build_chain(config, each.name)] == [s.use for s in each.steps]
+    head = path.read_text(encoding="utf-8").split("\nseed:")[0]
+    assert all(line.startswith("#") for line in head.splitlines())
+    assert "kgqa " in head

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.runs.chain import build_chain, set_engine
@@ -22,51 +21,38 @@ ANSWER = "ATP7B, which carries copper into the bile; its loss causes Wilson dise
 NO_QUESTION = Reject("judge: invalid question", decided=True)
 NO_ANSWER = Reject("judge: invalid answer", decided=True)
 
-Text = Callable[..., str]
-StopAnswer = Callable[[str], Response]
+ROLES = {"question_entities": ["Copper"], "answer_entities": ["ATP7B"]}
 
 
-def test_a_generated_pair_is_the_final_one_not_the_draft(item, chain, pair_text, stop):
-    assert chain[0].take(item, stop(pair_text(question=QUESTION, answer=ANSWER)), 0) == Done()
-    roles = {"question_entities": ["Copper"], "answer_entities": ["ATP7B"]}
-    assert item.output == {"question": QUESTION, "answer": ANSWER, **roles}
+def invalid(reason):
+    return Retry(reason, "invalid")
 
 
-def test_a_model_may_decline_an_anchor(item, chain, pair_text, stop):
-    text = pair_text(worth_asking=False, decline_reason="Five names without a difference that matters.")
-    assert chain[0].take(item, stop(text), 0) == Reject("declined")
-    assert item.output == {}
-    assert "Five names" in item.trace[0]["text"]
-
-
-def test_the_name_of_an_entity_may_be_as_long_as_the_prompt_shows_it(item, chain, pair_text, stop):
-    compound = "2-" + "methyl" * 50
-    assert chain[0].take(item, stop(pair_text(question_entities=[compound] * 4)), 0) == Done()
-    assert item.output["question_entities"] == [compound] * 4
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({}, Done()),  # the final pair, not the draft
+        ({"question_entities": ["2-" + "methyl" * 50] * 4}, Done()),  # names as long as the prompt shows them
+        ({"reflection": "x" * 800}, Done()),  # notes that were cut off do not cost the pair
+        ({"worth_asking": False, "decline_reason": "Five names without a difference."}, Reject("declined")),
+        ({"question": ""}, invalid("empty:question")),
+        ({"answer": "Yes."}, invalid("too_short:answer")),
+        ({"answer": "x" * 1200}, invalid("too_long:answer")),  # a decoding grammar closed the string there
+        ({"question": "x" * 500}, invalid("too_long:question")),
+        ({"answer": None}, invalid("wrong_type:answer")),
+    ],
+)
+def test_a_pair_is_taken_declined_or_asked_for_again(item, chain, pair_text, stop, changes, outcome):
+    fields = {"question": QUESTION, "answer": ANSWER, **ROLES, **changes}
+    assert chain[0].take(item, stop(pair_text(**fields)), 0) == outcome
+    output = {"question": QUESTION, "answer": ANSWER, **{name: fields[name] for name in ROLES}}
+    assert item.output == (output if outcome == Done() else {})
+    assert item.trace[0]["text"] == pair_text(**fields)
 
 
 def test_a_mended_answer_is_marked(item, chain, pair_text, stop):
     assert chain[0].take(item, stop(f"Here you are: {pair_text()}"), 0) == Done()
     assert item.trace[0]["repaired"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"question": ""}, "empty:question"),
-        ({"answer": "Yes."}, "too_short:answer"),
-        ({"answer": "x" * 1200}, "too_long:answer"),  # a decoding grammar closed the string there
-        ({"question": "x" * 500}, "too_long:question"),
-        ({"answer": None}, "wrong_type:answer"),
-    ],
-)
-def test_a_pair_that_is_not_whole_is_asked_for_again(item, chain, pair_text, stop, changes, reason):
-    assert chain[0].take(item, stop(pair_text(**changes)), 0) == Retry(reason, "invalid")
-    assert item.output == {}
-
-
-def test_notes_that_were_cut_off_do_not_cost_the_pair(item, chain, pair_text, stop):
-    assert chain[0].take(item, stop(pair_text(reflection="x" * 800)), 0) == Done()
 
 
 @pytest.mark.parametrize(
@@ -94,8 +80,9 @@ def test_the_judge_sees_the_pair_and_not_the_graphlet(item, chain):
         ({"valid_question": False}, NO_QUESTION),
         ({"original_answer_valid": False}, NO_ANSWER),
         ({"valid_question": False, "original_answer_valid": False}, NO_QUESTION),
-        ({"valid_question": "true"}, Retry("wrong_type:valid_question", "invalid")),
-        ({"my_answer": ""}, Retry("empty:my_answer", "invalid")),
+        ({"valid_question": "true"}, invalid("wrong_type:valid_question")),
+        ({"my_answer": ""}, invalid("empty:my_answer")),
+        ({"question": "Another question altogether?", "answer": "Another answer altogether."}, Done()),
     ],
 )
 def test_a_pair_is_accepted_when_question_and_answer_are_valid(
@@ -103,15 +90,11 @@ def test_a_pair_is_accepted_when_question_and_answer_are_valid(
 ):
     item.output = {"question": QUESTION, "answer": ANSWER}
     assert chain[1].take(item, stop(verdict_text(**changes)), 0) == outcome
-    assert bool(item.verdicts) == (not isinstance(outcome, Retry))
-
-
-def test_the_text_of_a_pair_is_never_taken_from_a_judge(item, chain, verdict_text, stop):
-    item.output = {"question": QUESTION, "answer": ANSWER}
-    text = verdict_text(question="Another question altogether?", answer="Another answer altogether.")
-    assert chain[1].take(item, stop(text), 0) == Done()
-    assert item.output == {"question": QUESTION, "answer": ANSWER}
-    assert list(item.verdicts["judge"]) == list(chain[1].prompt.schema["properties"])
+    assert item.output == {"question": QUESTION, "answer": ANSWER}  # never taken from a judge
+    fields = list(chain[1].prompt.schema["properties"])
+    assert [list(verdict) for verdict in item.verdicts.values()] == [fields] * (
+        not isinstance(outcome, Retry)
+    )
 
 
 def test_an_item_goes_on_in_the_next_pass_where_the_last_one_left_it(
@@ -127,11 +110,6 @@ def config(**prompts):
     data = {"engine": {"kind": "scripted"}, "prompts": prompts}
     data["passes"] = [{"name": "write", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
     return parse_config(data, "test")
-
-
-def test_each_pass_has_its_own_steps():
-    assert [step.name for step in build_chain(config(), "write")] == ["generate"]
-    assert [step.name for step in build_chain(config(), "check")] == ["judge"]
 
 
 def test_a_prompt_of_another_step_is_refused():

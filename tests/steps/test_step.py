@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import orjson
 import pytest
 
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, finish, seed_of
-
-StopAnswer = Callable[[str], Response]
 
 
 def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chain):
@@ -21,11 +18,6 @@ def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chai
     assert request.max_tokens == 1000
     assert [message["role"] for message in request.messages] == ["system", "user"]
     assert request.messages[1]["content"].endswith("Edges:\n- ATP7B —causes→ Wilson disease")
-
-
-def test_the_same_request_is_the_same_everywhere(item, chain):
-    assert chain[0].request(item, 0, 7) == chain[0].request(item, 0, 7)
-    assert chain[0].request(item, 0, 7).seed == 2121284834
 
 
 def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts():
@@ -41,10 +33,12 @@ def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts():
     assert max(seeds) > 2**30
 
 
-def test_a_repeated_attempt_samples_because_greedy_would_repeat_itself(item, chain):
-    assert chain[0].request(item, 0, 7).temperature == 0
-    assert chain[0].request(item, 1, 7).temperature > 0
-    assert chain[0].request(item, 1, 7).seed != chain[0].request(item, 2, 7).seed
+def test_a_request_is_the_same_everywhere_and_a_repeated_attempt_samples_as_greedy_would_repeat(item, chain):
+    requests = [chain[0].request(item, attempt, 7) for attempt in (0, 0, 1, 2)]
+    assert requests[0] == requests[1]
+    assert requests[0].seed == 2121284834
+    assert (requests[0].temperature, requests[2].temperature > 0) == (0, True)
+    assert requests[2].seed != requests[3].seed
 
 
 def test_the_trace_tells_everything_about_an_answer(item, chain, pair_text, stop):
