@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from heapq import merge
 from itertools import chain
 
 import numpy as np
@@ -51,17 +52,10 @@ class Distractors:
         """
         nodes, degrees = self._of_type(int(self._graph.node_type[answer]))
         degree = self._degrees[answer]
-        high = int(np.searchsorted(degrees, degree))
-        low = high - 1
-        while low >= 0 or high < len(nodes):
-            below = degree - degrees[low] if low >= 0 else np.inf
-            above = degrees[high] - degree if high < len(nodes) else np.inf
-            if below <= above:
-                yield int(nodes[low])
-                low -= 1
-            else:
-                yield int(nodes[high])
-                high += 1
+        middle = int(np.searchsorted(degrees, degree))
+        below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
+        above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))
+        return (int(nodes[k]) for _, _, k in merge(below, above))
 
     def _sorted_by_degree(self, kind: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         nodes = np.flatnonzero(self._graph.node_type == kind)

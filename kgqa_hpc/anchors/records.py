@@ -10,7 +10,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -189,7 +188,11 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a record fits `where`. Raises InputError for a wrong SQL expression."""
     conditions, source = settings.where, Path(settings.source)
     if isinstance(conditions, dict):
-        return partial(_holds, conditions=conditions)
+        # A missing field meets only `accepted: true`, so that files other than datasets need no filter.
+        wanted = {key: value if isinstance(value, list) else [value] for key, value in conditions.items()}
+        return lambda record: all(
+            record.get(key) in values for key, values in wanted.items() if key != "accepted" or key in record
+        )
     if source.is_file():
         raise InputError(
             f"anchors.where: {source} is no run", "an SQL expression needs anchors.from a merged run"
@@ -199,18 +202,6 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     dataset = _dataset_files(source)[0].parent
     ids = {name: matching_ids(dataset, name, conditions) for name in ("accepted", "rejected")}
     return lambda record: record["id"] in ids["accepted" if record.get("accepted") else "rejected"]
-
-
-def _holds(record: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    """Whether the record meets all conditions. A missing field meets only `accepted: true`, so that files other than
-    datasets need no filter.
-    """
-    for key, expected in conditions.items():
-        if key == "accepted" and key not in record:
-            continue
-        if record.get(key) not in (expected if isinstance(expected, list) else [expected]):
-            return False
-    return True
 
 
 def _shares(

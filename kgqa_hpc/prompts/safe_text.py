@@ -38,7 +38,7 @@ def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
             return text.strip()
     text = " ".join(text[: 4 * longest].split())
     if not text.isprintable():
-        text = "".join(character for character in text if character.isprintable()).strip()
+        text = " ".join("".join(filter(str.isprintable, text)).split())
     text = _FENCE.sub(r"\1", text)
     text = _OPENING.sub(r"\g<0> ", text)
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
@@ -113,6 +113,7 @@ def test_no_name_gets_out_of_its_line_in_the_listing(names, kind):
 
 
 @given(st.text(alphabet='<>|[]{}%#`~=-"\u200b\n INSTa/', max_size=40))
+@example("< \u200b <")
 def test_a_clean_text_stays_as_it_is_when_it_is_cleaned_again(text):
     assert clean_text(clean_text(text)) == clean_text(text)
 

@@ -32,11 +32,16 @@ ANCHOR = Anchor(
 GOOD = ("Which gene underlies a tremor with copper in the cornea?", "A defect of ATP7B does.")
 
 
+def chain_of(*steps, **sections):
+    passes = [{"name": "main", "steps": list(steps)}]
+    return build_chain(
+        parse_config({"engine": {"kind": "scripted"}, "passes": passes, **sections}, "t"), "main"
+    )
+
+
 def check(question, answer, anchor=ANCHOR, **settings):
-    steps = ["generate", {"use": "check", **settings}]
-    config = parse_config({"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}, "t")
     item = Item(anchor, output={"question": question, "answer": answer})
-    return build_chain(config, "main")[1].run(item), item.features
+    return chain_of("generate", {"use": "check", **settings})[1].run(item), item.features
 
 
 def test_a_good_pair_passes_and_its_facts_are_kept():
@@ -74,9 +79,7 @@ def test_a_fact_rejects_where_it_is_configured_and_is_only_kept_elsewhere(rule, 
 
 def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_not_by_the_parser():
     """Of a server that ignores the schema, or an engine without one: never invalid for its form alone."""
-    steps = ["generate", "check"]
-    config = parse_config({"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}, "t")
-    generate, gate = build_chain(config, "main")
+    generate, gate = chain_of("generate", "check")
     assert "pattern" in generate.prompt.schema["properties"]["question"]
     answer = dict.fromkeys(generate.prompt.schema["properties"], "Some words that stand here.")
     answer |= {"question_entities": [], "answer_entities": [], "worth_asking": True}
@@ -132,14 +135,11 @@ def test_what_is_copied_from_the_prompts_example_is_seen():
         ("A photograph of a paragraph?", []),
         ("Through its connection to RAP1A it acts.", ["connection"]),
         ("Which synaptic connections does connective tissue hold?", []),
+        ("Does the knowledge graph syndrome exist?", []),  # inside a node's name
     ],
 )
 def test_words_of_graphs_are_told_from_words_of_anatomy(text, found):
-    assert graph_words(text, "", []) == found
-
-
-def test_words_inside_a_nodes_name_speak_of_no_graph():
-    assert graph_words("Does the knowledge graph syndrome exist?", "", ["Knowledge graph syndrome"]) == []
+    assert graph_words(text, "", ["Knowledge graph syndrome"]) == found
 
 
 def test_aliases_count_as_the_name_and_broken_lines_are_named(tmp_path):
@@ -171,17 +171,11 @@ def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path
 
 
 def test_a_pair_of_an_anchor_without_nodes_is_checked_by_its_words_alone():
-    config = parse_config(
-        {
-            "engine": {"kind": "scripted"},
-            "anchors": {"kind": "records", "from": "x.jsonl"},
-            "passes": [{"name": "main", "steps": [{"use": "check", "reject": ["few_hops", "few_nodes"]}]}],
-        },
-        "t",
-    )
+    step = {"use": "check", "reject": ["few_hops", "few_nodes"]}
+    (gate,) = chain_of(step, anchors={"kind": "records", "from": "x.jsonl"})
     item = Item(
         Anchor("r", "records", "all", data={"record": {"id": "r"}}),
         output=dict(zip(("question", "answer"), GOOD, strict=True)),
     )
-    assert isinstance(build_chain(config, "main")[0].run(item), Done)
+    assert isinstance(gate.run(item), Done)
     assert item.features == {"graph_words": [], "copied_example": False}

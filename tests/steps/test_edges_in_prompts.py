@@ -15,6 +15,7 @@ from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.shards import AnchorsFile
+from tests.project import write_tables
 
 SEED = 29
 NODES = 60
@@ -27,7 +28,6 @@ prompts: {{edge_types: {typed}}}
 passes: [{{name: main, steps: [{{use: generate, prompt: {prompt}}}, judge]}}]
 engine: {{kind: scripted}}
 """
-Edge = tuple[str, str, str]  # head, type, tail, by name
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +43,8 @@ def project(tmp_path_factory):
     rows = {(a, b, draw.choice(TYPES)) for a, b in sorted(pairs)} | {
         (a, b, "near to") for a, b in sorted(pairs)[:30]
     }
-    with (folder / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(
-            [("id", "name", "type"), *((f"N{i}", n, "T") for i, n in enumerate(names))]
-        )
-    with (folder / "edges.csv").open("w", newline="", encoding="utf-8") as file:
-        lines = [(f"N{a}", f"N{b}", kind) for a, b, kind in sorted(rows)]
-        csv.writer(file).writerows([("source_id", "target_id", "type"), *lines, *lines[:20]])
+    lines = [(f"N{a}", f"N{b}", kind) for a, b, kind in sorted(rows)]
+    write_tables(folder, [(f"N{i}", name, "T") for i, name in enumerate(names)], [*lines, *lines[:20]])
     return folder
 
 
