@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import re
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from kgqa_hpc.errors import GraphFormatError
@@ -88,31 +91,6 @@ def test_only_keys_that_hold_paths_are_resolved(tmp_path):
     assert graph_config(section).edges == "e.csv"
 
 
-class _Planets:
-    name, licence, description = "planets", "CC0", "Two planets."
-
-    class Settings(SourceSettings):
-        moons: int = 1
-
-    def read(self, settings):
-        from kgqa_hpc.kg.assemble import Assembly
-        from kgqa_hpc.kg.tables import constant
-
-        assembly = Assembly(Policy.of(settings))
-        for number in range(settings.moons):
-            ends = constant("Mars", 1), constant(f"moon {number}", 1)
-            assembly.edges("the sky", *ends, constant("has", 1), lambda row: 1)
-        return assembly.finish({"source": "planets"}, declare=lambda ids: (ids, constant("body", len(ids))))
-
-
-def test_a_source_of_another_package_works_by_its_entry_point(monkeypatch):
-    point = EntryPoint("planets", f"{__name__}:_Planets", "kgqa_hpc.sources")
-    monkeypatch.setattr(EntryPoint, "load", lambda self: _Planets)
-    monkeypatch.setattr(SOURCES, "_foreign", {"planets": point}, raising=False)
-    graph = load_graph(graph_config({"source": "planets", "moons": 2, "min_degree": 0}))
-    assert graph.node_ids.tolist() == ["Mars", "moon 0", "moon 1"]
-
-
 @pytest.mark.parametrize(
     ("ids", "names", "keys", "problem"),
     [
@@ -145,3 +123,47 @@ def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path
         file.write_text("x")
     config = graph_config({"source": "csv", "nodes": [str(file) for file in files], "edges": str(files[0])})
     assert sorted(set(graph_files(config).values())) == files
+
+
+TEXT = (Path(__file__).parents[2] / "docs" / "guide" / "sources.md").read_text(encoding="utf-8")
+BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.M | re.S)]
+GRAPHS = [block["graph"] for block in BLOCKS if "graph" in block]
+
+
+@pytest.mark.plugin("biokg")  # the page shows its sources, too
+@pytest.mark.parametrize("section", GRAPHS, ids=lambda section: section["source"])
+def test_each_configuration_of_the_page_is_accepted(section):
+    assert graph_config(section).source == section["source"]
+
+
+@pytest.mark.plugin("biokg")
+@pytest.mark.parametrize("name", SOURCES.names())
+def test_each_source_has_its_section_with_all_its_keys(name):
+    assert name in [section["source"] for section in GRAPHS]
+    section = re.search(rf"^## {name}: (.*?)(?=^## )", TEXT, re.M | re.S)
+    assert section
+    for key in SOURCES.get(name).Settings.model_fields.keys() - GraphConfig.model_fields.keys():
+        assert re.search(rf"`{key}[`:]|\b{key}: ", section[1]), key
+
+
+def test_each_common_key_is_documented():
+    for key in GraphConfig.model_fields:
+        assert f"`{key}`" in TEXT, key
+
+
+@pytest.mark.plugin("biokg")
+def test_the_recipe_of_the_page_is_accepted():
+    from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe
+
+    (recipe,) = [block for block in BLOCKS if "classes" in block]
+    recipe["spaces"]["pubchem"]["date"] = str(recipe["spaces"]["pubchem"]["date"])
+    assert Recipe.model_validate(recipe).rules.longest == 150
+
+
+def test_the_source_of_ones_own_on_the_page_works(monkeypatch):
+    code = re.search(r"^```python\n(.*?)^```", TEXT, re.M | re.S)[1]
+    scope: dict = {}
+    exec(compile(code, "sources.md", "exec"), scope)
+    monkeypatch.setattr(SOURCES, "_foreign", {"planets": None}, raising=False)
+    monkeypatch.setitem(SOURCES._loaded, "planets", scope["Planets"])
+    assert load_graph(graph_config({"source": "planets", "moons": 3})).num_nodes == 4

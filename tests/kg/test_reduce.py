@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.sources.csv import read_csv
 
 NODES = 9
 EDGES = st.lists(
@@ -91,3 +96,42 @@ def test_the_report_reads_as_one_sentence_and_as_plain_data(make_graph):
     )
     assert report.counts()["excluded_edges"] == {"c": 1}
     assert report.counts()["simple_edges"] == 3
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "kg"
+GRAPHS = sorted(path.parent for path in SHARED.glob("*/nodes.csv.gz"))
+
+
+def _counts(codes, names):
+    counts = dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True))
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.skipif(not GRAPHS, reason="SHARED DATA NOT HERE")
+@pytest.mark.parametrize("folder", GRAPHS, ids=lambda path: path.name)
+def test_reading_and_reduction_give_the_figures_that_an_independent_program_counted(folder):
+    known = json.loads((folder / "stats.json").read_text())
+    graph = read_csv(folder / "nodes.csv.gz", folder / "edges.csv.gz")
+    degrees = graph.degrees()
+    report = reduce_to(graph, Wanted())
+    reduced = report.graph
+    found = {
+        "nodes": graph.num_nodes,
+        "edge_rows": graph.num_edges,
+        "undirected_simple_edges": len(graph.csr()[1]) // 2,
+        "self_loops": int((graph.edge_source == graph.edge_target).sum()),
+        "isolated": int((degrees == 0).sum()),
+        "node_types": _counts(graph.node_type, graph.node_types),
+        "edge_types": _counts(graph.edge_type, graph.edge_types),
+        "unnamed": report.unnamed,
+        "dup_names": graph.num_nodes - len(set(graph.names)),
+        "max_degree": int(degrees.max()),
+        "median_degree": int(np.median(degrees)),
+        "deg_lt3": report.below,
+        "deg_gt100": report.above,
+        "reduced_nodes": reduced.num_nodes,
+        "reduced_edges": len(reduced.csr()[1]) // 2,
+        "reduced_isolated": int((reduced.degrees() == 0).sum()),
+        "reduced_node_types": _counts(reduced.node_type, reduced.node_types),
+    }
+    assert found == {key: known[key] for key in found}

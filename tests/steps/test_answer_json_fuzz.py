@@ -11,7 +11,6 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -39,9 +38,6 @@ FRAGMENTS = [
     *("true", "{{ x }}", "//", "/*", "🧬", "\u2028", "“", "”"),
 ]
 
-Pair = dict[str, object]
-Damage = Callable[[random.Random, str], str]
-
 
 def sentence(rng, odd):
     parts = [rng.choice(FRAGMENTS if rng.random() < odd else WORDS) for _ in range(rng.randint(3, 12))]
@@ -65,7 +61,7 @@ def decoy(rng):
 
 
 # Surroundings and flaws that leave the pair what it is.
-KEEPING: dict[str, Damage] = {
+KEEPING = {
     "nothing": lambda rng, text: text,
     "fence": lambda rng, text: f"```json\n{text}\n```",
     "prose": lambda rng, text: f"Sure! Here it is:\n{text}\nDo you need more?",
@@ -79,7 +75,7 @@ KEEPING: dict[str, Damage] = {
     "raw line break": lambda rng, text: text.replace("\\n", "\n"),
 }
 # Damage after which only a reason may come out, or the pair itself where the damage happened to do nothing.
-SPOILING: dict[str, Damage] = {
+SPOILING = {
     "cut": lambda rng, text: text[: rng.randrange(1, len(text))],
     "decoy after": lambda rng, text: f"{text} {decoy(rng)}",
     "decoy before": lambda rng, text: f"{decoy(rng)} {text}",
@@ -98,7 +94,7 @@ SPOILING: dict[str, Damage] = {
     "bare keys": lambda rng, text: re.sub(r'"(question|answer|valid)":', r"\1:", text),
 }
 # Damage of a character or a few: each field may differ from the true one by those and no more.
-NUDGING: dict[str, Damage] = {
+NUDGING = {
     "deleted": lambda rng, text: (lambda at: text[:at] + text[at + 1 :])(rng.randrange(len(text))),
     "replaced": lambda rng, text: (lambda at: text[:at] + rng.choice('"\\{}:,x') + text[at + 1 :])(
         rng.randrange(len(text))
