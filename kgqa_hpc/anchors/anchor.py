@@ -88,9 +88,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Resources for drawing: threads, `progress(done, total, label)`, `announce(text, seconds)` before long
-    work.
-    """
+    """Resources: threads, `progress(done, total, label)`, `announce(text, seconds)` before long work."""
 
     threads: int | None = None
     progress: Callable[[int, int, str], None] | None = None
@@ -191,9 +189,7 @@ class AnchorKind:
         return None
 
     def expected(self, settings: Any) -> int | None:
-        """Largest number of anchors according to the settings, by default `number`; None if it is unknown before
-        drawing.
-        """
+        """Largest number of anchors by the settings, `number` as a rule; None if unknown before drawing."""
         return getattr(settings, "number", None)
 
     def files(self, settings: Any) -> list[Path]:

@@ -47,9 +47,7 @@ class Distractors:
         return chance.sample(near, min(number, len(near)))
 
     def _by_degree(self, answer: int) -> Iterator[int]:
-        """All nodes of the answer's type by distance in degree from the answer; at equal distance, lower degrees
-        first.
-        """
+        """All nodes of the answer's type by distance in degree from the answer; below before above."""
         nodes, degrees = self._of_type(int(self._graph.node_type[answer]))
         degree = self._degrees[answer]
         middle = int(np.searchsorted(degrees, degree))

@@ -77,9 +77,7 @@ class FactAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
-        """Raises InputError for a relation or property that the graph lacks, EmptyGraphError if no question is
-        possible.
-        """
+        """Raises InputError for a relation or property that the graph lacks, EmptyGraphError without questions."""
         routes = Routes(source.graph, source.answer_graph())
         for name in settings.relations or []:
             code_of(name, source.graph.edge_types, "edge type")

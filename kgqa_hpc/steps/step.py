@@ -114,9 +114,7 @@ class Step:
         return text
 
     def restore(self, item: Item, output: Mapping[str, Any]) -> None:
-        """Restore the fields of an item whose answers `kept_text` shortened; `output` is the recorded output of
-        the item.
-        """
+        """Restore the fields of an item whose answers `kept_text` shortened, from its recorded `output`."""
 
     def compute(self, item: Item) -> Outcome:
         """Do the work of a step without a prompt, and return the outcome."""

@@ -1,6 +1,4 @@
-"""Small graphs, and the 29 shapes counted the plain way: every subset of nodes, compared with every
-template.
-"""
+"""Small graphs, and the 29 shapes counted by brute force: every subset of nodes, compared with every template."""
 
 from __future__ import annotations
 

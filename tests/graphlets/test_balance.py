@@ -11,9 +11,7 @@ from kgqa_hpc.graphlets.balance import cap_nodes, spread_types
 
 @pytest.fixture(scope="module")
 def population():
-    """All occurrences of one shape: the first node is a hub in four of five, `value` is something to
-    average.
-    """
+    """All occurrences of one shape: the first node is a hub in four of five; `value` is to be averaged."""
     rng = np.random.default_rng(5)
     size = 20_000
     nodes = np.full((size, 5), -1, np.int32)

@@ -1,6 +1,4 @@
-"""Sampling as its callers see it: uniform in both regimes, reproducible, complete where rare, weights that
-are right.
-"""
+"""Sampling as its callers see it: uniform by both methods, reproducible, complete where rare, rightly weighted."""
 
 from __future__ import annotations
 

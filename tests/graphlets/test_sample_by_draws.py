@@ -1,6 +1,4 @@
-"""Samples and estimates from streams: exactly uniform without replacement, complete where rare, honest
-errors.
-"""
+"""Samples and estimates from streams: exactly uniform without replacement, complete where rare, true errors."""
 
 from __future__ import annotations
 
@@ -77,9 +75,7 @@ def test_the_limit_of_draws_is_kept(ground):
 
 
 def test_estimates_miss_by_their_standard_errors(small_graphs):
-    """z = (estimate - exact) / standard error over seeds, shapes and graphs has mean 0 and standard
-    deviation 1.
-    """
+    """(estimate - exact) / standard error over seeds, shapes and graphs: mean 0, standard deviation 1."""
     scores = []
     for name in ("medium", "hub", "dense"):
         graph = order_graph(*small_graphs[name])
