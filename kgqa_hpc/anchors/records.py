@@ -23,7 +23,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
-from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.settings import KindSettings, later_key
 from kgqa_hpc.text.bounded_json import json_lines
 from kgqa_hpc.text.opener import open_bytes
 
@@ -46,10 +46,8 @@ class RecordSettings(KindSettings):
     )
     number: int | None = Field(None, ge=1, description="Number of records to draw by the seed; default: all.")
     stratify: str | None = Field(None, description="Field whose values get equal shares of the records.")
-    distractors: Literal["graph"] | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Draw wrong options from the graph of the run `from`, for rephrase_medqa_graph.",
+    distractors: Literal["graph"] | None = later_key(
+        "Draw wrong options from the graph of the run `from`, for rephrase_medqa_graph."
     )
     paths = ("from", "source")
 

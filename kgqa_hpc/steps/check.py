@@ -22,7 +22,7 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import Prompt
-from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.settings import StepSettings, later_key
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
@@ -93,16 +93,12 @@ class CheckSettings(StepSettings):
         ge=0,
         description="Limit of few_nodes: smallest number of the anchor's nodes that the pair must name.",
     )
-    hops: int | None = Field(
-        None,
+    hops: int | None = later_key(
+        "Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
         ge=1,
-        exclude_if=lambda value: value is None,
-        description="Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
     )
-    aliases: str | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="TSV file of more aliases: on each line the name of a node and another name of it.",
+    aliases: str | None = later_key(
+        "TSV file of more aliases: on each line the name of a node and another name of it."
     )
     paths = ("aliases",)
 

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings, StepSettings
+from kgqa_hpc.settings import Settings, StepSettings, later_key
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step
 
@@ -151,10 +151,8 @@ Template = Annotated[
 class WordSettings(StepSettings):
     """Settings of the step word: a prompt for a model, or a template."""
 
-    template: Template | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Question template for each relation, or the name of a bundled graph (hpo); replaces the prompt.",
+    template: Template | None = later_key(
+        "Question template for each relation, or the name of a bundled graph (hpo); replaces the prompt."
     )
 
 

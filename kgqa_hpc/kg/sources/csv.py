@@ -23,7 +23,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, constant, read_table
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings
+from kgqa_hpc.settings import Settings, later_key
 
 NODE_COLUMNS = ("id", "name", "type")
 EDGE_COLUMNS = ("source_id", "target_id", "type")
@@ -56,18 +56,11 @@ class CsvSettings(SourceSettings):
         description="Files with columns id,name,type; default: the ends of the edges, named by their ids.",
     )
     edges: Files = Field(description="Files with columns source_id,target_id,type.")
-    # Keys of later versions are left out where they are not set, so that older runs keep their fingerprint.
-    delimiter: Separator | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Field separator; default: comma, semicolon, tab or bar, read off the first line.",
+    delimiter: Separator | None = later_key(
+        "Field separator; default: comma, semicolon, tab or bar, read off the first line."
     )
-    columns: NodeColumns | None = Field(
-        None, exclude_if=lambda value: value is None, description="Names of the columns in the node files."
-    )
-    edge_columns: EdgeColumns | None = Field(
-        None, exclude_if=lambda value: value is None, description="Names of the columns in the edge files."
-    )
+    columns: NodeColumns | None = later_key("Names of the columns in the node files.")
+    edge_columns: EdgeColumns | None = later_key("Names of the columns in the edge files.")
     paths = ("nodes", "edges")
 
 

@@ -18,6 +18,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.csv import NodeColumns, Separator, add_nodes, named_by_id
 from kgqa_hpc.kg.tables import rows_of
+from kgqa_hpc.settings import later_key
 
 COLUMNS = ("subject", "predicate", "object")
 
@@ -30,14 +31,10 @@ class TriplesSettings(SourceSettings):
 
     path: str = Field(description="The file: subject, predicate, object.")
     nodes: str | None = Field(None, description="A CSV file with id,name,type that declares the nodes.")
-    delimiter: Separator | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Field separator; default: tab, comma, semicolon or bar, read off the first line.",
+    delimiter: Separator | None = later_key(
+        "Field separator; default: tab, comma, semicolon or bar, read off the first line."
     )
-    columns: NodeColumns | None = Field(
-        None, exclude_if=lambda value: value is None, description="Names of the columns in the node file."
-    )
+    columns: NodeColumns | None = later_key("Names of the columns in the node file.")
     paths = ("path", "nodes")
 
 
