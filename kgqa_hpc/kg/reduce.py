@@ -9,7 +9,7 @@ degrees, a k-core and the largest component can be selected. Dropped nodes and e
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,24 +25,6 @@ if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
 Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which part of a graph to keep; the meaning of each field stands in `GraphConfig`."""
-
-    exclude_edge_types: Collection[str] = ()
-    min_degree: int = 3
-    max_degree: int = 100
-    node_types: Collection[str] | None = None
-    exclude_node_types: Collection[str] | None = None
-    k_core: int | None = None
-    largest_component: bool | None = None
-
-    @classmethod
-    def of(cls, settings: GraphConfig) -> Wanted:
-        """The limits that a configuration sets."""
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +120,8 @@ class AnswerGraph:
         return cls(whole, (np.cumsum(named) - 1)[reduction.nodes], not named.all())
 
 
-def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
-    """The wanted part of a graph; the order of nodes and edges is preserved.
+def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
+    """The part of a graph that a configuration selects; the order of nodes and edges is preserved.
 
     Degrees are counted once, on the simple undirected graph (no self-loops, no parallel edges) of the named
     nodes and the edge types that are not excluded; nodes that fall below `min_degree` only because a
@@ -194,7 +176,7 @@ def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
 
 
 def _connected(
-    graph: KnowledgeGraph, limits: Wanted
+    graph: KnowledgeGraph, limits: GraphConfig
 ) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], int, int]:
     """The k-core and then its largest component, where the nodes stood, and how many went with each."""
     from kgqa_hpc.kg import connectivity

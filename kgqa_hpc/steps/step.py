@@ -229,12 +229,12 @@ class Step:
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired
-        # A record field whose text has the grammar's maximum length was cut off. Field names of the answer count too:
-        # those of a rephrased pair (correct, wrong) differ from the record's.
-        named = {*self.gives, *(self.answer if self.adds == "output" else ())}
-        cut_off = [name for name in parsed.filled if name in named]
-        if cut_off and not asked.prompt.allow_cut:
-            return Retry(f"too_long:{cut_off[0]}", lost_as="invalid")
+        if parsed.filled and not asked.prompt.allow_cut:
+            # A record field whose text has the grammar's maximum length was cut off. Field names of the answer count
+            # too: those of a rephrased pair (correct, wrong) differ from the record's.
+            named = {*self.gives, *(self.answer if self.adds == "output" else ())}
+            if cut_off := [name for name in parsed.filled if name in named]:
+                return Retry(f"too_long:{cut_off[0]}", lost_as="invalid")
         before = set(item.annotations)
         answer = {asked.prompt.rename.get(name, name): value for name, value in parsed.value.items()}
         outcome = checked(self.accept(item, answer), item, self._columns, before, self.entry)

@@ -12,7 +12,8 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg import connectivity, look
 from kgqa_hpc.kg.look import one_line
 from kgqa_hpc.kg.profile import Profiles, dump_profiles, profile, read_profiles
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 
 CONFIG = """graph: {{source: csv, nodes: {0}/n.csv, edges: {0}/e.csv, min_degree: 1}}
 engine: {{kind: scripted}}
@@ -122,21 +123,21 @@ def test_components_and_cores_agree_with_networkx(make_graph):
 def test_each_option_of_the_reduction_is_counted_under_its_own_reason(make_graph):
     triangle = [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 1), (3, 4, 0), (5, 6, 0)]
     graph = make_graph(8, triangle)
-    wanted = Wanted(min_degree=1, max_degree=9, k_core=1, largest_component=True)
+    wanted = GraphConfig(min_degree=1, max_degree=9, k_core=1, largest_component=True)
     found = reduce_to(graph, wanted)
     assert found.graph.node_ids.tolist() == ["n0", "n1", "n2", "n3", "n4"]
     assert (found.below, found.outside_k_core, found.outside_component) == (1, 0, 2)
-    core = reduce_to(graph, Wanted(min_degree=0, k_core=2))
+    core = reduce_to(graph, GraphConfig(min_degree=0, k_core=2))
     assert core.nodes.tolist() == [0, 1, 2]
     assert core.counts()["nodes_outside_k_core"] == 5
-    typed = reduce_to(graph, Wanted(min_degree=0, exclude_node_types=["disease"]))
+    typed = reduce_to(graph, GraphConfig(min_degree=0, exclude_node_types=["disease"]))
     assert typed.excluded_nodes == {"disease": 4}
     assert typed.graph.node_ids.tolist() == ["n0", "n2", "n4", "n6"]
-    assert reduce_to(graph, Wanted(min_degree=0, node_types=["gene"])).excluded_nodes == {"disease": 4}
+    assert reduce_to(graph, GraphConfig(min_degree=0, node_types=["gene"])).excluded_nodes == {"disease": 4}
     with pytest.raises(
         InputError, match="exclude_node_types: the graph has no node type 'gen', did you mean"
     ):
-        reduce_to(graph, Wanted(exclude_node_types=["gen"]))
+        reduce_to(graph, GraphConfig(exclude_node_types=["gen"]))
 
 
 def test_degrees_types_and_names_are_counted(make_graph):

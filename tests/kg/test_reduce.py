@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources.csv import read_csv
 
 NODES = 9
@@ -43,9 +44,9 @@ def test_reduction_equals_the_slow_reference(make_graph, edges, names, excluded,
     arguments = {"exclude_edge_types": excluded_names, "min_degree": low, "max_degree": high}
     if not any(s != t for s, t, _ in left):
         with pytest.raises(EmptyGraphError):
-            reduce_to(graph, Wanted(**arguments))
+            reduce_to(graph, GraphConfig(**arguments))
         return
-    report = reduce_to(graph, Wanted(**arguments))
+    report = reduce_to(graph, GraphConfig(**arguments))
     reduced = report.graph
     assert report.nodes.tolist() == kept
     assert reduced.node_ids.tolist() == [f"n{i}" for i in kept]
@@ -58,14 +59,14 @@ def test_reduction_equals_the_slow_reference(make_graph, edges, names, excluded,
 def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph):
     # A triangle with a tail: the tail's end goes, and its neighbour (then of degree 1) stays.
     graph = make_graph(5, [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 0), (3, 4, 0)])
-    reduced = reduce_to(graph, Wanted(min_degree=2, max_degree=9)).graph
+    reduced = reduce_to(graph, GraphConfig(min_degree=2, max_degree=9)).graph
     assert reduced.node_ids.tolist() == ["n0", "n1", "n2", "n3"]
     assert reduced.degrees().tolist() == [2, 2, 3, 1]
 
 
 def test_parallel_edges_and_self_loops_do_not_raise_a_degree(make_graph):
     graph = make_graph(4, [(0, 1, 0), (1, 0, 1), (0, 1, 2), (0, 0, 0), (1, 2, 0), (2, 3, 0)])
-    report = reduce_to(graph, Wanted(min_degree=2, max_degree=2))
+    report = reduce_to(graph, GraphConfig(min_degree=2, max_degree=2))
     assert report.below == 2
     assert report.graph.node_ids.tolist() == ["n1", "n2"]
 
@@ -84,12 +85,12 @@ def test_parallel_edges_and_self_loops_do_not_raise_a_degree(make_graph):
 )
 def test_a_reduction_that_leaves_nothing_says_why(make_graph, names, limits, message):
     with pytest.raises(InputError, match=message):
-        reduce_to(make_graph(3, [(0, 1, 0), (1, 2, 0)], names), Wanted(**limits))
+        reduce_to(make_graph(3, [(0, 1, 0), (1, 2, 0)], names), GraphConfig(**limits))
 
 
 def test_the_report_reads_as_one_sentence_and_as_plain_data(make_graph):
     graph = make_graph(4, [(0, 1, 0), (1, 2, 0), (2, 0, 1), (2, 3, 2)], ["a", "b", "c", ""])
-    report = reduce_to(graph, Wanted(exclude_edge_types=["c"], min_degree=2, max_degree=9))
+    report = reduce_to(graph, GraphConfig(exclude_edge_types=["c"], min_degree=2, max_degree=9))
     assert str(report) == (
         "4 nodes, 4 edges - 1 unnamed nodes - 1 edges of excluded types"
         " - 0 nodes of degree < 2 - 0 of degree > 9 = 3 nodes, 3 simple edges"
@@ -113,7 +114,7 @@ def test_reading_and_reduction_give_the_figures_that_an_independent_program_coun
     known = json.loads((folder / "stats.json").read_text())
     graph = read_csv(folder / "nodes.csv.gz", folder / "edges.csv.gz")
     degrees = graph.degrees()
-    report = reduce_to(graph, Wanted())
+    report = reduce_to(graph, GraphConfig())
     reduced = report.graph
     found = {
         "nodes": graph.num_nodes,

