@@ -76,18 +76,19 @@ def test_anchors_that_a_kind_yields_are_given_ids_ordered_cut_and_counted_once(k
 
 
 @pytest.mark.parametrize(
-    ("record", "words"),
+    ("member", "value", "words"),
     [
-        ({"frist": "x", "numbers": []}, "frist is no column of it, did you mean first?"),
-        ({"first": "x"}, "column numbers is not given"),
-        ({"first": "x", "numbers": "1"}, "column numbers is no ['int64']"),
-        (None, "record() returned None"),
+        ("record", {"frist": "x", "numbers": []}, "frist is no column of it, did you mean first?"),
+        ("record", {"first": "x"}, "column numbers is not given"),
+        ("record", {"first": "x", "numbers": "1"}, "column numbers is no ['int64']"),
+        ("record", None, "record() returned None"),
+        ("sample", None, "has no sample anchor"),
     ],
 )
-def test_a_record_that_breaks_its_columns_is_refused_before_a_run_exists(
-    kind, record, words, tmp_path, monkeypatch
+def test_a_kind_that_breaks_its_columns_or_has_no_sample_is_refused_before_a_run_exists(
+    kind, member, value, words, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(kind, "record", lambda self, anchor, fields: record)
+    monkeypatch.setattr(kind, member, value if member == "sample" else lambda self, anchor, fields: value)
     done = run(tmp_path, "init")
     assert done.code == 2
     assert "anchor kind single of kgqa_hpc" in done.error
@@ -136,13 +137,6 @@ def test_a_draw_that_fails_is_one_line_with_its_entry(kind, drawn, words, tmp_pa
     assert done.code == 2
     assert "anchor kind single of kgqa_hpc failed" in done.error
     assert words in done.error
-
-
-def test_a_kind_without_a_sample_is_refused(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(kind, "sample", None)
-    done = run(tmp_path, "init")
-    assert done.code == 2
-    assert "has no sample anchor" in done.error
 
 
 def test_an_item_whose_first_fields_cannot_be_made_is_counted_and_explained(kind, tmp_path, monkeypatch):
