@@ -100,12 +100,10 @@ def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
     # The sequence \\u00 may belong to an escaped key, and lists may hold objects with any keys.
     nested = any(isinstance(value, dict | list) for value in data.values())
     if nested or "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in names):
+        # Raises Unparseable for a key that any object has twice; an integer may have thousands of digits.
         try:
-            _decoder.decode(text)  # raises Unparseable for a key that any object has twice
-        except (
-            ValueError,
-            RecursionError,
-        ) as problem:  # or: an integer of thousands of digits, too deep nesting
+            _decoder.decode(text)
+        except (ValueError, RecursionError) as problem:
             raise problem if isinstance(problem, Unparseable) else Unparseable("not_json") from None
     return data
 

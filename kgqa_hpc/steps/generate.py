@@ -66,15 +66,11 @@ class BothWays(Settings):
     )
 
 
-Sentences = dict[
-    str,
-    Annotated[
-        BothWays,
-        BeforeValidator(
-            lambda value: {"forward": value, "backward": value} if isinstance(value, str) else value
-        ),
-    ],
-]
+def _both(value: Any) -> Any:
+    return {"forward": value, "backward": value} if isinstance(value, str) else value
+
+
+Sentences = dict[str, Annotated[BothWays, BeforeValidator(_both)]]
 
 
 def shipped_sentences(value: Any) -> Any:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from kgqa_hpc.anchors.anchor import Anchor
 
 Status = Literal["open", "accepted", "rejected", "invalid", "failed"]
-# Members of a stored item after its id, in the order of the constructor.
-_STORED = (
-    *("status", "reason", "output", "verdicts", "features", "annotations", "records", "decided", "state"),
-    "trace",
-)
 
 
 @dataclass(slots=True)
@@ -61,3 +56,6 @@ class Item:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
         values = {"state": {}} | record
         return cls(anchor, *(values[name] for name in _STORED))
+
+
+_STORED = [member.name for member in fields(Item) if member.name != "anchor"]  # in their order in the file
