@@ -96,7 +96,7 @@ def wording(
         return "does not name what is given"
     if not present.isdisjoint(range(given, answers)):
         return "gives the answer away"
-    if max(present, default=0) >= answers:
+    if max(present, default=-1) >= answers:
         return "names what lies between"
     return own_words(question)
 
