@@ -269,11 +269,11 @@ def count(
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.graphlets.count import count_graphlets
     from kgqa_hpc.kg.load import load_graph
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
+    from kgqa_hpc.kg.reduce import reduce_to
 
     settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
     assert settings is not None
-    graph = reduce_to(load_graph(settings), Wanted.of(settings)).graph
+    graph = reduce_to(load_graph(settings), settings).graph
     indptr, indices = graph.csr()
     with stage_progress() as progress:
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)

@@ -20,7 +20,7 @@ from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.kg.intern import Interner
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.look import stats
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import graph_config
 
 
@@ -37,7 +37,7 @@ def read_and_reduce(folder: Path) -> None:
     section = {"source": "csv", "nodes": str(nodes), "edges": str(edges), "min_degree": 0}
     for more in ({}, {"k_core": 1, "largest_component": True}):
         config = graph_config(section | more)
-        reduction = reduce_to(load_graph(config), Wanted.of(config))
+        reduction = reduce_to(load_graph(config), config)
         stats(reduction.graph)
         for most in (None, 5):
             PathAnchors().draw(Source(reduction.graph), PathSettings(length=1, max_answers=most), 1, Tools(1))

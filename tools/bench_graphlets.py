@@ -58,10 +58,11 @@ def _small() -> tuple:
 
 
 def _hpo() -> tuple:
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
+    from kgqa_hpc.kg.reduce import reduce_to
+    from kgqa_hpc.kg.settings import GraphConfig
     from kgqa_hpc.kg.sources.hpo import read_hpo
 
-    return reduce_to(read_hpo(), Wanted()).graph.csr()
+    return reduce_to(read_hpo(), GraphConfig()).graph.csr()
 
 
 def _whole_hpo() -> tuple:

@@ -33,7 +33,7 @@ from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.load import load_graph
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.plugins.evaluation.diversity import measures
 from kgqa_hpc.plugins.evaluation.topic import find_topics
 from kgqa_hpc.plugins.reasoning.context import known_topics, topic_words
@@ -133,7 +133,7 @@ def main() -> None:
     arguments = parser.parse_args()
     configs = [config_of(arguments.engine, arguments.number, memory) for memory in arguments.memory]
     assert configs[0].graph is not None
-    graph = reduce_to(load_graph(configs[0].graph), Wanted.of(configs[0].graph)).graph
+    graph = reduce_to(load_graph(configs[0].graph), configs[0].graph).graph
     known = known_topics(graph.names.tolist())
     write = embedded(configs[0]) if arguments.engine == "cpu" else favourites(graph)
     columns = {}

@@ -88,9 +88,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Resources for drawing: threads, `progress(done, total, label)`, `announce(text, seconds)` before long
-    work.
-    """
+    """Resources: threads, `progress(done, total, label)`, `announce(text, seconds)` before long work."""
 
     threads: int | None = None
     progress: Callable[[int, int, str], None] | None = None
@@ -146,10 +144,7 @@ class AnchorKind:
         return {}
 
     def facts(
-        self,
-        anchor: Anchor,
-        fields: Mapping[str, Any],
-        aliases: Mapping[str, Sequence[str]] | None = None,
+        self, anchor: Anchor, fields: Mapping[str, Any], aliases: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, Any]:
         """Facts about question and answer that need no model, for the `check` step.
 
@@ -194,9 +189,7 @@ class AnchorKind:
         return None
 
     def expected(self, settings: Any) -> int | None:
-        """Largest number of anchors according to the settings, by default `number`; None if it is unknown before
-        drawing.
-        """
+        """Largest number of anchors by the settings, `number` as a rule; None if unknown before drawing."""
         return getattr(settings, "number", None)
 
     def files(self, settings: Any) -> list[Path]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from heapq import merge
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +31,9 @@ class Distractors:
     def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
         """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
         ends = (*subjects, answer)
-        excluded = {*ends, *(neighbour for node in ends for neighbour in self._around(node))}
+        starts, neighbours = self._graph.csr()
+        around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
+        excluded = {*ends, *chain.from_iterable(around)}
         used = {plain(str(self._graph.names[node])) for node in ends}
         near: list[int] = []
         for node in self._by_degree(answer):
@@ -43,29 +47,15 @@ class Distractors:
         return chance.sample(near, min(number, len(near)))
 
     def _by_degree(self, answer: int) -> Iterator[int]:
-        """All nodes of the answer's type by distance in degree from the answer; at equal distance, lower degrees
-        first.
-        """
+        """All nodes of the answer's type by distance in degree from the answer; below before above."""
         nodes, degrees = self._of_type(int(self._graph.node_type[answer]))
         degree = self._degrees[answer]
-        high = int(np.searchsorted(degrees, degree))
-        low = high - 1
-        while low >= 0 or high < len(nodes):
-            below = degree - degrees[low] if low >= 0 else np.inf
-            above = degrees[high] - degree if high < len(nodes) else np.inf
-            if below <= above:
-                yield int(nodes[low])
-                low -= 1
-            else:
-                yield int(nodes[high])
-                high += 1
+        middle = int(np.searchsorted(degrees, degree))
+        below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
+        above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))
+        return (int(nodes[k]) for _, _, k in merge(below, above))
 
     def _sorted_by_degree(self, kind: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         nodes = np.flatnonzero(self._graph.node_type == kind)
         order = np.argsort(self._degrees[nodes], kind="stable")
         return nodes[order], self._degrees[nodes][order]
-
-    def _around(self, node: int) -> list[int]:
-        starts, neighbours = self._graph.csr()
-        around: list[int] = neighbours[starts[node] : starts[node + 1]].tolist()
-        return around

@@ -26,9 +26,7 @@ from kgqa_hpc.kg.iris import value_text
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
-Query = tuple[
-    int, int, bool, int
-]  # (node, relation, whether it points away from the node, type of the other end)
+Query = tuple[int, int, bool, int]  # (node, relation, whether it points away, type of the other end)
 
 
 class FactSettings(KindSettings):
@@ -79,18 +77,12 @@ class FactAnchors(AnchorKind):
     )
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
-        """Raises InputError for a relation or property that the graph lacks, EmptyGraphError if no question is
-        possible.
-        """
+        """Raises InputError for a relation or property that the graph lacks, EmptyGraphError without questions."""
         routes = Routes(source.graph, source.answer_graph())
-        names = [*settings.attributes, *filter(None, [settings.aliases])]
-        checks = [
-            ("edge type", settings.relations or [], source.graph.edge_types),
-            ("property", names, list(source.graph.node_properties)),
-        ]
-        for noun, names_asked, names_there in checks:
-            for name in names_asked:
-                code_of(name, names_there, noun)
+        for name in settings.relations or []:
+            code_of(name, source.graph.edge_types, "edge type")
+        for name in [*settings.attributes, *filter(None, [settings.aliases])]:
+            code_of(name, list(source.graph.node_properties), "property")
         anchors = [*_facts(routes, settings), *_attributes(routes, settings)]
         if not anchors:
             raise EmptyGraphError(
@@ -102,11 +94,9 @@ class FactAnchors(AnchorKind):
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Variables in addition to nodes and relations: `given` nodes, `relation`, `out` (whether it points away from
-        the
-        given node), `asked` (the type of the answers), and `answers`.
+        the given node), `asked` (the type of the answers), and `answers`.
         """
-        data = anchor.data
-        fields = graph_variables(anchor)
+        data, fields = anchor.data, graph_variables(anchor)
         words = {"relation": clean_name(data["relation"]), "asked": clean_type(data["asked"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**fields, "given": fields["nodes"][:1], **words, "out": data["out"], "answers": answers}
@@ -122,21 +112,20 @@ class FactAnchors(AnchorKind):
         return wording(fields["question"], [anchor.nodes[0].name], hidden)
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
-        data = anchor.data
+        subject, data, name = anchor.nodes[0], anchor.data, anchor.data["relation"]
+        if len(anchor.nodes) > 1:
+            queries = chain_queries(anchor, [{"relation": name, "out": data["out"], "type": data["asked"]}])
+        else:
+            queries = {
+                QUERY.name: property_sparql(subject, name),
+                CYPHER.name: property_cypher(subject, name),
+            }
         return {
             "answers": list(data["answers"]),
             "aliases": list(data["aliases"]),
-            **self._queries(anchor),
+            **queries,
             **difficulty(1, len(anchor.nodes), data["degree"]),
         }
-
-    def _queries(self, anchor: Anchor) -> dict[str, str | None]:
-        subject, data = anchor.nodes[0], anchor.data
-        if len(anchor.nodes) > 1:
-            step = {"relation": data["relation"], "out": data["out"], "type": data["asked"]}
-            return chain_queries(anchor, [step])
-        name = data["relation"]
-        return {QUERY.name: property_sparql(subject, name), CYPHER.name: property_cypher(subject, name)}
 
 
 def _queries(
@@ -205,12 +194,6 @@ def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
             node = routes.graph.node(position)
             if value is None or value == "" or node.name in routes.shared_names:
                 continue
-            data = {
-                "relation": name,
-                "out": True,
-                "asked": name,
-                "answers": [value_text(value)],
-                "aliases": [],
-                "degree": 0,
-            }
+            data = {"relation": name, "out": True, "asked": name, "answers": [value_text(value)]}
+            data |= {"aliases": [], "degree": 0}
             yield Anchor(content_id("fact", node.id, name), "fact", name, (node,), data=data)

@@ -53,17 +53,11 @@ def place(seed: int, text: str) -> bytes:
 
 def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
     """The columns of DIFFICULTY: the level is the number of inference steps, plus 1 for many nodes, plus 1 for an
-    answer
-    of high degree; level 1 is easy, 2 and 3 are medium, 4 and more are hard.
+    answer of high degree; level 1 is easy, 2 and 3 are medium, 4 and more are hard.
     """
     points = steps + (nodes > NODES) + (degree > DEGREE)
     level = "easy" if points <= 1 else "medium" if points <= 3 else "hard"
-    return {
-        "difficulty": level,
-        "inference_steps": steps,
-        "graph_nodes_used": nodes,
-        "answer_degree": degree,
-    }
+    return {"difficulty": level, "inference_steps": steps, "graph_nodes_used": nodes, "answer_degree": degree}
 
 
 def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
@@ -94,15 +88,15 @@ def wording(
     """The objection to a question, which must name all of `subjects` but neither the answers (`hidden`) nor the
     nodes `between`; None if there is none.
     """
-    names = [*subjects, *hidden, *between]
-    present = set(named(question, names))
+    present = set(named(question, [*subjects, *hidden, *between]))
+    given, answers = len(subjects), len(subjects) + len(hidden)
     if not question.rstrip().endswith("?"):
         return "is no question"
-    if any(number not in present for number in range(len(subjects))):
+    if not present >= set(range(given)):
         return "does not name what is given"
-    if any(number in present for number in range(len(subjects), len(subjects) + len(hidden))):
+    if not present.isdisjoint(range(given, answers)):
         return "gives the answer away"
-    if any(number in present for number in range(len(subjects) + len(hidden), len(names))):
+    if max(present, default=-1) >= answers:
         return "names what lies between"
     return own_words(question)
 

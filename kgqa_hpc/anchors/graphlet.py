@@ -19,7 +19,6 @@ from kgqa_hpc.settings import KindSettings
 from kgqa_hpc.text.digests import short_digest
 
 if TYPE_CHECKING:
-    from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
     from kgqa_hpc.graphlets.sample import GraphletSample
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
@@ -95,12 +94,18 @@ class GraphletAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
         """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
+        from kgqa_hpc.graphlets.ordered_graph import order_graph
         from kgqa_hpc.graphlets.sample import sample_ordered, statistics_csv
+        from kgqa_hpc.threads import Workers
 
         assert source.graph is not None
         graph = source.graph
+        indptr, indices = graph.csr()
+        ordered = order_graph(indptr, indices, Workers(tools.threads, tools.progress))
+        del indptr, indices
+        graph.release_csr()  # the unordered rows, to save memory
         drawn = sample_ordered(
-            _ordered(graph, tools),
+            ordered,
             per_shape=settings.per_shape,
             seed=seed,
             shapes=settings.shapes,
@@ -146,13 +151,8 @@ class GraphletAnchors(AnchorKind):
             str(key).removeprefix("shape "): total for key, total in (header.get("totals") or {}).items()
         }
         return [
-            {
-                "group": group_of(number),
-                "id": number,
-                "name": shape.name,
-                "total": totals.get(str(number)),
-                "edges": shape.edges,
-            }
+            {"group": group_of(number), "id": number, "name": shape.name}
+            | {"total": totals.get(str(number)), "edges": shape.edges}
             for number, shape in SHAPES.items()
         ]
 
@@ -165,8 +165,7 @@ def graphlet_anchors(
     graph: KnowledgeGraph, sample: GraphletSample, seed: int, grown: Sequence[int] = ()
 ) -> Iterator[Anchor]:
     """The sampled graphlets as anchors, shuffled by `seed` and content; first those of earlier, smaller samples,
-    whose sizes
-    per shape are `grown`.
+    whose sizes per shape are `grown`.
 
     Every prefix of the order is a random sample of the whole, so a run that stops early is not biased. `sample.nodes`
     are node numbers of `graph`. The nodes of an anchor are in the order of the shape's template; `relations` are all
@@ -177,7 +176,7 @@ def graphlet_anchors(
     from kgqa_hpc.graphlets.shapes import SHAPES
     from kgqa_hpc.graphlets.splitmix import key_of, mix
 
-    digests = np.fromiter((_digest(graph, *row) for row in _rows(sample)), np.uint64, len(sample.shape))
+    digests = np.fromiter(_digests(graph, sample), np.uint64, len(sample.shape))
     rounds = np.searchsorted(np.array(grown, np.int64), sample.position, side="right")
     order = np.lexsort((digests, mix(digests ^ np.uint64(key_of(seed))), rounds))
     all_relations = graph.relations_for(sample.nodes[order])
@@ -194,33 +193,16 @@ def graphlet_anchors(
         )
 
 
-def _ordered(graph: KnowledgeGraph, tools: Tools) -> OrderedGraph:
-    """The graph in the order of the kernels; the unordered rows are freed first, to save memory."""
-    from kgqa_hpc.graphlets.ordered_graph import order_graph
-    from kgqa_hpc.threads import Workers
-
-    indptr, indices = graph.csr()
-    ordered = order_graph(indptr, indices, Workers(tools.threads, tools.progress))
-    graph.release_csr()
-    return ordered
-
-
 def group_of(shape: int) -> str:
     """The group of a shape's anchors."""
     return f"shape {shape}"
 
 
-def _rows(sample: GraphletSample) -> Iterator[tuple[int, list[int]]]:
+def _digests(graph: KnowledgeGraph, sample: GraphletSample) -> Iterator[int]:
+    """A digest of 64 bits of the kind, the shape and the set of node ids of each graphlet."""
     for start in range(0, len(sample.shape), _BLOCK):
         part = slice(start, start + _BLOCK)
         for shape, nodes in zip(sample.shape[part].tolist(), sample.nodes[part].tolist(), strict=True):
-            yield shape, [node for node in nodes if node >= 0]
-
-
-def _digest(graph: KnowledgeGraph, shape: int, nodes: list[int]) -> int:
-    """A digest of 64 bits of the kind, the shape and the set of node ids."""
-    content = json.dumps(
-        [GraphletAnchors.name, shape, *sorted(str(graph.node_ids[node]) for node in nodes)],
-        ensure_ascii=False,
-    )
-    return int.from_bytes(short_digest(content), "big")
+            ids = sorted(str(graph.node_ids[node]) for node in nodes if node >= 0)
+            content = json.dumps([GraphletAnchors.name, shape, *ids], ensure_ascii=False)
+            yield int.from_bytes(short_digest(content), "big")

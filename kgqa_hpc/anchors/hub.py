@@ -53,11 +53,7 @@ class HubAnchors(AnchorKind):
         "sample",
         "hub",
         "gene",
-        (
-            Node("a", "First node", "gene"),
-            Node("b", "Second node", "disease"),
-            Node("c", "Third node", "disease"),
-        ),
+        tuple(map(Node, "abc", ("First node", "Second node", "Third node"), ("gene", "disease", "disease"))),
         (Relation(0, 1, "associated_with"), Relation(0, 2, "associated_with")),
         data={"degree": 2, "uses": 2},
     )
@@ -84,15 +80,14 @@ class HubAnchors(AnchorKind):
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Nodes and relations, always with edge types; the hub is node 0."""
         fields = graph_variables(anchor)
-        return {**fields, "links": fields["relations"]}
+        return fields | {"links": fields["relations"]}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """An objection unless the question asks how or why about the hub, and the answer names enough neighbours."""
         question, answer = fields["question"], fields["answer"]
-        words = {word.strip("?,.;:") for word in question.casefold().split()}
         if not question.rstrip().endswith("?"):
             return "is no question"
-        if not words & {"how", "why"}:
+        if not {"how", "why"} & {word.strip("?,.;:") for word in question.casefold().split()}:
             return "asks neither how nor why"
         if not named(question, [anchor.nodes[0].name]):
             return "does not name the hub"

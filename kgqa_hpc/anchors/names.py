@@ -29,48 +29,14 @@ _ENDINGS = (
     *(("ies", "y"), ("es", ""), ("es", "is"), ("s", "")),
     *(("ae", "a"), ("e", "a"), ("i", "us"), ("a", "um"), ("a", "on"), ("mata", "ma")),
 )
-_SINGULAR = {
-    "feet": "foot",
-    "teeth": "tooth",
-    "children": "child",
-    "mice": "mouse",
-    "women": "woman",
-    "men": "man",
-}
+_SINGULAR = {"feet": "foot", "teeth": "tooth", "children": "child", "mice": "mouse"}
+_SINGULAR |= {"women": "woman", "men": "man"}
 _SYMBOL = 6  # largest length of a symbol whose case is significant; longer symbols are no English words
 # Words that, next to a single letter, make the letter a part of another name (vitamin C).
-_BEFORE = frozenset(
-    [
-        "vitamin",
-        "hepatitis",
-        "influenza",
-        "type",
-        "class",
-        "group",
-        "grade",
-        "stage",
-        "phase",
-        "factor",
-        "coenzyme",
-        "complex",
-        "chromosome",
-        "panel",
-    ]
+_BEFORE = re.compile(
+    "vitamin|hepatitis|influenza|type|class|group|grade|stage|phase|factor|coenzyme|complex|chromosome|panel"
 )
-_AFTER = frozenset(
-    [
-        "cell",
-        "cells",
-        "lymphocyte",
-        "lymphocytes",
-        "wave",
-        "waves",
-        "helper",
-        "chromosome",
-        "chromosomes",
-        "fever",
-    ]
-)
+_AFTER = re.compile("(?:cell|lymphocyte|wave|chromosome)s?|helper|fever")
 _ENDS = frozenset(".!?:")
 # The name of a Greek letter inside a word: NF-kappaB, IFNgamma.
 _GREEK_NAME = re.compile(
@@ -104,15 +70,23 @@ def named(text: str, names: Sequence[str], aliases: Mapping[str, Sequence[str]] 
     bearers: dict[tuple[str, ...], tuple[tuple[Word, ...], set[int]]] = {}
     for position, name in enumerate(names):
         for spelling in (name, *((aliases or {}).get(name) or ())):
-            for words in _ways(spelling):
-                bearers.setdefault(_key(words), (words, set()))[1].add(position)
+            for words in _ways(spelling):  # names with equal keys match the same texts
+                key = (words[0].written,) if _is_symbol(words) else tuple(word.form for word in words)
+                bearers.setdefault(key, (words, set()))[1].add(position)
     text_words = list(_words(text))
     free = [True] * len(text_words)
     covered: set[int] = set()
     for key in sorted(bearers, key=lambda spelling: (-len(spelling), -sum(map(len, spelling)), spelling)):
         words, positions = bearers[key]
-        if _take(words, text_words, free):
-            covered |= positions
+        size, start = len(words), 0
+        while start + size <= len(text_words):
+            end = start + size
+            if all(free[start:end]) and _stands(words, text_words, start, end):
+                free[start:end] = [False] * size  # no shorter name matches inside
+                covered |= positions
+                start = end
+            else:
+                start += 1
     return sorted(covered)
 
 
@@ -137,28 +111,10 @@ def _ways(name: str) -> tuple[tuple[Word, ...], ...]:
     return tuple(dict.fromkeys(row for spelling in ways if (row := tuple(_words(spelling)))))
 
 
-def _key(words: tuple[Word, ...]) -> tuple[str, ...]:
-    """A key that is equal for names that match the same texts."""
-    return (words[0].written,) if _is_symbol(words) else tuple(word.form for word in words)
-
-
 def _is_symbol(words: tuple[Word, ...]) -> bool:
     """Whether a name is a short symbol in capitals, which may be an English word in lower case."""
     letters = words[0].written
     return len(words) == 1 and letters.isalpha() and letters.isupper() and len(letters) <= _SYMBOL
-
-
-def _take(name: tuple[Word, ...], text: list[Word], free: list[bool]) -> bool:
-    """Whether the text contains the name; its words are then marked, so that no shorter name matches inside."""
-    is_complete, position, size = False, 0, len(name)
-    while position + size <= len(text):
-        end = position + size
-        if all(free[position:end]) and _stands(name, text, position, end):
-            free[position:end] = [False] * size
-            is_complete, position = True, end
-        else:
-            position += 1
-    return is_complete
 
 
 def _stands(name: tuple[Word, ...], text: list[Word], start: int, end: int) -> bool:
@@ -178,13 +134,15 @@ def _stands(name: tuple[Word, ...], text: list[Word], start: int, end: int) -> b
 
 def _letter_stands(letter: Word, before: Word | None, after: list[Word]) -> bool:
     """Whether a single letter is a name of its own: no word, and no part of a name with its neighbours."""
-    if letter.joined == "hyphen" or (after and (after[0].joined == "hyphen" or after[0].form in _AFTER)):
+    if letter.joined == "hyphen":
+        return False
+    if after and (after[0].joined == "hyphen" or _AFTER.fullmatch(after[0].form)):
         return False
     if letter.written in ("a", "I") or (letter.written == "A" and (before is None or before.form in _ENDS)):
         return False
     if len(after) == 2 and after[0].form == "." and after[1].written[0].islower():  # an initial: E. coli
         return False
-    return before is None or before.form not in _BEFORE
+    return before is None or not _BEFORE.fullmatch(before.form)
 
 
 def _same(name: Word, word: Word, size: int) -> bool:

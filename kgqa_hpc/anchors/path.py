@@ -111,9 +111,7 @@ class PathAnchors(AnchorKind):
     def draw(self, source: Source, settings: PathSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a type that the graph lacks, EmptyGraphError if no path fits."""
         routes = Routes(source.graph, source.answer_graph())
-        patterns: list[Metapath | None] = [settings.pattern]
-        if settings.patterns is not None:
-            patterns = [*settings.patterns]
+        patterns = [settings.pattern] if settings.patterns is None else settings.patterns
         draws = [
             _Draw(routes, settings, pattern, seed if len(patterns) == 1 else f"{seed}/{_group(0, pattern)}")
             for pattern in patterns
@@ -141,25 +139,17 @@ class PathAnchors(AnchorKind):
         `chain`: the edges with letters for nodes, each in its own direction: ("disease B", "has_phenotype",
         "phenotype A"); `letters`: those of the given node and of the answer.
         """
-        nodes = graph_variables(anchor)["nodes"]
-        types = [clean_type(anchor.nodes[0].type), *(clean_type(step["type"]) for step in anchor.data["way"])]
-        steps = [
-            (types[number], clean_name(step["relation"]), step["out"], types[number + 1])
-            for number, step in enumerate(anchor.data["way"])
-        ]
+        fields, way = graph_variables(anchor), list(enumerate(anchor.data["way"]))
+        types = [clean_type(anchor.nodes[0].type), *(clean_type(step["type"]) for _, step in way)]
         labels = [f"{kind} {letter}" for kind, letter in zip(types, ascii_uppercase, strict=False)]
-        chain = [
-            (labels[a], clean_name(kind), labels[b])
-            for a, b, kind in (_edge(number, step) for number, step in enumerate(anchor.data["way"]))
-        ]
-        answers = [clean_name(answer) for answer in anchor.data["answers"]]
+        edges = [_edge(number, step) for number, step in way]
         return {
-            **graph_variables(anchor),
-            "given": nodes[:1],
-            "way": steps,
-            "chain": chain,
+            **fields,
+            "given": fields["nodes"][:1],
+            "way": [(types[k], clean_name(step["relation"]), step["out"], types[k + 1]) for k, step in way],
+            "chain": [(labels[a], clean_name(kind), labels[b]) for a, b, kind in edges],
             "letters": (labels[0], labels[-1]),
-            "answers": answers,
+            "answers": [clean_name(answer) for answer in anchor.data["answers"]],
             "asked": types[-1],
         }
 
@@ -204,13 +194,8 @@ class _Draw:
     def counts(self, accepted: int) -> dict[str, Any]:
         """The entry of a pattern in stats/paths.json."""
         space, total = self.space, self.space.total()
-        figures = {
-            "walks": space.walks,
-            "low": total.low,
-            "high": total.high,
-            "exact": total.exact is not None,
-        }
-        return figures | {"drawn": space.tried, "simple": space.kept, "kept": accepted}
+        bounds = {"low": total.low, "high": total.high, "exact": total.exact is not None}
+        return {"walks": space.walks, **bounds, "drawn": space.tried, "simple": space.kept, "kept": accepted}
 
     def note(self, accepted: int) -> str:
         total = self.space.total()

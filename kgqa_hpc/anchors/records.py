@@ -10,9 +10,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from pydantic import Field
 
@@ -24,7 +23,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
-from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.settings import KindSettings, later_key
 from kgqa_hpc.text.bounded_json import json_lines
 from kgqa_hpc.text.opener import open_bytes
 
@@ -47,10 +46,8 @@ class RecordSettings(KindSettings):
     )
     number: int | None = Field(None, ge=1, description="Number of records to draw by the seed; default: all.")
     stratify: str | None = Field(None, description="Field whose values get equal shares of the records.")
-    distractors: Literal["graph"] | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Draw wrong options from the graph of the run `from`, for rephrase_medqa_graph.",
+    distractors: Literal["graph"] | None = later_key(
+        "Draw wrong options from the graph of the run `from`, for rephrase_medqa_graph."
     )
     paths = ("from", "source")
 
@@ -154,11 +151,14 @@ def read_records(source: Path) -> Iterator[dict[str, Any]]:
     Raises InputError with file and line if a line is not a record.
     """
     for path in _dataset_files(source):
-        read = _read_parquet if path.suffix == ".parquet" else _read_lines
-        for number, record in read(path):
-            if not isinstance(record, dict) or not isinstance(record.get("id"), str):
-                raise InputError(f"{path} line {number:,}: is no record with a text id", "mend or remove it")
-            yield record
+        with open_bytes(path) as file:
+            rows = _parquet_rows(file) if path.suffix == ".parquet" else json_lines(file, path)
+            for number, record in rows:
+                if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+                    raise InputError(
+                        f"{path} line {number:,}: is no record with a text id", "mend or remove it"
+                    )
+                yield record
 
 
 def _dataset_files(source: Path) -> list[Path]:
@@ -175,27 +175,22 @@ def _dataset_files(source: Path) -> list[Path]:
     return files
 
 
-def _read_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    with open_bytes(path) as file:
-        yield from json_lines(file, path)
-
-
-def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
+def _parquet_rows(file: BinaryIO) -> Iterator[tuple[int, Any]]:
     import pyarrow.parquet as pq
 
-    number = 0
-    with open_bytes(path) as file:
-        for batch in pq.ParquetFile(file).iter_batches(1024):
-            for record in batch.to_pylist():
-                number += 1
-                yield number, record
+    batches = pq.ParquetFile(file).iter_batches(1024)
+    return enumerate((record for batch in batches for record in batch.to_pylist()), 1)
 
 
 def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a record fits `where`. Raises InputError for a wrong SQL expression."""
     conditions, source = settings.where, Path(settings.source)
     if isinstance(conditions, dict):
-        return partial(_holds, conditions=conditions)
+        # A missing field meets only `accepted: true`, so that files other than datasets need no filter.
+        wanted = {key: value if isinstance(value, list) else [value] for key, value in conditions.items()}
+        return lambda record: all(
+            record.get(key) in values for key, values in wanted.items() if key != "accepted" or key in record
+        )
     if source.is_file():
         raise InputError(
             f"anchors.where: {source} is no run", "an SQL expression needs anchors.from a merged run"
@@ -205,18 +200,6 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     dataset = _dataset_files(source)[0].parent
     ids = {name: matching_ids(dataset, name, conditions) for name in ("accepted", "rejected")}
     return lambda record: record["id"] in ids["accepted" if record.get("accepted") else "rejected"]
-
-
-def _holds(record: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    """Whether the record meets all conditions. A missing field meets only `accepted: true`, so that files other than
-    datasets need no filter.
-    """
-    for key, expected in conditions.items():
-        if key == "accepted" and key not in record:
-            continue
-        if record.get(key) not in (expected if isinstance(expected, list) else [expected]):
-            return False
-    return True
 
 
 def _shares(

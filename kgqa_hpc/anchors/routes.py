@@ -100,16 +100,9 @@ class Routes:
         Raises InputError for a type that the graph lacks.
         """
         layer = cache(self._layer)  # steps without edge types share one layer
-        return PathSpace(
-            [
-                layer(
-                    tuple(pattern[at : at + 2]) if pattern else None,
-                    relations[at] if relations else None,
-                    direction,
-                )
-                for at in range(length)
-            ]
-        )
+        types = [tuple(pattern[at : at + 2]) if pattern else None for at in range(length)]
+        kinds = relations or [None] * length
+        return PathSpace([layer(ends, kind, direction) for ends, kind in zip(types, kinds, strict=True)])
 
     def way(
         self, path: Sequence[int], relations: Sequence[str | None] | None = None, direction: str = "either"
@@ -117,7 +110,8 @@ class Routes:
         """The first allowed edge of each step, (steps, 3): edge type, 1 if it points away, node type of its end."""
         from kgqa_hpc.anchors.path_kernel import first_arms
 
-        types = [-1 if not name else self._type(name) for name in relations or [None] * (len(path) - 1)]
+        names = relations or [None] * (len(path) - 1)
+        types = [-1 if not name else code_of(name, self.graph.edge_types, "edge type") for name in names]
         steps: Int64 = first_arms(*self._arrays, np.array(path), np.array(types), direction == "forward")
         return steps
 
@@ -152,8 +146,10 @@ class Routes:
 
     def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Layer:
         graph = self.graph
-        keep = np.ones(graph.num_edges, bool) if relation is None else graph.edge_type == self._type(relation)
-        source, target = graph.edge_source[keep], graph.edge_target[keep]
+        source, target = graph.edge_source, graph.edge_target
+        if relation is not None:
+            keep = graph.edge_type == code_of(relation, graph.edge_types, "edge type")
+            source, target = source[keep], target[keep]
         if direction == "either":
             source, target = np.concatenate([source, target]), np.concatenate([target, source])
         fits = np.ones(len(source), bool)
@@ -162,9 +158,6 @@ class Routes:
                 fits &= graph.node_type[ends] == code_of(name, graph.node_types, "node type")
         source, target = source[fits], target[fits]
         return Layer.build(graph.num_nodes, source, target)
-
-    def _type(self, name: str) -> int:
-        return code_of(name, self.graph.edge_types, "edge type")
 
 
 def code_of(name: str, known_names: Sequence[str], noun: str) -> int:

@@ -87,8 +87,9 @@ class PathSpace:
     @cached_property
     def _tables(self) -> list[tuple[Any, Any, Any]]:
         """For each layer its starts, next nodes and weights as sequences that Python indexes quickly."""
+        # Without a copy, unless the integers exceed 64 bits.
         return [
-            (_indexed(layer.starts), _indexed(layer.nexts), _indexed(sums))
+            (layer.starts.data, layer.nexts.data, sums.tolist() if sums.dtype == object else sums.data)
             for layer, sums in zip(self.layers, self._weights, strict=True)
         ]
 
@@ -164,11 +165,6 @@ class PathSpace:
         middle = [*self.layers[1:-1], back, back][:2]  # what a short path has not, is not looked at
         rows = [part for layer in (back, *middle, self.layers[-1]) for part in (layer.starts, layer.nexts)]
         return int(count_paths(len(self.layers), *rows))
-
-
-def _indexed(values: npt.NDArray) -> Any:
-    """Integers as a sequence of Python integers, without a copy unless they exceed 64 bits."""
-    return values.tolist() if values.dtype == object else values.data
 
 
 def _sums(values: npt.NDArray) -> npt.NDArray:

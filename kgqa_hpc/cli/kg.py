@@ -40,14 +40,14 @@ def stats(
     """Show node types, relations with direction, degrees and components, before and after reduction."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg import look
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
+    from kgqa_hpc.kg.reduce import reduce_to
     from kgqa_hpc.runs import open_run
 
     graph = _graph(run)
     _, config = open_run(run)
     document = look.stats(graph)
     try:
-        reduced = None if config.graph is None else reduce_to(graph, Wanted.of(config.graph))
+        reduced = None if config.graph is None else reduce_to(graph, config.graph)
     except InputError as problem:  # the graph can be looked at all the same, to see what would fit
         say(f"the configured reduction: {problem}", aside=True)
         document["reduction_error"] = problem.message

@@ -19,7 +19,7 @@ from kgqa_hpc.config.passes import PassConfig, PromptConfig, asks, read_passes
 from kgqa_hpc.config.variants import applied, changes, with_alternatives, with_paths
 from kgqa_hpc.engines.registry import EngineConfig
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, section
@@ -112,7 +112,7 @@ class RunConfig(Settings):
         description="Python files with your own steps, kinds, engines … (docs/guide/extending.md).",
     )
     seed: int = Field(42, ge=0, lt=2**63, description="Random seed of all sampling.")
-    graph: GraphSection | None = Field(
+    graph: SerializeAsAny[GraphConfig] | None = Field(
         None, description="Knowledge graph to read; default: the bundled graph, if the anchors need a graph."
     )
     anchors: SerializeAsAny[KindSettings] = Field(
@@ -231,6 +231,12 @@ def parse_config(
     data = {**data, "anchors": anchors or KINDS.get("graphlet").Settings()}
     if "graph" not in data and KINDS.get(data["anchors"].kind).needs_graph:
         data["graph"] = {}
+    if data.get("graph") is not None:
+        try:
+            data["graph"] = graph_config(data["graph"], base)
+        except ConfigError as problem:
+            problems.lines += problem.message.splitlines()
+            data["graph"] = None
     data["passes"] = read_passes(data, problems, base)
     if "engine" not in data and isinstance(data["passes"], list) and not any(map(asks, data["passes"])):
         data["engine"] = {"kind": "scripted"}  # never started

@@ -57,17 +57,14 @@ def cap_nodes(
         rows = order[start : start + end]
         pool[rows] = end
         if refused[rows].any():
-            chance[rows] = _first_refusals(nodes[rows], refused[rows]) / end
+            # For each row, the first row that was refused because of one of its nodes, else the number of rows.
+            members = nodes[rows]
+            limit = np.full(int(members.max()) + 2, end, np.int64)  # the last entry belongs to the padding
+            for column in range(members.shape[1]):
+                hits = np.flatnonzero(refused[rows] >> column & 1)
+                np.minimum.at(limit, members[hits, column], hits)
+            chance[rows] = limit[members].min(axis=1) / end
     return _weighted(rounds, chance, shape, pool)
-
-
-def _first_refusals(nodes: np.ndarray, refused: np.ndarray) -> np.ndarray:
-    """For each row, the first row that was refused because of one of its nodes, else the number of rows; int64."""
-    limit = np.full(int(nodes.max()) + 2, len(nodes), np.int64)  # the last entry belongs to the padding
-    for column in range(nodes.shape[1]):
-        rows = np.flatnonzero(refused >> column & 1)
-        np.minimum.at(limit, nodes[rows, column], rows)
-    return limit[nodes].min(axis=1)
 
 
 def spread_types(

@@ -140,8 +140,12 @@ def assign(
     options: dict[int, list[Assignment]] = {}
     for shape in shapes:
         inner = [s for s in copies if s in SUBCOPIES[shape] and copies[s] > 0]
-        if totals[shape] > 0 and inner:
-            options[shape] = [_option(shape, s, totals[shape], size, copies[s], passes) for s in inner]
+        if (total := totals[shape]) > 0 and inner:
+            options[shape] = []
+            for s in inner:
+                probability = min(1.0, total * SUBCOPIES[shape][s] / copies[s])
+                draws, rate = expected_draws(total, size, probability), DRAW_RATES[_way_of(s, passes).family]
+                options[shape].append(Assignment(shape, s, probability, draws, rate))
     alone = {
         shape: min(_cost(o, {}, passes, slots) for o in candidates) for shape, candidates in options.items()
     }
@@ -171,14 +175,6 @@ def drawing_seconds(assignments: Iterable[Assignment], passes: Mapping[str, floa
     for a in assignments:
         planned[a.structure] = max(planned.get(a.structure, 0.0), a.draws)
     return sum(_stream_cost(s, draws, passes, slots) for s, draws in planned.items())
-
-
-def _option(
-    shape: int, structure: int, total: float, size: int, copies: float, passes: Mapping[str, float]
-) -> Assignment:
-    probability = min(1.0, total * SUBCOPIES[shape][structure] / copies)
-    rate = DRAW_RATES[_way_of(structure, passes).family]
-    return Assignment(shape, structure, probability, expected_draws(total, size, probability), rate)
 
 
 def _way_of(structure: int, passes: Mapping[str, float]) -> Structure:

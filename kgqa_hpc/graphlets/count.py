@@ -111,7 +111,13 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
             lambda part: codegrees.codegree_sums(part, parts, *rows, graph.degree, te, *corners, squares),
             "codegrees",
         )
-        _add_squares(copies, codegree, paths)
+        diamond = copies[7]
+        copies[5] = codegree[codegrees.SQUARE] // 2
+        copies[9] = paths - 4 * copies[5]  # the ends meet
+        copies[16] = codegree[codegrees.BANNER] - 2 * diamond  # the tail ends in the opposite corner
+        copies[20] = codegree[codegrees.K23]
+        copies[21] = codegree[codegrees.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
+        copies[25] = codegree[codegrees.DIAMOND_PLUS]
     if "5-cycles" in passes:
         copies[15] = sum(
             graph.workers.run(
@@ -181,16 +187,6 @@ def _add_cliques(
     copies[27] = link[links.WHEEL]
     copies[28] = link[links.CLIQUE_MINUS] // 3
     copies[29] = link[links.CLIQUE]
-
-
-def _add_squares(copies: dict[int, int], codegree: list[int], paths: int) -> None:
-    diamond = copies[7]
-    copies[5] = codegree[codegrees.SQUARE] // 2
-    copies[9] = paths - 4 * copies[5]  # the ends meet
-    copies[16] = codegree[codegrees.BANNER] - 2 * diamond  # the tail ends in the opposite corner
-    copies[20] = codegree[codegrees.K23]
-    copies[21] = codegree[codegrees.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
-    copies[25] = codegree[codegrees.DIAMOND_PLUS]
 
 
 def exact_dot(a: np.ndarray, b: np.ndarray | None = None) -> int:

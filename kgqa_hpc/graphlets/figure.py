@@ -17,12 +17,8 @@ from kgqa_hpc.drawing.graph_layout import few_nodes
 from kgqa_hpc.graphlets.sample import GraphletSample
 from kgqa_hpc.graphlets.shapes import SHAPES
 
-COLUMNS, WIDTH, HEIGHT, RADIUS = (
-    6,
-    2.0,
-    2.3,
-    0.68,
-)  # number of shapes in a row; size of a cell and of the shape in it, in inches
+COLUMNS = 6  # shapes in a row
+WIDTH, HEIGHT, RADIUS = 2.0, 2.3, 0.68  # of a cell and of the shape in it, in inches
 _INK, _NODE, _EMPTY = "#22303c", "#2a7f9e", "#c9d1d6"
 
 
@@ -40,14 +36,13 @@ def shapes_png(sample: GraphletSample) -> bytes:
         x, y = (column + 0.5) * WIDTH, row * HEIGHT
         total, error = sample.totals[shape.id], sample.errors[shape.id]
         at = _places(shape.edges) * (RADIUS, -RADIUS) + (x, y + 1.1)  # y grows downwards on this plane
-        # Draw the shape with its nodes at `at` (k, 2).
         colour = _NODE if total else _EMPTY
-        plane.add_collection(
-            LineCollection(list(at[np.array(shape.edges)]), colors=colour, linewidths=1.6, zorder=1)
-        )
+        lines = list(at[np.array(shape.edges)])
+        plane.add_collection(LineCollection(lines, colors=colour, linewidths=1.6, zorder=1))
         plane.scatter(at[:, 0], at[:, 1], s=70, color=colour, edgecolors="white", linewidths=1.0, zorder=2)
         plane.text(x, y + 0.2, f"{shape.id}  {shape.name}", fontsize=9, color=_INK, ha="center")
-        caption = _caption(total, error, sampled[shape.id])
+        amount = f"{total:,}" if total < 10**12 else f"{total:.3g}"
+        caption = f"{amount}{f' ± {error:.1g}' if error else ''}\n{sampled[shape.id]:,} drawn"
         plane.text(x, y + 1.92, caption, fontsize=8, color=_INK, ha="center", va="top")
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=110, metadata={"Software": None})
@@ -55,8 +50,3 @@ def shapes_png(sample: GraphletSample) -> bytes:
 
 
 _places = functools.cache(few_nodes)
-
-
-def _caption(total: int, error: float, sampled: int) -> str:
-    number = f"{total:,}" if total < 10**12 else f"{total:.3g}"
-    return f"{f'{number} ± {error:.1g}' if error else number}\n{sampled:,} drawn"

@@ -127,11 +127,18 @@ def sample_ordered(
     (weights of balanced samples change with `per_shape`). Raises InputError on unknown shapes,
     and more occurrences than can be enumerated.
     """
-    shape_ids = _known(shapes)
+    shape_ids = sorted(SHAPES if shapes is None else set(shapes))
+    if unknown := [shape for shape in shape_ids if shape not in SHAPES]:
+        raise InputError(f"no shape has the id {unknown[0]}", f"shapes are numbered 1 to {max(SHAPES)}")
     balanced = max_per_node is not None or node_type is not None
     size = per_shape * (balance.POOL_FACTOR if balanced else 1)
     if backend == "graph-tool":
-        drawn = _published(graph, dict.fromkeys(shape_ids, size), seed)
+        totals, occurrences = graph_tool.sample(graph, dict.fromkeys(shape_ids, size), seed)
+        text = (
+            f"{sum(totals.values()):,} occurrences, each kept with its shape's ratio by graph-tool (RAND-ESU)"
+        )
+        plan = Plan("graph-tool", text, 0.0)
+        drawn = _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan)
     else:
         drawn = _draw(graph, shape_ids, size, seed, method, announce or (lambda plan: None))
     shape, nodes, position = arrange(graph, drawn.occurrences)
@@ -148,14 +155,6 @@ def sample_ordered(
         )
         shape, nodes, weight, position = shape[chosen.rows], nodes[chosen.rows], chosen.weight, chosen.round
     return GraphletSample(drawn.totals, drawn.errors, shape, nodes, weight, position, plan)
-
-
-def _known(shapes: Iterable[int] | None) -> list[int]:
-    shape_ids = sorted(SHAPES if shapes is None else set(shapes))
-    unknown = [shape for shape in shape_ids if shape not in SHAPES]
-    if unknown:
-        raise InputError(f"no shape has the id {unknown[0]}", f"shapes are numbered 1 to {max(SHAPES)}")
-    return shape_ids
 
 
 def _draw(
@@ -176,7 +175,11 @@ def _draw(
     ):
         return _enumerate(graph, lists, exact, sizes, counted, seed, announce)
     ground = Ground(graph, lists, counts, passes)
-    hits, guess = _estimates(ground, exact, seed)
+    hits, guess = HitCounts(), {shape: float(total) for shape, total in exact.items()}
+    if not complete:  # a pilot estimates the unknown totals
+        hits = pilot(ground, seed, [shape for shape in SHAPES if shape not in exact])
+        estimates, errors = hits.estimate()
+        guess = {shape: guess.get(shape, estimates[shape] or errors[shape]) for shape in SHAPES}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
     reference = assign(guess, sizes, copies, seconds, len(graph.indices))
     usual = drawing_seconds(reference, seconds, len(graph.indices))
@@ -190,23 +193,6 @@ def _draw(
     limits = draw_limits(longest, exact)
     occurrences = draw_samples(ground, assignments, sizes, limits, seed, hits)
     return _estimated(exact, hits, occurrences, plan)
-
-
-def _estimates(ground: Ground, exact: Mapping[int, int], seed: int) -> tuple[HitCounts, dict[int, float]]:
-    """Totals (unknown ones estimated by a pilot) and the pilot's hit counts."""
-    guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
-    unknown = [shape for shape in SHAPES if shape not in exact]
-    if not unknown:
-        return HitCounts(), guess
-    hits = pilot(ground, seed, unknown)
-    estimates, errors = hits.estimate()
-    return hits, {shape: guess.get(shape, estimates[shape] or errors[shape]) for shape in SHAPES}
-
-
-def _published(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> _Drawn:
-    totals, occurrences = graph_tool.sample(graph, sizes, seed)
-    text = f"{sum(totals.values()):,} occurrences, each kept with its shape's ratio by graph-tool (RAND-ESU)"
-    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, Plan("graph-tool", text, 0.0))
 
 
 def _enumerate(

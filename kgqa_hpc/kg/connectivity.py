@@ -24,12 +24,6 @@ def largest_component(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int
     return component == np.argmax(sizes) if len(sizes) else np.zeros(0, dtype=bool)
 
 
-def k_core(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32], k: int) -> Mask:
-    """The nodes of the largest part in which each has at least k neighbours, bool (n,)."""
-    core: Mask = _core(indptr, indices, k)
-    return core
-
-
 def both_ways(
     num_nodes: int, pairs: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -89,7 +83,8 @@ def _components(indptr, indices):
 
 
 @kernel
-def _core(indptr, indices, k):
+def k_core(indptr, indices, k):
+    """The nodes of the largest part in which each has at least k neighbours, bool (n,)."""
     n = len(indptr) - 1
     degree = np.empty(n, np.int64)
     keep = np.ones(n, np.bool_)

@@ -97,7 +97,9 @@ class DelimitedFile:
         byte that is not UTF-8.
         """
         with TextStream(self.path) as stream:
-            _skip(stream, self.first_end if header else 0)
+            behind = self.first_end if header else 0
+            while behind > 0:
+                behind -= len(stream.read(behind))
             blocks = self._quoted if self.dialect.quote else self._plain
             row = 0
             for table in blocks(stream, names, columns):
@@ -133,7 +135,12 @@ class DelimitedFile:
                 raise GraphFormatError(f"{self.file}: {problem_text}", "is it the right file?") from None
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
         if source.quotes % 2:
-            self._refuse_open_quote()
+            # Arrow accepts a quote that is still open at the end of the file as the last field; half the table can
+            # be in it.
+            refuse_other_encodings(self.path)
+            (record,) = deque(self.records(), maxlen=1)
+            if _quote_is_open(record.text, self.dialect):
+                raise self._open_quote(record)
 
     def _plain(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Parse blocks of whole lines, each with all cores."""
@@ -203,28 +210,14 @@ class DelimitedFile:
             position = f"line {record.line:,}"
             if record.last_line > record.line:
                 position = f"lines {record.line:,} to {record.last_line:,}"
-            raise GraphFormatError(
-                f"{self.file} {position}: expected {width} fields, found {count}",
-                self._width_cure(count < width),
-            )
-
-    def _width_cure(self, too_few: bool) -> str:
-        word = _word(self.dialect.separator)
-        if not self.dialect.quote:
-            return f"separate them with one {word.split()[-1]} each"
-        if too_few:
-            return (
-                f"give each row a field for every column; an empty field still needs its {word.split()[-1]}"
-            )
-        return f"put fields that contain {word} in quotes"
-
-    def _refuse_open_quote(self) -> None:
-        # Arrow accepts a quote that is still open at the end of the file as the last field; half the table can
-        # be in it.
-        refuse_other_encodings(self.path)
-        (record,) = deque(self.records(), maxlen=1)
-        if _quote_is_open(record.text, self.dialect):
-            raise self._open_quote(record)
+            sign = self.dialect.separator
+            word = {",": "comma", "\t": "tab", ";": "semicolon"}.get(sign, repr(sign))
+            cure = f"put fields that contain a {word} in quotes"
+            if not self.dialect.quote:
+                cure = f"separate them with one {word} each"
+            elif count < width:
+                cure = f"give each row a field for every column; an empty field still needs its {word}"
+            raise GraphFormatError(f"{self.file} {position}: expected {width} fields, found {count}", cure)
 
     def _open_quote(self, record: Record) -> GraphFormatError:
         return GraphFormatError(
@@ -258,11 +251,6 @@ class _Counting:
             self._ahead.append(remainder)
         self.quotes += data.count(self._quote)
         return data
-
-
-def _skip(stream: TextStream, size: int) -> None:
-    while size > 0:
-        size -= len(stream.read(size))
 
 
 def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
@@ -326,7 +314,3 @@ def _csv_options(dialect: Dialect) -> dict[str, Any]:
         "escapechar": dialect.escape or None,
         "doublequote": not dialect.escape,
     }
-
-
-def _word(separator: str) -> str:
-    return {",": "a comma", "\t": "a tab", ";": "a semicolon"}.get(separator, f"a {separator!r}")

@@ -7,6 +7,7 @@ properties of edges as well, and can be read again (sources csv and graphml).
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -75,10 +76,6 @@ def _triples(graph: KnowledgeGraph) -> Iterator[tuple[str, str, str]]:
             yield node, relations[kind], nodes[target]
 
 
-def _n_triples(graph: KnowledgeGraph) -> Iterator[str]:
-    return (f"{subject} {predicate} {object_} .\n" for subject, predicate, object_ in _triples(graph))
-
-
 def _turtle(graph: KnowledgeGraph) -> Iterator[str]:
     for subject, group in groupby(_triples(graph), key=lambda triple: triple[0]):
         lines = [f"{predicate} {object_}" for _, predicate, object_ in group]
@@ -127,38 +124,27 @@ def _xml(text: str) -> str:
 def _node_table(graph: KnowledgeGraph) -> Iterator[str]:
     types = (graph.node_types[code] for code in graph.node_type)
     rows = zip(graph.node_ids, graph.names, types, strict=True)
-    return _table(
-        (*NODE_COLUMNS, *graph.node_properties), rows, _rows(graph.node_properties, graph.num_nodes)
-    )
+    return _table(NODE_COLUMNS, rows, graph.node_properties, graph.num_nodes)
 
 
 def _edge_table(graph: KnowledgeGraph) -> Iterator[str]:
     ids = graph.node_ids
     types = (graph.edge_types[code] for code in graph.edge_type)
     rows = zip(ids[graph.edge_source], ids[graph.edge_target], types, strict=True)
-    return _table(
-        (*EDGE_COLUMNS, *graph.edge_properties), rows, _rows(graph.edge_properties, graph.num_edges)
-    )
+    return _table(EDGE_COLUMNS, rows, graph.edge_properties, graph.num_edges)
 
 
 def _table(
-    head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cells_of: Iterable[tuple[Any, ...]]
+    columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], properties: Properties, size: int
 ) -> Iterator[str]:
-    lines: list[str] = []
-    writer = csv.writer(_Lines(lines.append), lineterminator="\n")
-    writer.writerow(head)
-    for row, cells in zip(rows, cells_of, strict=True):
+    line = io.StringIO()
+    writer = csv.writer(line, lineterminator="\n")
+    writer.writerow([*columns, *properties])
+    for row, cells in zip(rows, _rows(properties, size), strict=True):
+        yield line.getvalue()
+        line.seek(line.truncate(0))
         writer.writerow([*row, *("" if cell is None else iris.value_text(cell) for cell in cells)])
-        yield from lines
-        lines.clear()
-    yield from lines
-
-
-class _Lines:
-    """A file object for the csv writer that passes each line on."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self.write = write
+    yield line.getvalue()
 
 
 def _rows(columns: Properties, size: int) -> Iterator[tuple[Any, ...]]:
@@ -170,7 +156,7 @@ def _rows(columns: Properties, size: int) -> Iterator[tuple[Any, ...]]:
 
 # Output formats by file ending: the writer of each file, by what its name adds to the stem.
 _WRITERS: dict[str, dict[str, Callable[[KnowledgeGraph], Iterator[str]]]] = {
-    ".nt": {"": _n_triples},
+    ".nt": {"": lambda graph: (f"{' '.join(triple)} .\n" for triple in _triples(graph))},
     ".ttl": {"": _turtle},
     ".graphml": {"": _graphml},
     ".csv": {".nodes": _node_table, ".edges": _edge_table},

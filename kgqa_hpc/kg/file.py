@@ -40,8 +40,11 @@ def write_graph(
     Raises DiskFull or StoreError; the file appears whole or not at all.
     """
     attributes = {**graph.attributes, **attrs}
-    header = {"rows": graph.num_nodes, "edges": graph.num_edges, "attributes": _header_attributes(attributes)}
-    header |= dict(origin or {})
+    chosen: dict[str, str | int] = {}
+    for key in _IN_HEADER:
+        if key in attributes and len(orjson.dumps({**chosen, key: attributes[key]})) <= _HEADER_BYTES:
+            chosen[key] = attributes[key]
+    header = {"rows": graph.num_nodes, "edges": graph.num_edges, "attributes": chosen, **(origin or {})}
     with create_sealed(path, KIND, header=header) as file:
         nodes = _table(file, "nodes", graph.num_nodes)
         _write_texts(nodes.create_group("id"), graph.node_ids)
@@ -76,14 +79,6 @@ def read_graph(path: Path) -> KnowledgeGraph:
             node_properties=_read_properties(file["node_properties"]),
             edge_properties=_read_properties(file["edge_properties"]),
         )
-
-
-def _header_attributes(attributes: Mapping[str, str | int]) -> dict[str, str | int]:
-    chosen: dict[str, str | int] = {}
-    for key in _IN_HEADER:
-        if key in attributes and len(orjson.dumps({**chosen, key: attributes[key]})) <= _HEADER_BYTES:
-            chosen[key] = attributes[key]
-    return chosen
 
 
 def _table(file: h5py.File, name: str, rows: int) -> h5py.Group:

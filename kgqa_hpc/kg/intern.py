@@ -40,11 +40,7 @@ class Interner:
 
     def numbers(self, values: pa.Array) -> Codes:
         """The number of each value (large_string, no nulls), int32; new values are added."""
-        return self._take_in(values, pa.array([], pa.large_string()))[0]
-
-    def pairs(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
-        """Numbers for two arrays of equal length, assigned alternately: left[0], right[0], left[1] …"""
-        return self._take_in(left_texts, right)
+        return self.pairs(values, pa.array([], pa.large_string()))[0]
 
     def texts(self, start: int = 0) -> pa.Array:
         """The distinct texts from number `start` on, large_string; a copy."""
@@ -53,7 +49,8 @@ class Interner:
         buffers = [None, pa.py_buffer(offsets - offsets[0]), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.large_string(), self._count - start, buffers)
 
-    def _take_in(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
+    def pairs(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
+        """Numbers for two arrays, assigned alternately: left[0], right[0], left[1] …; the right one may be shorter."""
         raw, more = _raw(left_texts), _raw(right)
         texts = len(left_texts) + len(right)
         need = self._count + texts

@@ -25,9 +25,12 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
 
     `edges` are rows as they stand in the input; `distinct_edges` without repetitions of (source, type,
     target), `directed_pairs` and `simple_edges` are pairs of nodes, the latter without direction and loops.
+    `degrees` are those of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two.
     """
     indptr, indices = graph.csr()
     degrees = np.diff(indptr)
+    bins = np.append(0, 2 ** np.arange(0, 33))
+    nodes, _ = np.histogram(degrees, bins)
     _, sizes = connectivity.component_sizes(indptr, indices)
     pairs = graph.edge_source.astype(np.int64) << 32 | graph.edge_target
     order = np.lexsort((graph.edge_type, pairs))
@@ -42,7 +45,14 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
         "self_loops": int((graph.edge_source == graph.edge_target).sum()),
         "unnamed": int((graph.names == "").sum()),
         "distinct_names": len(pc.unique(pa.array(graph.names, pa.large_string()))) - int("" in graph.names),
-        "degrees": _degrees(degrees),
+        "degrees": {
+            "mean": round(float(degrees.mean()), 3) if len(degrees) else 0.0,
+            "median": float(np.median(degrees)) if len(degrees) else 0.0,
+            "max": int(degrees.max(initial=0)),
+            "histogram": {
+                str(int(low)): int(count) for low, count in zip(bins, nodes, strict=False) if count
+            },
+        },
         "components": {"number": len(sizes), "largest": int(sizes.max(initial=0))},
         "relations": _relations(graph),
         "properties": {"nodes": list(graph.node_properties), "edges": list(graph.edge_properties)},
@@ -53,18 +63,6 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
 def _counts(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
     counts = np.bincount(codes, minlength=len(names))
     return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
-
-
-def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """Figures of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two."""
-    bins = np.append(0, 2 ** np.arange(0, 33))
-    counts, _ = np.histogram(degrees, bins)
-    return {
-        "mean": round(float(degrees.mean()), 3) if len(degrees) else 0.0,
-        "median": float(np.median(degrees)) if len(degrees) else 0.0,
-        "max": int(degrees.max(initial=0)),
-        "histogram": {str(int(low)): int(count) for low, count in zip(bins, counts, strict=False) if count},
-    }
 
 
 def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
@@ -212,8 +210,8 @@ def _node(node: dict[str, Any]) -> str:
 def found_text(document: dict[str, Any]) -> str:
     """The result of `look.find` as text."""
     lines = [f"{node['degree']:>9,}  {_node(node)}" for node in document["nodes"]]
-    if document["total"] > len(document["nodes"]):
-        lines.append(f"… {document['total'] - len(document['nodes']):,} more (-n)")
+    if more := document["total"] - len(lines):
+        lines.append(f"… {more:,} more (-n)")
     return "\n".join(lines) or "nothing found"
 
 

@@ -9,7 +9,7 @@ degrees, a k-core and the largest component can be selected. Dropped nodes and e
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,24 +25,6 @@ if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
 Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which part of a graph to keep; the meaning of each field stands in `GraphConfig`."""
-
-    exclude_edge_types: Collection[str] = ()
-    min_degree: int = 3
-    max_degree: int = 100
-    node_types: Collection[str] | None = None
-    exclude_node_types: Collection[str] | None = None
-    k_core: int | None = None
-    largest_component: bool | None = None
-
-    @classmethod
-    def of(cls, settings: GraphConfig) -> Wanted:
-        """The limits that a configuration sets."""
-        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +120,8 @@ class AnswerGraph:
         return cls(whole, (np.cumsum(named) - 1)[reduction.nodes], not named.all())
 
 
-def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
-    """The wanted part of a graph; the order of nodes and edges is preserved.
+def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
+    """The part of a graph that a configuration selects; the order of nodes and edges is preserved.
 
     Degrees are counted once, on the simple undirected graph (no self-loops, no parallel edges) of the named
     nodes and the edge types that are not excluded; nodes that fall below `min_degree` only because a
@@ -149,7 +131,11 @@ def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
     node type that the graph does not have.
     """
     unwanted = _of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
-    typed = _wanted_types(graph, limits)
+    typed = ~_of_types(
+        "exclude_node_types", limits.exclude_node_types or (), graph.node_type, graph.node_types
+    )
+    if limits.node_types is not None:
+        typed &= _of_types("node_types", limits.node_types, graph.node_type, graph.node_types)
     named = _named(graph)
     usable = typed & named
     clean = graph.with_edges(~unwanted).subgraph(usable)
@@ -157,8 +143,14 @@ def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
     degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
     below, above = degrees < limits.min_degree, degrees > limits.max_degree
     keep = ~(below | above)
+    if not clean.num_nodes:
+        raise EmptyGraphError("the graph has no node with a name", "give the nodes names: column name")
     if not keep.any():
-        raise _nothing_left(clean, degrees, limits.min_degree, limits.max_degree)
+        raise EmptyGraphError(
+            f"none of {clean.num_nodes:,} named nodes has a degree from {limits.min_degree} to {limits.max_degree}"
+            f" (degrees here: {degrees.min():,} to {degrees.max():,})",
+            "widen min_degree and max_degree, or exclude fewer edge types",
+        )
     reduced, origins, core, component = _connected(clean.subgraph(keep), limits)
     if not len(reduced.csr()[1]):
         raise EmptyGraphError(
@@ -184,7 +176,7 @@ def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
 
 
 def _connected(
-    graph: KnowledgeGraph, limits: Wanted
+    graph: KnowledgeGraph, limits: GraphConfig
 ) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], int, int]:
     """The k-core and then its largest component, where the nodes stood, and how many went with each."""
     from kgqa_hpc.kg import connectivity
@@ -200,14 +192,6 @@ def _connected(
         keep = connectivity.largest_component(*graph.csr())
         graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
     return graph, origins, lost[0], lost[1]
-
-
-def _wanted_types(graph: KnowledgeGraph, limits: Wanted) -> Mask:
-    unwanted = limits.exclude_node_types or ()
-    keep = ~_of_types("exclude_node_types", unwanted, graph.node_type, graph.node_types)
-    if limits.node_types is not None:
-        keep &= _of_types("node_types", limits.node_types, graph.node_type, graph.node_types)
-    return keep
 
 
 def _of_types(
@@ -232,15 +216,3 @@ def _named(graph: KnowledgeGraph) -> Mask:
     names = pa.array(graph.names, type=pa.large_string())
     named: Mask = pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy(zero_copy_only=False)
     return named
-
-
-def _nothing_left(
-    graph: KnowledgeGraph, degrees: npt.NDArray[np.int64], min_degree: int, max_degree: int
-) -> EmptyGraphError:
-    if not graph.num_nodes:
-        return EmptyGraphError("the graph has no node with a name", "give the nodes names: column name")
-    return EmptyGraphError(
-        f"none of {graph.num_nodes:,} named nodes has a degree from {min_degree} to {max_degree}"
-        f" (degrees here: {degrees.min():,} to {degrees.max():,})",
-        "widen min_degree and max_degree, or exclude fewer edge types",
-    )

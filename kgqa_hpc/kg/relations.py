@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -86,7 +86,7 @@ class RelationIndex:
 
     def between_rows(self, nodes: npt.NDArray[np.int32]) -> Iterator[tuple[Relation, ...]]:
         """`between` for every row of an int (N, k) array."""
-        first_column, right = _pairs_of(nodes.shape[1])
+        first_column, right = np.triu_indices(nodes.shape[1], 1)
         for start in range(0, len(nodes), _ROWS):
             yield from self._chunk(nodes[start : start + _ROWS].astype(np.int64), first_column, right)
 
@@ -131,9 +131,3 @@ def first_of_runs(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
 def _relation(low: int, high: int, reverse: int, kind: str) -> Relation:
     """Cached, as few relations occur again and again: positions 0..4 and the graph's edge types."""
     return Relation(high, low, kind) if reverse else Relation(low, high, kind)
-
-
-@cache
-def _pairs_of(size: int) -> tuple[Int64, Int64]:
-    first_column, right = np.triu_indices(size, 1)
-    return first_column, right

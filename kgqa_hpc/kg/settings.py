@@ -1,7 +1,6 @@
 """The section `graph:` of a configuration: common keys, and those of the source it names.
 
-Its model is the `Settings` of its source, which holds both; the registry of sources tells which sources
-there are. `GraphSection` is the type to use for the field of a run's configuration.
+Its model is the `Settings` of its source, which holds both; the registry of sources tells which sources there are.
 """
 
 from __future__ import annotations
@@ -10,19 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    Field,
-    PlainValidator,
-    SerializeAsAny,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.settings import Settings, problems_of, sentence
+from kgqa_hpc.settings import Problems, Settings, problems_of, sentence
 
 Files = str | Annotated[list[str], Field(min_length=1)]
 """One file or a list of them."""
@@ -91,51 +82,26 @@ def model_of(source: str) -> type[SourceSettings]:
 def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     """Check plain data against the model of its source. Relative paths start in `base`.
 
-    Raises ValidationError; for an unknown key with the nearest known key.
+    Raises ConfigError with a line for each problem; for an unknown key with the nearest known key.
     """
+    problems = Problems()
     if isinstance(value, GraphConfig):
         value = value.model_dump()
     if not isinstance(value, dict):
-        raise _errors([((), "is a mapping of keys to values", value)])
-    source = value.get("source", "hpo")
-    if not isinstance(source, str) or source not in SOURCES:
-        raise _errors([(("source",), SOURCES.unknown(str(source)), source)])
-    try:
-        model = model_of(source)
-    except ConfigError as problem:
-        raise _errors([(("source",), str(problem), source)]) from None
-    try:
-        return model.model_validate(value, context={"base": base})
-    except ValidationError as problem:
-        # Pydantic's problems in our words: unknown keys with the nearest known key, missing keys
-        # together
-        missing: list[str] = []
-        problems: list[_Error] = []
-        for entry in problems_of(problem):
-            if entry.type == "missing":
-                missing.append(str(entry.key[-1]))
-            else:
-                problems.append((entry.key, sentence(model, entry), entry.value))
-        if missing:
-            problems.append(((), f"source {source} needs {' and '.join(missing)}", source))
-        raise _errors(problems) from None
-
-
-_Error = tuple[tuple[Any, ...], str, object]  # place, text, input
-
-
-def _in_context(value: object, info: ValidationInfo) -> GraphConfig:
-    return graph_config(value, (info.context or {}).get("base"))
-
-
-GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(_in_context)]
-
-
-def _errors(problems: list[_Error]) -> ValidationError:
-    details = [
-        InitErrorDetails(
-            type=PydanticCustomError("graph", "{text}", {"text": text}), loc=location, input=value
-        )
-        for location, text, value in problems
-    ]
-    return ValidationError.from_exception_data("graph", details)
+        problems.add(("graph",), "is a mapping of keys to values")
+    elif not isinstance(source := value.get("source", "hpo"), str) or source not in SOURCES:
+        problems.add(("graph", "source"), SOURCES.unknown(str(source)))
+    else:
+        try:
+            model = model_of(source)
+            return model.model_validate(value, context={"base": base})
+        except ConfigError as problem:
+            problems.add(("graph", "source"), str(problem))
+        except ValidationError as problem:
+            entries = problems_of(problem)
+            for entry in entries:
+                if entry.type != "missing":
+                    problems.add(("graph", *entry.key), sentence(model, entry))
+            if missing := [str(entry.key[-1]) for entry in entries if entry.type == "missing"]:
+                problems.add(("graph",), f"source {source} needs {' and '.join(missing)}")
+    raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md")

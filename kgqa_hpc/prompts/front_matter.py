@@ -34,11 +34,6 @@ LONGEST = 20_000  # characters of one field; shipped prompts ask for far fewer
 MOST = 100  # entries of a list
 
 
-def schema_problems(schema: Any) -> Iterator[str]:
-    """A sentence for each part of `schema` that is outside the supported subset."""
-    yield from _object_problems("schema", schema)
-
-
 def lacking(fields: Mapping[str, Any], step: str, needed: Mapping[str, str]) -> Iterator[str]:
     """A sentence for each field that `step` reads and that the `fields` of a prompt lack.
 
@@ -49,7 +44,8 @@ def lacking(fields: Mapping[str, Any], step: str, needed: Mapping[str, str]) -> 
             yield f"a prompt of step {step} needs the {kind.replace('|', ' or ')} field {name} in its schema"
 
 
-def _object_problems(path: str, schema: Any, inner: bool = False) -> Iterator[str]:
+def schema_problems(schema: Any, path: str = "schema", inner: bool = False) -> Iterator[str]:
+    """A sentence for each part of `schema` that is outside the supported subset; `inner`: in a list."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         yield f"{path} must be a mapping with type: object"
         return
@@ -83,37 +79,23 @@ def _field_problems(path: str, field: Any, inner: bool) -> Iterator[str]:
     elif kind == "string" and not _bounded(field.get("minLength", 0), field.get("maxLength"), LONGEST):
         yield f"{path}: needs maxLength, a whole number up to {LONGEST} and not below minLength"
     elif "pattern" in field:
-        yield from _pattern_problems(path, field)
+        try:
+            if read_form(str(field["pattern"])).room > field["maxLength"]:
+                yield f"{path}: pattern is longer than maxLength"
+        except ValueError as problem:
+            yield f"{path}: {problem}"
     elif kind == "array":
-        yield from _list_problems(path, field)
-
-
-def _pattern_problems(path: str, field: dict[str, Any]) -> Iterator[str]:
-    try:
-        room = read_form(str(field["pattern"])).room
-    except ValueError as problem:
-        yield f"{path}: {problem}"
-        return
-    if room > field["maxLength"]:
-        yield f"{path}: pattern is longer than maxLength"
-
-
-def _list_problems(path: str, field: dict[str, Any]) -> Iterator[str]:
-    if not _bounded(field.get("minItems", 0), field.get("maxItems"), MOST):
-        yield f"{path}: needs maxItems, a whole number up to {MOST} and not below minItems"
-    items = field.get("items")
-    if isinstance(items, dict) and items.get("type") == "object":
-        yield from _object_problems(f"{path}, items", items, inner=True)
-    else:
-        yield from _field_problems(f"{path}, items", items, inner=True)
+        if not _bounded(field.get("minItems", 0), field.get("maxItems"), MOST):
+            yield f"{path}: needs maxItems, a whole number up to {MOST} and not below minItems"
+        items = field.get("items")
+        if isinstance(items, dict) and items.get("type") == "object":
+            yield from schema_problems(items, f"{path}, items", inner=True)
+        else:
+            yield from _field_problems(f"{path}, items", items, inner=True)
 
 
 def _bounded(low: Any, high: Any, limit: int) -> bool:
-    return _is_count(low) and _is_count(high) and low <= high <= limit
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return type(low) is type(high) is int and 0 <= low <= high <= limit
 
 
 class FrontMatter(BaseModel):
@@ -176,7 +158,11 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]
         if plain[key] == FrontMatter.model_fields[key].default:
             del plain[key]
     if isinstance(front.schema_, str):
-        plain["schema"] = _schema_of_file(front.schema_, file, head, folders)
+        path = folders.module(front.schema_, f"{file} line {_line_of(head, 'schema')}")
+        plain["schema"] = _load_yaml(read_text(path), path, 1)
+        for sentence in schema_problems(plain["schema"]):
+            cure = f"it is the schema of {file.name}; see docs/guide/prompts.md"
+            raise PromptError(f"{path}: {sentence}", cure)
     else:
         for sentence in schema_problems(front.schema_):
             _refuse(file, head, "schema", sentence)
@@ -202,14 +188,6 @@ def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
         keys = [field.alias or name for name, field in FrontMatter.model_fields.items()]
         _refuse(file, head, key, f"unknown key {key}{did_you_mean(key, keys)}")
     _refuse(file, head, key, f"{key}: {error.text}")
-
-
-def _schema_of_file(name: str, file: Path, head: str, folders: Folders) -> dict[str, Any]:
-    path = folders.module(name, f"{file} line {_line_of(head, 'schema')}")
-    schema = _load_yaml(read_text(path), path, 1)
-    for problem in schema_problems(schema):
-        raise PromptError(f"{path}: {problem}", f"it is the schema of {file.name}; see docs/guide/prompts.md")
-    return schema
 
 
 def _load_yaml(text: str, file: Path, first_line: int) -> dict[str, Any]:

@@ -41,6 +41,7 @@ _WORD = re.compile(r"\{\{ *domain\.(\w+) *\}\}")
 _LOOP = re.compile(r"\{%-?\s*for\s+(.+?)\s+in\b")
 _CODE = re.compile(r"\{[{%#]")
 _PARTS = "a node has parts, not names: {% for number, name, type in nodes %}- {{ name }}{% endfor %}"
+_OF_HEAD = ("step", "schema", "max_tokens", "temperature", "retry_temperature", "allow_cut")
 _DEEPEST = 8  # includes within includes
 _SHOWN = 200  # characters of a line that a message quotes
 
@@ -132,16 +133,15 @@ def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
     tree = parse(source, file)
     _check_layout(tree, file)
     template = compiled(tree)
+    try:
+        system = block(template, "system", {})
+    except RENDERING as problem:
+        raise PromptError(f"{file}: the system block: {problem}", "mend the template") from None
     return Prompt(
         name=name,
         sha256=hashlib.sha256(f"{front_json}\n---\n{source}".encode()).hexdigest(),
-        step=front["step"],
-        schema=front["schema"],
-        max_tokens=front["max_tokens"],
-        temperature=front["temperature"],
-        retry_temperature=front["retry_temperature"],
-        allow_cut=front["allow_cut"],
-        system=_constant(template, file),
+        **{name: front[name] for name in _OF_HEAD},
+        system=system,
         variables=frozenset(find_undeclared_variables(tree)) - GLOBALS,
         text=f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n{source}",
         file=file,
@@ -163,28 +163,15 @@ def try_prompt(prompt: Prompt, location: str, samples: Sequence[Mapping[str, Any
         for name in sorted(prompt.variables - sample.keys()):
             loop_variables = re.findall(r"\w+", " ".join(_LOOP.findall(prompt.text)))
             hint = did_you_mean(name, {*sample, *loop_variables})
-            raise PromptError(
-                f"{location}: prompt {prompt.name}{_line_with(name, prompt.file)}: '{name}' is undefined{hint}",
-                cure,
-            )
+            # The first line whose template code has the name; none if only a module has it.
+            code = re.compile(rf"{{[{{%][^}}]*\b{re.escape(name)}\b")
+            numbers = [n for n, line in enumerate(read_text(prompt.file).split("\n"), 1) if code.search(line)]
+            line = f", {prompt.file} line {numbers[0]}" if numbers else ""
+            raise PromptError(f"{location}: prompt {prompt.name}{line}: '{name}' is undefined{hint}", cure)
         try:
             prompt.render(sample)
         except PromptError as problem:
             raise PromptError(f"{location}: {problem.message}", f"{problem.cure}; {cure}") from None
-
-
-def _line_with(name: str, file: Path) -> str:
-    """The file and number of the first line whose template code has the name; empty if only a module has it."""
-    code = re.compile(rf"{{[{{%][^}}]*\b{re.escape(name)}\b")
-    numbers = [n for n, line in enumerate(read_text(file).split("\n"), 1) if code.search(line)]
-    return f", {file} line {numbers[0]}" if numbers else ""
-
-
-def _constant(template: Template, file: Path) -> str:
-    try:
-        return block(template, "system", {})
-    except RENDERING as problem:
-        raise PromptError(f"{file}: the system block: {problem}", "mend the template") from None
 
 
 def _expand(
@@ -228,11 +215,11 @@ def _with_words(source: str, folders: Folders, file: Path) -> str:
 
 def _check_layout(tree: nodes.Template, file: Path) -> None:
     """Require exactly the blocks system (constant) and user, and no code that loads templates while rendering."""
-    for kind in (nodes.Include, nodes.Extends, nodes.Import, nodes.FromImport):
-        if tree.find(kind) is not None:
-            raise PromptError(
-                f'{file}: only {{% include "modules/NAME.md" %}} is supported', "use plain includes"
-            )
+    loaders = (nodes.Include, nodes.Extends, nodes.Import, nodes.FromImport)
+    if any(tree.find(kind) is not None for kind in loaders):
+        raise PromptError(
+            f'{file}: only {{% include "modules/NAME.md" %}} is supported', "use plain includes"
+        )
     blocks = {block.name: block for block in tree.find_all(nodes.Block)}
     if set(blocks) != {"system", "user"}:
         raise PromptError(

@@ -37,6 +37,7 @@ AT_ONCE = 64  # pieces of a text that are joined between two checks of its lengt
 MOST_STEPS = 100_000  # for one item; a graphlet of five nodes takes about a hundred
 DEEPEST = 8  # nested loops and conditions; Python itself allows 20
 NESTED = 80  # levels of the syntax tree
+# Without `random`: the same item always gives the same prompt.
 FILTERS = (
     "abs capitalize count d default dictsort first float int items join last length list lower map max min"
     " reject rejectattr reverse select selectattr sort string title tojson trim truncate unique upper wordcount"
@@ -104,7 +105,10 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     def bounded(*arguments: Any, **options: Any) -> Any:
         value = arguments[begin]
         _work.spend(len(value) if isinstance(value, _SIZED) else 1)
-        return _short(function(*arguments, **options))
+        value = function(*arguments, **options)
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            raise SecurityError(_TOO_LONG)
+        return value
 
     return bounded
 
@@ -128,25 +132,11 @@ def _join(environment: Environment, values: Iterable[Any], d: str = "", attribut
     return _joined(map(str, values), d)
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise SecurityError(_TOO_LONG)
-    return value
-
-
-def _environment() -> _Environment:
-    environment = _Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals = {"range": environment.globals["range"]}
-    filters = {
-        **environment.filters,
-        "join": _join,
-    }  # without `random`: the same item always gives the same prompt
-    environment.filters = {name: _bounded(filters[name]) for name in FILTERS.split()} | {"_counted": _counted}
-    return environment
-
-
-_jinja = _environment()
+_jinja = _Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_jinja.globals = {"range": _jinja.globals["range"]}
 GLOBALS = frozenset(_jinja.globals)
+_jinja.filters["join"] = _join
+_jinja.filters = {name: _bounded(_jinja.filters[name]) for name in FILTERS.split()} | {"_counted": _counted}
 
 
 def require_short(source: str, file: Path) -> None:
@@ -210,14 +200,13 @@ def _look_through(node: nodes.Node, depth: int, level: int) -> None:
 def _problem(node: nodes.Node, depth: int, level: int) -> str | None:
     if word := _WORDS.get(type(node)):
         return f"{word} is not supported"
-    if isinstance(node, nodes.Call) and not _is_range(node):
+    is_range = (
+        isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "range"
+    )
+    if isinstance(node, nodes.Call) and not is_range:
         return "nothing is called but range(…)"
     if isinstance(node, nodes.For) and node.recursive:
         return "recursive loops are not supported"
     if level > NESTED or depth > DEEPEST:
         return "nested too deeply"
     return None
-
-
-def _is_range(call: nodes.Call) -> bool:
-    return isinstance(call.node, nodes.Name) and call.node.name == "range"

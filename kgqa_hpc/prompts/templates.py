@@ -22,21 +22,8 @@ from kgqa_hpc.text.text_form import reply_form
 
 # The prompts of the ablation in their order.
 PUBLISHED = (
-    "1_1",
-    "1_2",
-    "2_1",
-    "2_2",
-    "3_1",
-    "3_2",
-    "3_3",
-    "3_4",
-    "3_5",
-    "4_1",
-    "4_2",
-    "4_3",
-    "4_4",
-    "4_5",
-    "5",
+    *("1_1", "1_2", "2_1", "2_2", "3_1", "3_2", "3_3", "3_4", "3_5"),
+    *("4_1", "4_2", "4_3", "4_4", "4_5", "5"),
 )
 VERDICTS = ("valid_question", "original_answer_valid")  # fields that the step judge reads
 LARGEST = 10_000_000  # bytes of a template file
@@ -51,6 +38,14 @@ layout: one_message
 read: last_object
 attempts: 1
 {rename}---
+"""
+_BLOCKS = """{{% block system %}}
+{system}
+{{% endblock %}}
+
+{{% block user %}}
+{user}
+{{% endblock %}}
 """
 _GRAPHLET, _PAIR = '{% include "published/modules/graphlet.md" %}', '{% include "modules/pair.md" %}'
 _SHOWN = {"question": "Question: {{ question }}", "answer": "Answer: {{ answer }}", "pair": _PAIR}
@@ -90,12 +85,9 @@ def _prompts(file: Path, step: Kind) -> dict[str, str]:
         schema, rename, variables = _reading(f"{file}: {key}", step, text)
         source = json.dumps(file.name)[1:-1].replace(":", " ")
         head = _HEAD.format(file=source, key=key, step=step, schema=schema, rename=rename)
-        prompts[name] = f"{head}{_block('system', _plain(text))}\n{_block('user', variables)}"
+        literal = _CODE.sub('{{ "{" }}', text)  # every opening of template code is a string that prints it
+        prompts[name] = head + _BLOCKS.format(system=literal, user=variables)
     return prompts
-
-
-def _block(name: str, text: str) -> str:
-    return f"{{% block {name} %}}\n{text}\n{{% endblock %}}\n"
 
 
 def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
@@ -116,20 +108,12 @@ def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
     fields = {name: _STRING if kind == "string" else {"type": kind} for name, kind in form.items()}
     schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
     rename = "" if scores[0] == "score" else f"rename: {{{scores[0]}: score}}\n"
-    return json.dumps(schema), rename, _SHOWN[_subject(text)]
-
-
-def _subject(text: str) -> str:
-    """The subject of a criterion (pair, answer or question), found in the words of its text."""
+    # The subject of a criterion is found in the words of its text.
     material = text.lower().partition("your job")[0]
+    subject = "answer" if "an answer" in material else "question" if "a question" in material else "pair"
     if "pair" in material or "question and answer" in material:
-        return "pair"
-    return "answer" if "an answer" in material else "question" if "a question" in material else "pair"
-
-
-def _plain(text: str) -> str:
-    """The text with every opening of template code written as a string that prints it."""
-    return _CODE.sub('{{ "{" }}', text)
+        subject = "pair"
+    return json.dumps(schema), rename, _SHOWN[subject]
 
 
 def _texts(file: Path) -> dict[str, str]:

@@ -104,10 +104,10 @@ def _reduced_and_profiles(
     """
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
-    from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
+    from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
 
     graph = read_graph(run.kg)
-    reduction = reduce_to(graph, Wanted.of(config))
+    reduction = reduce_to(graph, config)
     answers = AnswerGraph.of(graph, reduction) if whole else None
     return reduction, answers, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
 

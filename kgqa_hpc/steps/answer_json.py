@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate
+from string import ascii_letters, digits
 from typing import Any
 
 import orjson
@@ -49,7 +50,9 @@ def parse_json(text: str, fields: Fields) -> Parsed:
             raise Unparseable("empty")
         data = _strict(text, fields)
     if data is not None:
-        return checked_fields(data, fields, repaired=not data.keys() <= fields.keys(), clean=_is_clean(text))
+        # Such a text, as most are, surely holds no control characters or surrogates.
+        clean = text.isascii() and "\\" not in text and "\x7f" not in text
+        return checked_fields(data, fields, repaired=not data.keys() <= fields.keys(), clean=clean)
     if len(text) > SALVAGEABLE:
         raise Unparseable("not_json")
     return checked_fields(_salvage(text, tuple(fields)), fields, repaired=True)
@@ -97,7 +100,11 @@ def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
     # The sequence \\u00 may belong to an escaped key, and lists may hold objects with any keys.
     nested = any(isinstance(value, dict | list) for value in data.values())
     if nested or "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in names):
-        _refuse_repeated_keys(text)
+        # Raises Unparseable for a key that any object has twice; an integer may have thousands of digits.
+        try:
+            _decoder.decode(text)
+        except (ValueError, RecursionError) as problem:
+            raise problem if isinstance(problem, Unparseable) else Unparseable("not_json") from None
     return data
 
 
@@ -110,16 +117,6 @@ def _strings(data: dict[str, Any]) -> int:
         elif type(value) is list:
             number += [*map(type, value)].count(str)
     return number
-
-
-def _refuse_repeated_keys(text: str) -> None:
-    """Raise Unparseable if any object in the valid JSON `text` has a key twice."""
-    try:
-        _decoder.decode(text)
-    except Unparseable:
-        raise
-    except (ValueError, RecursionError):  # an integer of thousands of digits, or too deep nesting
-        raise Unparseable("not_json") from None
 
 
 def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -157,15 +154,9 @@ def _unwrap(text: str) -> str:
         ends = [(at, at + len(end)) for _, end in _THOUGHTS if (at := text.find(end)) >= 0]
         if ends and text.count("{", 0, min(ends)[0]) == text.count("}", 0, min(ends)[0]):
             text = text[min(ends)[1] :].strip()
-    return _unfenced(text)
-
-
-def _unfenced(text: str) -> str:
-    """The content of a code fence around the whole text: ```json … ```."""
-    if len(text) < 6 or not (text.startswith("```") and text.endswith("```")):
-        return text
-    body = text[3:-3]
-    return body.lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789").strip()
+    if len(text) >= 6 and text.startswith("```") and text.endswith("```"):  # ```json … ```
+        return text[3:-3].lstrip(f"{ascii_letters}{digits}").strip()
+    return text
 
 
 def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
@@ -279,8 +270,3 @@ def _unescape(match: re.Match[str]) -> str:
     if match[2] not in _ESCAPES:
         raise Unparseable("not_json")  # not an escape sequence of JSON: half a character, or LaTeX
     return _ESCAPES[match[2]]
-
-
-def _is_clean(text: str) -> bool:
-    """Whether the JSON `text` surely holds no control characters or surrogates; true for most texts."""
-    return text.isascii() and "\\" not in text and "\x7f" not in text

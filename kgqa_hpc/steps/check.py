@@ -22,7 +22,7 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import Prompt
-from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.settings import StepSettings, later_key
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
@@ -59,17 +59,10 @@ def graph_words(question: str, answer: str, names: Iterable[str]) -> list[str]:
 
 def rows_of(texts: Iterable[str]) -> frozenset[tuple[str, ...]]:
     """All sequences of COPIED consecutive words in the texts, as a set."""
-    return frozenset(row for text in texts for row in _rows(text))
-
-
-def is_copied(texts: Sequence[str], rows: frozenset[tuple[str, ...]]) -> bool:
-    """Whether any of the texts contains one of `rows`, sequences of COPIED words."""
-    return any(row in rows for text in texts for row in _rows(text))
-
-
-def _rows(text: str) -> list[tuple[str, ...]]:
-    words = re.findall(r"\w+", plain(text))
-    return [tuple(words[start : start + COPIED]) for start in range(len(words) - COPIED + 1)]
+    every = (re.findall(r"\w+", plain(text)) for text in texts)
+    return frozenset(
+        tuple(words[start : start + COPIED]) for words in every for start in range(len(words) - COPIED + 1)
+    )
 
 
 Rule = Literal[
@@ -100,16 +93,12 @@ class CheckSettings(StepSettings):
         ge=0,
         description="Limit of few_nodes: smallest number of the anchor's nodes that the pair must name.",
     )
-    hops: int | None = Field(
-        None,
+    hops: int | None = later_key(
+        "Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
         ge=1,
-        exclude_if=lambda value: value is None,
-        description="Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
     )
-    aliases: str | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="TSV file of more aliases: on each line the name of a node and another name of it.",
+    aliases: str | None = later_key(
+        "TSV file of more aliases: on each line the name of a node and another name of it."
     )
     paths = ("aliases",)
 
@@ -137,32 +126,40 @@ class Check(Step):
 
     def __init__(self, settings: Any, prompt: Prompt | None, context: StepContext) -> None:
         super().__init__(settings, prompt, context)
-        self._aliases = _read_aliases(Path(settings.aliases)) if settings.aliases else None
+        self._aliases = _read_aliases(Path(settings.aliases)) if settings.aliases else {}
         self._shown = rows_of(context.instructions)
 
     def compute(self, item: Item) -> Outcome:
         question, answer = item.output["question"], item.output["answer"]
-        kind, aliases = self.context.kind, self._names_of(item.anchor.data.get("synonyms") or {})
-        alias_tables = (aliases,) if aliases else ()
+        # Other names by name: the graph's synonyms of the anchor's nodes, and those of the file `aliases`.
+        synonyms = item.anchor.data.get("synonyms") or {}
+        aliases: Mapping[str, Sequence[str]] = synonyms or self._aliases
+        if synonyms and self._aliases:
+            both = {**synonyms, **self._aliases}
+            aliases = {name: [*synonyms.get(name, ()), *self._aliases.get(name, ())] for name in both}
         names = [*(node.name for node in item.anchor.nodes), *chain.from_iterable(aliases.values())]
+        alias_tables = (aliases,) if aliases else ()
         facts = {
-            **kind.facts(item.anchor, item.output, *alias_tables),
+            **self.context.kind.facts(item.anchor, item.output, *alias_tables),
             "graph_words": graph_words(question, answer, names),
-            "copied_example": is_copied([question, answer], self._shown),
+            "copied_example": not rows_of([question, answer]).isdisjoint(self._shown),
         }
         item.features |= facts
-        findings = _findings(question, answer, facts, self.settings)
+        nodes, hops = self.settings.nodes, self.settings.hops or 1
+        holds: dict[Rule, object] = {
+            "same_text": question.casefold().strip(" ?.!") == answer.casefold().strip(" ?.!"),
+            "no_question": not question.endswith("?"),
+            "no_sentence": not answer.endswith(_ENDS) or answer.endswith("?"),
+            "answer_leak": facts.get("answer_leak"),
+            "few_nodes": facts.get("nodes_used", nodes) < nodes,
+            "few_hops": "hops" in facts and (facts["hops"] or 0) < hops,
+            "graph_words": facts["graph_words"],
+            "copied_example": facts["copied_example"],
+        }
         for rule in RULES:
-            if rule in findings and rule in self.settings.reject:
+            if holds[rule] and rule in self.settings.reject:
                 return Reject(f"{self.label}: {rule.replace('_', ' ')}")
         return Done()
-
-    def _names_of(self, synonyms: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-        """Other names by name: the graph's synonyms of the anchor's nodes, and those of the file `aliases`."""
-        if not synonyms or not self._aliases:
-            return synonyms or self._aliases or {}
-        names = {**synonyms, **self._aliases}
-        return {name: [*synonyms.get(name, ()), *self._aliases.get(name, ())] for name in names}
 
 
 def _read_aliases(path: Path) -> dict[str, list[str]]:
@@ -194,23 +191,6 @@ class Verify(Step):
     def compute(self, item: Item) -> Outcome:
         objection = self.context.kind.objection(item.anchor, item.output)
         return Done() if objection is None else Reject(f"{self.label}: {objection}")
-
-
-def _findings(question: str, answer: str, facts: dict[str, Any], settings: CheckSettings) -> set[str]:
-    findings = set()
-    if question.casefold().strip(" ?.!") == answer.casefold().strip(" ?.!"):
-        findings.add("same_text")
-    if not question.endswith("?"):
-        findings.add("no_question")
-    if not answer.endswith(_ENDS) or answer.endswith("?"):
-        findings.add("no_sentence")
-    if facts.get("answer_leak"):
-        findings.add("answer_leak")
-    if facts.get("nodes_used", settings.nodes) < settings.nodes:
-        findings.add("few_nodes")
-    if "hops" in facts and (facts["hops"] or 0) < (settings.hops or 1):
-        findings.add("few_hops")
-    return findings | {rule for rule in ("graph_words", "copied_example") if facts.get(rule)}
 
 
 class KeepSettings(StepSettings):

@@ -56,9 +56,8 @@ def at_least(objections: Objections, verdicts: Verdicts, *, number: int) -> bool
 def weighted(objections: Objections, verdicts: Verdicts, *, weights: Mapping[str, float]) -> bool:
     """The approving judges have at least half of the weight (`weights`, default 1)."""
     weight = {label: weights.get(label, 1.0) for label in objections}
-    return 2 * sum(weight[label] for label, text in objections.items() if text is None) >= sum(
-        weight.values()
-    )
+    approving = sum(weight[label] for label, text in objections.items() if text is None)
+    return 2 * approving >= sum(weight.values())
 
 
 def _approvals(objections: Objections) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.outcomes import Done, Outcome, Reject
+from kgqa_hpc.steps.outcomes import Done, Reject
 from kgqa_hpc.steps.step import Step
 
 Function = Callable[[Item], Any]
@@ -38,7 +38,9 @@ def step(
             return Done(**value)
         if value is None and not self.columns:
             return Done()
-        return _labelled(value, self.label)
+        if isinstance(value, Reject) and not value.reason.startswith(f"{self.label}:"):
+            return Reject(f"{self.label}: {value.reason}")
+        return value
 
     about = (function.__doc__ or f"The function {step_name}.").strip().split("\n")[0]
     members: dict[str, Any] = {
@@ -51,10 +53,3 @@ def step(
         "__module__": function.__module__,
     }
     return type(step_name, (Step,), members)
-
-
-def _labelled(value: Any, label: str) -> Outcome | Any:
-    """The value; the reason of a rejection gets the step's label as its beginning."""
-    if isinstance(value, Reject) and not value.reason.startswith(f"{label}:"):
-        return Reject(f"{label}: {value.reason}")
-    return value

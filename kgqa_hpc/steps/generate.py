@@ -21,13 +21,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings, StepSettings
+from kgqa_hpc.settings import Settings, StepSettings, later_key
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step
 
-Way = Sequence[
-    tuple[str, str, bool, str]
-]  # (type of the start, relation, whether the edge points away from it, type of the end)
+# Edges as (type of the start, relation, whether the edge points away from it, type of the end).
+Way = Sequence[tuple[str, str, bool, str]]
 
 SHIPPED: dict[str, dict[str, Any]] = {
     "hpo": {
@@ -99,8 +98,8 @@ def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> st
     """The question about `given` over the edges of `way`; None if a template is missing or cannot be nested."""
     subject = known_name
     for number, (_, relation, out, asked) in enumerate(way):
-        kind = asked.replace("_", " ")
-        sentence = _sentence(sentences, relation, out)
+        kind, both_ways = asked.replace("_", " "), sentences.get(relation)
+        sentence = None if both_ways is None else both_ways.forward if out else both_ways.backward
         if sentence is None:
             return None
         text = sentence.replace("{asked}", kind).replace("{relation}", relation.replace("_", " "))
@@ -112,11 +111,6 @@ def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> st
         clause = text.removeprefix(head).rstrip().removesuffix("?").rstrip()
         subject = f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind} that {clause.replace('{given}', subject)}"
     return None
-
-
-def _sentence(sentences: Mapping[str, BothWays], relation: str, out: bool) -> str | None:
-    both_ways = sentences.get(relation)
-    return None if both_ways is None else both_ways.forward if out else both_ways.backward
 
 
 # Fields of reasoning before the answer; only the trace keeps them, in its raw text (docs/guide/prompts.md).
@@ -153,13 +147,8 @@ Template = Annotated[
 class WordSettings(StepSettings):
     """Settings of the step word: a prompt for a model, or a template."""
 
-    template: (
-        Annotated[Sentences, BeforeValidator(shipped_sentences, json_schema_input_type=str | dict[str, Any])]
-        | None
-    ) = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Question template for each relation, or the name of a bundled graph (hpo); replaces the prompt.",
+    template: Template | None = later_key(
+        "Question template for each relation, or the name of a bundled graph (hpo); replaces the prompt."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from kgqa_hpc.anchors.anchor import Anchor
@@ -44,35 +44,18 @@ class Item:
 
     def to_record(self) -> dict[str, Any]:
         """The item as journals and results store it, without the anchor, which the shard stores."""
-        return {
-            "id": self.anchor.id,
-            "status": self.status,
-            "reason": self.reason,
-            "output": self.output,
-            "verdicts": self.verdicts,
-            "features": self.features,
-            "annotations": self.annotations,
-            "records": self.records,
-            "decided": self.decided,
-            **({"state": self.state} if self.state else {}),
-            "trace": self.trace,
-        }
+        record = {"id": self.anchor.id} | {name: getattr(self, name) for name in _STORED}
+        if not self.state:
+            del record["state"]
+        return record
 
     @classmethod
     def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
         """The inverse of `to_record`, for the next pass. Raises ValueError for the record of another anchor."""
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
-        return cls(
-            anchor,
-            record["status"],
-            record["reason"],
-            record["output"],
-            record["verdicts"],
-            record["features"],
-            record["annotations"],
-            record["records"],
-            record["decided"],
-            record.get("state", {}),
-            record["trace"],
-        )
+        values = {"state": {}} | record
+        return cls(anchor, *(values[name] for name in _STORED))
+
+
+_STORED = [member.name for member in fields(Item) if member.name != "anchor"]  # in their order in the file

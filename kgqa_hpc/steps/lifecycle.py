@@ -49,8 +49,7 @@ def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None)
 
 def record_problem(item: Item, kind: AnchorKind) -> str | None:
     """A reason why the kind's records for the item are invalid; None if they are valid or there are none."""
-    every = [item.output] if item.records is None else item.records
-    for fields in every:
+    for fields in [item.output] if item.records is None else item.records:
         if isinstance(fields.get("question"), str) and isinstance(fields.get("answer"), str):
             try:
                 record = kind.record(item.anchor, fields)
@@ -110,15 +109,11 @@ def retrace(
                 step.run(item)
             continue
         while len(requests) < len(trace) and (entry := trace[len(requests)])["step"] == step.label:
-            attempt, turn = entry["attempt"], entry.get("turn", 0)
+            attempt, turn, tokens = entry["attempt"], entry.get("turn", 0), entry["tokens"]
             requests.append(step.request(item, attempt, run_seed, turn))
-            step.take(item, _answered(requests[-1], entry), attempt, turn)
+            counts = (tokens["prompt"], tokens["completion"], tokens["cached"])
+            answer = Response(requests[-1].id, entry["text"], entry["finish"], *counts, entry["error"])
+            step.take(item, answer, attempt, turn)
             step.restore(item, output)
         item.state = {}
     return requests
-
-
-def _answered(request: Request, entry: Mapping[str, Any]) -> Response:
-    tokens = entry["tokens"]
-    counts = (tokens["prompt"], tokens["completion"], tokens["cached"])
-    return Response(request.id, entry["text"], entry["finish"], *counts, entry["error"])

@@ -25,7 +25,7 @@ from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.answer_fields import Fields, Parsed, Unparseable, fields_of
+from kgqa_hpc.steps.answer_fields import Fields, Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
 from kgqa_hpc.steps.decision import Decision, first_false
 from kgqa_hpc.steps.item import Item
@@ -114,9 +114,7 @@ class Step:
         return text
 
     def restore(self, item: Item, output: Mapping[str, Any]) -> None:
-        """Restore the fields of an item whose answers `kept_text` shortened; `output` is the recorded output of
-        the item.
-        """
+        """Restore the fields of an item whose answers `kept_text` shortened, from its recorded `output`."""
 
     def compute(self, item: Item) -> Outcome:
         """Do the work of a step without a prompt, and return the outcome."""
@@ -176,12 +174,14 @@ class Step:
         return self._turns[min(turn, len(self._turns) - 1)]
 
     def _turn(self, prompt: Prompt) -> _Turn:
+        # Fields in which the model only reasons are parsed without a limit of their length.
+        schema = {**prompt.schema, "properties": {**prompt.schema["properties"]}}
+        for name in schema["properties"].keys() - {*self.gives, *self.answer}:
+            field = schema["properties"][name]
+            schema["properties"][name] = {key: value for key, value in field.items() if key != "maxLength"}
         temperature = self.settings.temperature
-        return _Turn(
-            prompt,
-            fields_of(_without_note_lengths(prompt.schema, {*self.gives, *self.answer})),
-            (prompt.temperature if temperature is None else temperature, prompt.retry_temperature),
-        )
+        first = prompt.temperature if temperature is None else temperature
+        return _Turn(prompt, fields_of(schema), (first, prompt.retry_temperature))
 
     @property
     def members(self) -> tuple[Step, ...]:
@@ -229,8 +229,12 @@ class Step:
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired
-        if cut := self._cut_off(parsed, asked.prompt):
-            return Retry(f"too_long:{cut}", lost_as="invalid")
+        if parsed.filled and not asked.prompt.allow_cut:
+            # A record field whose text has the grammar's maximum length was cut off. Field names of the answer count
+            # too: those of a rephrased pair (correct, wrong) differ from the record's.
+            named = {*self.gives, *(self.answer if self.adds == "output" else ())}
+            if cut_off := [name for name in parsed.filled if name in named]:
+                return Retry(f"too_long:{cut_off[0]}", lost_as="invalid")
         before = set(item.annotations)
         answer = {asked.prompt.rename.get(name, name): value for name, value in parsed.value.items()}
         outcome = checked(self.accept(item, answer), item, self._columns, before, self.entry)
@@ -265,14 +269,6 @@ class Step:
             of_anchor["relations"] = []
         return of_anchor | values
 
-    def _cut_off(self, parsed: Parsed, prompt: Prompt) -> str | None:
-        """Name of a record field whose text has the grammar's maximum length, so it was cut off; None otherwise."""
-        if not parsed.filled or prompt.allow_cut:
-            return None
-        # Field names of the answer count too: those of a rephrased pair (correct, wrong) differ from the record's.
-        named = {*self.gives, *(self.answer if self.adds == "output" else ())}
-        return next((name for name in parsed.filled if name in named), None)
-
     def _decided(self, item: Item) -> Outcome:
         """The outcome by the decision rule once all judges have answered; Done before that."""
         decision = self.context.decision
@@ -304,15 +300,6 @@ class Step:
                 "cached": response.cached_tokens,
             },
         }
-
-
-def _without_note_lengths(schema: Mapping[str, Any], bounded: Collection[str]) -> dict[str, Any]:
-    """The schema for parsing answers, without length limits of fields in which the model only reasons."""
-    fields = {
-        name: field if name in bounded else {key: value for key, value in field.items() if key != "maxLength"}
-        for name, field in schema["properties"].items()
-    }
-    return {**schema, "properties": fields}
 
 
 def _place(label: str, turn: int) -> str:

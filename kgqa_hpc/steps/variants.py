@@ -90,10 +90,7 @@ class KindFamily(AnchorKind):
         return {column.name: None for column in self.columns} | self._of(anchor).record(anchor, fields)
 
     def facts(
-        self,
-        anchor: Anchor,
-        fields: Mapping[str, Any],
-        aliases: Mapping[str, Sequence[str]] | None = None,
+        self, anchor: Anchor, fields: Mapping[str, Any], aliases: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, Any]:
         return self._of(anchor).facts(anchor, fields, aliases)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import csv
 import random
 
 import pytest
@@ -12,6 +11,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.store.shards import AnchorsFile
+from tests.project import write_tables
 
 HUBS = 2
 
@@ -23,12 +23,7 @@ def sampled(tmp_path):
     rows = [[f"N:{i}", f"entity {i}", "drug" if i % 10 == 9 else "gene"] for i in range(90)]
     pairs = {(hub, leaf) for hub in range(HUBS) for leaf in range(HUBS, 80)}
     pairs |= {(a, b) for a, b in (sorted(draw.sample(range(90), 2)) for _ in range(150)) if a != b}
-    for name, header, body in (
-        ("nodes.csv", ["id", "name", "type"], rows),
-        ("edges.csv", ["source_id", "target_id", "type"], [[f"N:{a}", f"N:{b}", "x"] for a, b in pairs]),
-    ):
-        with (tmp_path / name).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([header, *sorted(body)])
+    write_tables(tmp_path, sorted(rows), sorted((f"N:{a}", f"N:{b}", "x") for a, b in pairs))
 
     def sample(section):
         graph = "{source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 1}"
@@ -49,13 +44,9 @@ def signatures(rows, shape):
     )
 
 
-def test_uniform_anchors_weigh_one(sampled):
-    rows, _ = sampled("{per_shape: 40}")
-    assert {row["weight"] for row in rows} == {1.0}
-
-
 def test_a_spread_over_types_is_even_and_its_weights_are_in_the_anchors(sampled):
     plain, _ = sampled("{per_shape: 40, shapes: [1, 4]}")
+    assert {row["weight"] for row in plain} == {1.0}
     rows, told = sampled("{per_shape: 40, shapes: [1, 4], spread: types}")
     assert "each shape is spread over the types of its nodes" in told
     for shape in (1, 4):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -13,7 +11,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Node
 from kgqa_hpc.columns import Column
 from kgqa_hpc.settings import KindSettings
-from tests.golden.command import Ended, kgqa
+from tests.golden.command import kgqa
 from tests.project import write_graph
 
 CONFIG = """
@@ -38,18 +36,18 @@ class Single(AnchorKind):
     columns = (Column("first", "string", "The node's name."), Column("numbers", ["int64"], "Numbers."))
     sample = Anchor("sample", "single", "gene", (Node("a", "A", "gene"),))
 
-    def draw(self, source: Any, settings: Any, seed: int, tools: Any) -> Any:
+    def draw(self, source, settings, seed, tools):
         for row in range(20):
             node = source.graph.node(row)
             yield Anchor("", "single", node.type, (node,))
             yield Anchor("", "single", node.type, (node,))
 
-    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def record(self, anchor, fields):
         return {"first": anchor.nodes[0].name, "numbers": [1]}
 
 
 @pytest.fixture
-def kind(monkeypatch: pytest.MonkeyPatch) -> type[Single]:
+def kind(monkeypatch):
     """A class of its own for each test, known as the kind `single`."""
 
     class Fresh(Single):
@@ -60,19 +58,17 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> type[Single]:
     return Fresh
 
 
-def run(folder: Path, verb: str = "all") -> Ended:
+def run(folder, verb="all"):
     write_graph(folder, nodes=30, edges=60)
     (folder / "run.yaml").write_text(CONFIG)
     return kgqa(verb, folder / "run.yaml", folder / "run")
 
 
-def accounting(folder: Path) -> Any:
+def accounting(folder):
     return json.loads((folder / "run/dataset/accounting.json").read_text())
 
 
-def test_anchors_that_a_kind_yields_are_given_ids_ordered_cut_and_counted_once(
-    kind: type[Single], tmp_path: Path
-) -> None:
+def test_anchors_that_a_kind_yields_are_given_ids_ordered_cut_and_counted_once(kind, tmp_path):
     assert run(tmp_path).code == 0
     assert accounting(tmp_path)["sampled"] == 6
     lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
@@ -80,18 +76,19 @@ def test_anchors_that_a_kind_yields_are_given_ids_ordered_cut_and_counted_once(
 
 
 @pytest.mark.parametrize(
-    ("record", "words"),
+    ("member", "value", "words"),
     [
-        ({"frist": "x", "numbers": []}, "frist is no column of it, did you mean first?"),
-        ({"first": "x"}, "column numbers is not given"),
-        ({"first": "x", "numbers": "1"}, "column numbers is no ['int64']"),
-        (None, "record() returned None"),
+        ("record", {"frist": "x", "numbers": []}, "frist is no column of it, did you mean first?"),
+        ("record", {"first": "x"}, "column numbers is not given"),
+        ("record", {"first": "x", "numbers": "1"}, "column numbers is no ['int64']"),
+        ("record", None, "record() returned None"),
+        ("sample", None, "has no sample anchor"),
     ],
 )
-def test_a_record_that_breaks_its_columns_is_refused_before_a_run_exists(
-    kind: type[Single], record: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kind, "record", lambda self, anchor, fields: record)
+def test_a_kind_that_breaks_its_columns_or_has_no_sample_is_refused_before_a_run_exists(
+    kind, member, value, words, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(kind, member, value if member == "sample" else lambda self, anchor, fields: value)
     done = run(tmp_path, "init")
     assert done.code == 2
     assert "anchor kind single of kgqa_hpc" in done.error
@@ -108,11 +105,11 @@ def test_a_record_that_breaks_its_columns_is_refused_before_a_run_exists(
     ],
 )
 def test_an_item_whose_record_cannot_be_made_is_counted_and_the_others_go_on(
-    kind: type[Single], wrong: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    kind, wrong, reason, tmp_path, monkeypatch
+):
     whole = kind.record
 
-    def record(self: Single, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def record(self, anchor, fields):
         if anchor.nodes[0].type == "gene" and anchor.id != "sample":
             if isinstance(wrong, Exception):
                 raise wrong
@@ -134,9 +131,7 @@ def test_an_item_whose_record_cannot_be_made_is_counted_and_the_others_go_on(
         (lambda: ["text"], "draw() gave 'text'; yield Anchor"),
     ],
 )
-def test_a_draw_that_fails_is_one_line_with_its_entry(
-    kind: type[Single], drawn: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_draw_that_fails_is_one_line_with_its_entry(kind, drawn, words, tmp_path, monkeypatch):
     monkeypatch.setattr(kind, "draw", lambda self, source, settings, seed, tools: drawn())
     done = run(tmp_path)
     assert done.code == 2
@@ -144,19 +139,8 @@ def test_a_draw_that_fails_is_one_line_with_its_entry(
     assert words in done.error
 
 
-def test_a_kind_without_a_sample_is_refused(
-    kind: type[Single], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kind, "sample", None)
-    done = run(tmp_path, "init")
-    assert done.code == 2
-    assert "has no sample anchor" in done.error
-
-
-def test_an_item_whose_first_fields_cannot_be_made_is_counted_and_explained(
-    kind: type[Single], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def start(self: Single, anchor: Anchor) -> dict[str, Any]:
+def test_an_item_whose_first_fields_cannot_be_made_is_counted_and_explained(kind, tmp_path, monkeypatch):
+    def start(self, anchor):
         if anchor.nodes[0].type == "gene" and anchor.id != "sample":
             raise KeyError("name")
         return {}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,7 @@ from kgqa_hpc.store.shards import AnchorsFile
 from tests.golden.cases import config, is_taken_out, write_graph
 
 
-def sampled(folder: Path, name: str, graph: dict[str, Any], kind: dict[str, Any]) -> list[dict[str, Any]]:
+def sampled(folder, name, graph, kind):
     steps = ["options", "verify"] if kind["kind"] == "context" else ["generate", "check"]
     passes = [{"name": "main", "steps": steps}]
     run = stages.init(config(folder, name, graph=graph, anchors=kind, passes=passes), folder / name)
@@ -30,9 +28,7 @@ CONTEXT = pytest.param(
 
 
 @pytest.mark.parametrize("kind", [{"kind": "graphlet", "per_shape": 5}, CONTEXT])
-def test_an_anchor_holds_the_synonyms_of_its_nodes_and_has_the_id_it_has_without(
-    tmp_path: Path, kind: dict[str, Any]
-) -> None:
+def test_an_anchor_holds_the_synonyms_of_its_nodes_and_has_the_id_it_has_without(tmp_path, kind):
     graph = write_graph(tmp_path)
     plain = sampled(tmp_path, "plain", graph, kind)
     header, *rows = (tmp_path / "nodes.csv").read_text().splitlines()

@@ -11,7 +11,8 @@ import pytest
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
+from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 from tests.families.graphs import graph_of
 
 SEED = 20
@@ -34,7 +35,7 @@ def hub_graph(seed: int = SEED, nodes: int = 400, edges: int = 1500) -> Knowledg
 
 def source_of(graph: KnowledgeGraph, **wanted: Any) -> Source:
     limits = {"min_degree": 2, "max_degree": 12, "exclude_edge_types": [EXCLUDED], **wanted}
-    reduction = reduce_to(graph, Wanted(**limits))
+    reduction = reduce_to(graph, GraphConfig(**limits))
     return Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
 
 
@@ -241,7 +242,7 @@ def test_a_question_whose_answer_is_what_it_names_is_not_asked() -> None:
 
 def test_the_graph_of_answers_is_named_and_without_excluded_types(graph: KnowledgeGraph) -> None:
     reduction = reduce_to(
-        graph, Wanted(exclude_edge_types=[EXCLUDED], node_types=["gene", "drug"], max_degree=12)
+        graph, GraphConfig(exclude_edge_types=[EXCLUDED], node_types=["gene", "drug"], max_degree=12)
     )
     answers = AnswerGraph.of(graph, reduction)
     assert answers.unnamed

@@ -1,11 +1,8 @@
-"""Small graphs, and the 29 shapes counted the plain way: every subset of nodes, compared with every
-template.
-"""
+"""Small graphs, and the 29 shapes counted by brute force: every subset of nodes, compared with every template."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,24 +13,24 @@ Csr = tuple[np.ndarray, np.ndarray]
 Edges = set[tuple[int, int]]
 
 
-def csr_of(n: int, edges: Edges) -> Csr:
+def csr_of(n, edges):
     pairs = np.array(sorted(edges | {(b, a) for a, b in edges}), np.int64).reshape(-1, 2)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 0], minlength=n))])
     return indptr.astype(np.int64), pairs[:, 1].astype(np.int32)
 
 
-def edges_of(csr: Csr) -> Edges:
+def edges_of(csr):
     indptr, indices = csr
     source = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     return {(int(a), int(b)) for a, b in zip(source, indices, strict=True) if a < b}
 
 
-def random_edges(n: int, p: float, seed: int) -> Edges:
+def random_edges(n, p, seed):
     rng = np.random.default_rng(seed)
     return {pair for pair in itertools.combinations(range(n), 2) if rng.random() < p}
 
 
-def brute_force(csr: Csr) -> dict[int, set[frozenset[int]]]:
+def brute_force(csr):
     """The node sets of all occurrences of every shape."""
     n = len(csr[0]) - 1
     edges = edges_of(csr)
@@ -53,10 +50,10 @@ def brute_force(csr: Csr) -> dict[int, set[frozenset[int]]]:
 
 
 @pytest.fixture(scope="session")
-def star_of() -> Callable[[int], Csr]:
+def star_of():
     """star_of(leaves) -> (indptr, indices); vertex 0 is the centre."""
 
-    def star(leaves: int) -> Csr:
+    def star(leaves):
         indptr = np.concatenate([[0], np.arange(leaves, 2 * leaves + 1)])
         return indptr, np.concatenate([np.arange(1, leaves + 1), np.zeros(leaves, np.int64)]).astype(np.int32)
 
@@ -64,10 +61,10 @@ def star_of() -> Callable[[int], Csr]:
 
 
 @pytest.fixture(scope="session")
-def clique_of() -> Callable[[int], Csr]:
+def clique_of():
     """clique_of(n) -> (indptr, indices)."""
 
-    def clique(n: int) -> Csr:
+    def clique(n):
         others = np.nonzero(~np.eye(n, dtype=bool))[1]
         return np.arange(n + 1) * (n - 1), others.astype(np.int32)
 
@@ -75,19 +72,19 @@ def clique_of() -> Callable[[int], Csr]:
 
 
 @pytest.fixture(scope="session")
-def graph_of() -> Callable[[int, Edges], Csr]:
+def graph_of():
     """graph_of(n, edges) -> (indptr, indices)."""
     return csr_of
 
 
 @pytest.fixture(scope="session")
-def occurrences() -> Callable[[Csr], dict[int, set[frozenset[int]]]]:
+def occurrences():
     """occurrences(csr) -> node sets of every shape, by brute force."""
     return brute_force
 
 
 @pytest.fixture(scope="session")
-def small_graphs() -> dict[str, Csr]:
+def small_graphs():
     """Sparse, dense, hubby and structured graphs that together hold all 29 shapes."""
     star = {(0, leaf) for leaf in range(1, 13)}
     hub = star | random_edges(13, 0.25, 3)

@@ -8,12 +8,12 @@ import pytest
 from kgqa_hpc.graphlets import balance
 from kgqa_hpc.graphlets.balance import cap_nodes, spread_types
 
+KIND = np.where(np.arange(6000) < 4, 0, np.where(np.arange(6000) < 500, 1, 2))  # hub, leaf, other
+
 
 @pytest.fixture(scope="module")
 def population():
-    """All occurrences of one shape: the first node is a hub in four of five, `value` is something to
-    average.
-    """
+    """All occurrences of one shape: the first node is a hub in four of five; `value` is to be averaged."""
     rng = np.random.default_rng(5)
     size = 20_000
     nodes = np.full((size, 5), -1, np.int32)
@@ -38,27 +38,25 @@ def weighted_means(population, balanced, seeds=300, pool=800):
     return np.array(plain), np.array(weighted)
 
 
-def test_weights_of_a_capped_sample_undo_the_cap(population):
+@pytest.mark.parametrize(
+    ("balanced", "bias", "slack"),
+    [
+        (lambda s, n, p: cap_nodes(s, n, p, 100, 8), 3, 0.02),
+        (lambda s, n, p: spread_types(s, n, p, 100, KIND), 2, 1e-9),
+    ],
+    ids=["cap", "spread"],
+)
+def test_weights_undo_the_balance(population, balanced, bias, slack):
     truth = population[1].mean()
-    plain, weighted = weighted_means(population, lambda s, n, p: cap_nodes(s, n, p, 100, 8))
-    error = weighted.std() / np.sqrt(len(weighted))
-    assert abs(plain.mean() - truth) > 3  # without weights the balance shows
-    assert abs(weighted.mean() - truth) < 4 * error + 0.02 * abs(truth)
-
-
-def test_weights_of_a_spread_sample_undo_the_spread(population):
-    truth = population[1].mean()
-    kind = np.where(np.arange(6000) < 4, 0, np.where(np.arange(6000) < 500, 1, 2))
-    plain, weighted = weighted_means(population, lambda s, n, p: spread_types(s, n, p, 100, kind))
-    assert abs(plain.mean() - truth) > 2
-    assert abs(weighted.mean() - truth) < 4 * weighted.std() / np.sqrt(len(weighted)) + 1e-9
+    plain, weighted = weighted_means(population, balanced)
+    assert abs(plain.mean() - truth) > bias  # without weights the balance shows
+    assert abs(weighted.mean() - truth) < 4 * weighted.std() / np.sqrt(len(weighted)) + slack * abs(truth)
 
 
 def test_a_spread_sample_is_even_over_type_signatures(population):
     nodes = population[0][:4000]
-    kind = np.where(np.arange(6000) < 4, 0, np.where(np.arange(6000) < 500, 1, 2))
-    kept = spread_types(np.full(4000, 3, np.int16), nodes, np.arange(4000), 100, kind)
-    assert np.bincount(kind[nodes[kept.rows, 0]]).tolist() == [50, 50]
+    kept = spread_types(np.full(4000, 3, np.int16), nodes, np.arange(4000), 100, KIND)
+    assert np.bincount(KIND[nodes[kept.rows, 0]]).tolist() == [50, 50]
 
 
 def test_small_groups_give_what_they_have():

@@ -81,24 +81,19 @@ def test_graphs_without_edges_have_no_graphlets(graph):
     assert len(kgqa_hpc.sample(graph, 5, 1)) == 0
 
 
-@pytest.mark.parametrize("graph", [3, [[0, 1]], scipy.sparse.coo_array((2, 3))])
-def test_what_is_no_graph_is_refused(graph):
-    with pytest.raises(InputError):
-        kgqa_hpc.count(graph)
-
-
 @pytest.mark.parametrize(
-    ("per_shape", "options"),
+    ("graph", "per_shape", "options"),
     [
-        (-1, {}),
-        (5, {"max_per_node": 0}),
-        (5, {"max_per_node": 3, "node_type": [0, 0, 0]}),
-        (5, {"shapes": [30]}),
+        *((graph, 5, {}) for graph in (3, [[0, 1]], scipy.sparse.coo_array((2, 3)))),
+        (networkx.complete_graph(3), -1, {}),
+        (networkx.complete_graph(3), 5, {"max_per_node": 0}),
+        (networkx.complete_graph(3), 5, {"max_per_node": 3, "node_type": [0, 0, 0]}),
+        (networkx.complete_graph(3), 5, {"shapes": [30]}),
     ],
 )
-def test_impossible_wishes_are_refused(per_shape, options):
+def test_what_is_no_graph_and_impossible_wishes_are_refused(graph, per_shape, options):
     with pytest.raises(InputError):
-        kgqa_hpc.sample(networkx.complete_graph(3), per_shape, 1, **options)
+        kgqa_hpc.sample(graph, per_shape, 1, **options)
 
 
 def test_the_package_itself_imports_nothing_heavy():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 
-import networkx
+import networkx.algorithms.bipartite
 import numpy as np
 import pytest
 
@@ -22,49 +22,20 @@ def witness():
         pytest.skip("GRAPH-TOOL IS NOT INSTALLED: NO WITNESS (apt install python3-graph-tool)")
 
 
-def textbook(graph):
-    """A well-known graph of networkx, its nodes numbered in its order."""
+def numbered(graph):
+    """Number of nodes and edges of a graph of networkx, its nodes numbered in its order."""
     number = {node: i for i, node in enumerate(graph)}
     return len(number), {(min(number[a], number[b]), max(number[a], number[b])) for a, b in graph.edges}
 
 
-def karate_club():
-    """Zachary 1977: 34 members, 78 ties."""
-    return textbook(networkx.karate_club_graph())
-
-
-def small_world(n, neighbours, p, seed):
-    """Watts and Strogatz 1998: a ring whose edges are moved with probability p."""
-    rng = random.Random(seed)
-    edges = set()
-    for v in range(n):
-        for step in range(1, neighbours // 2 + 1):
-            other = rng.randrange(n) if rng.random() < p else (v + step) % n
-            if other != v:
-                edges.add((min(v, other), max(v, other)))
-    return n, edges
-
-
-def bipartite(left, right, p, seed):
-    """Two-mode, like women and the events they attended."""
-    rng = random.Random(seed)
-    return left + right, {(a, left + b) for a in range(left) for b in range(right) if rng.random() < p}
-
-
-def random_graph(n, p, seed):
-    """Erdős and Rényi 1959."""
-    rng = random.Random(seed)
-    return n, {(a, b) for a in range(n) for b in range(a + 1, n) if rng.random() < p}
-
-
 GRAPHS = {
-    "karate club": karate_club(),
-    "Les Misérables": textbook(networkx.les_miserables_graph()),
-    "Davis's southern women": textbook(networkx.davis_southern_women_graph()),
-    "random": random_graph(60, 0.12, 1),
-    "dense random": random_graph(26, 0.55, 2),
-    "small world": small_world(80, 6, 0.2, 3),
-    "bipartite": bipartite(18, 14, 0.35, 4),
+    "karate club": numbered(networkx.karate_club_graph()),
+    "Les Misérables": numbered(networkx.les_miserables_graph()),
+    "Davis's southern women": numbered(networkx.davis_southern_women_graph()),
+    "random": numbered(networkx.gnp_random_graph(60, 0.12, seed=1)),
+    "dense random": numbered(networkx.gnp_random_graph(26, 0.55, seed=2)),
+    "small world": numbered(networkx.watts_strogatz_graph(80, 6, 0.2, seed=3)),
+    "bipartite": numbered(networkx.bipartite.random_graph(18, 14, 0.35, seed=4)),
 }
 
 
@@ -88,7 +59,7 @@ def test_counts_equal_those_of_graph_tool_in_three_vertex_orders(witness, graph_
 
 
 def test_the_karate_club_is_whole(graph_of):
-    n, edges = karate_club()
+    n, edges = GRAPHS["karate club"]
     counts = count_graphlets(*graph_of(n, edges))
     assert len(edges) == 78
     assert counts[2] == 45  # its published number of triangles
@@ -114,29 +85,19 @@ def test_samples_have_the_form_of_the_native_ones(witness, graph_of):
             assert abs(size - 100) < 6 * np.sqrt(100 * (1 - 100 / total))
 
 
+def rows_of(drawn):
+    rows = zip(drawn.shape.tolist(), drawn.nodes.tolist(), drawn.position.tolist(), strict=True)
+    return {(shape, *nodes): position for shape, nodes, position in rows}
+
+
 @pytest.mark.slow
-def test_samples_are_reproducible_and_seeded(witness, graph_of):
+def test_samples_are_reproducible_seeded_and_part_of_larger_ones(witness, graph_of):
     csr = graph_of(*GRAPHS["small world"])
     first, again, other = (
         sample_graphlets(*csr, per_shape=20, seed=seed, backend="graph-tool").nodes.tobytes()
         for seed in (1, 1, 2)
     )
-    assert first == again
-    assert first != other
-
-
-def rows_of(drawn):
-    return {
-        (s, *row): position
-        for s, row, position in zip(
-            drawn.shape.tolist(), drawn.nodes.tolist(), drawn.position.tolist(), strict=True
-        )
-    }
-
-
-@pytest.mark.slow
-def test_a_smaller_sample_is_part_of_a_larger_one(witness, graph_of):
-    csr = graph_of(*GRAPHS["small world"])
+    assert first == again != other
     everything = rows_of(sample_graphlets(*csr, per_shape=10**6, seed=1, backend="graph-tool"))
     assert len(everything) == sum(count_graphlets(*csr).values())
     for size in (7, 60):
@@ -175,19 +136,22 @@ def test_a_graph_without_edges_is_no_trouble(witness):
     assert set(drawn.totals.values()) == {0}
 
 
-def test_without_graph_tool_one_is_told_what_to_do(monkeypatch, graph_of):
-    monkeypatch.setattr(graph_tool, "find_interpreter", lambda: None)
-    with pytest.raises(InputError, match="KGQA_GRAPH_TOOL_PYTHON"):
-        count_graphlets(*graph_of(*karate_club()), backend="graph-tool")
+@pytest.mark.parametrize(
+    ("interpreter", "error", "message"),
+    [
+        (None, InputError, "KGQA_GRAPH_TOOL_PYTHON"),
+        ("/bin/false", KgqaError, "graph-tool in /bin/false failed"),
+    ],
+)
+def test_without_a_graph_tool_that_works_there_is_one_clear_error(
+    monkeypatch, graph_of, interpreter, error, message
+):
+    monkeypatch.setattr(graph_tool, "find_interpreter", lambda: interpreter)
+    with pytest.raises(error, match=message):
+        count_graphlets(*graph_of(*GRAPHS["karate club"]), backend="graph-tool")
 
 
 def test_an_interpreter_without_graph_tool_is_not_taken(monkeypatch, tmp_path):
     monkeypatch.setenv(graph_tool.VARIABLE, str(tmp_path / "no-python"))
     monkeypatch.setattr(graph_tool, "_SYSTEM", str(tmp_path / "none"))
     assert graph_tool.find_interpreter() in (None, sys.executable)
-
-
-def test_a_failing_worker_is_one_clear_error(monkeypatch, graph_of):
-    monkeypatch.setattr(graph_tool, "find_interpreter", lambda: "/bin/false")
-    with pytest.raises(KgqaError, match="graph-tool in /bin/false failed"):
-        count_graphlets(*graph_of(*karate_club()), backend="graph-tool")

@@ -1,6 +1,4 @@
-"""Streams of draws: every copy equally likely, hit rates as predicted, and each draw a pure function of its
-number.
-"""
+"""Streams of draws: every copy equally likely, hit rates as predicted, a draw depends on its number alone."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ def open_grounds(grounds):
 
 @pytest.fixture(scope="module")
 def draws_of(grounds, open_grounds):
-    """draws_of(structure, is_open) -> for each graph that has any: induced counts, copies, sorted nodes,
-    shapes of DRAWS draws.
-    """
+    """draws_of(structure, is_open) -> of each graph: induced counts, copies, sorted nodes and shapes of DRAWS draws."""
 
     @functools.cache
     def draw(structure, is_open=False):
@@ -69,9 +65,7 @@ WAYS = [(structure, False) for structure in STRUCTURES] + [(structure, True) for
 
 @pytest.mark.parametrize(("structure", "is_open"), WAYS)
 def test_copies_are_hit_as_often_as_predicted(draws_of, structure, is_open):
-    """Each shape T is hit with probability I_T * SUBCOPIES / copies: binomial z-scores over several
-    graphs.
-    """
+    """Each shape T is hit with probability I_T * SUBCOPIES / copies: binomial z-scores over graphs."""
     z_scores = []
     for induced, copies, _, shapes in draws_of(structure, is_open):
         hits = np.bincount(shapes, minlength=30)

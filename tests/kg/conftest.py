@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,10 @@ Edges = Sequence[tuple[int, int, int]]
 
 
 @pytest.fixture(scope="session")
-def make_graph() -> Callable[..., KnowledgeGraph]:
+def make_graph():
     """A graph of n nodes (ids n0, n1, …) from (source, target, type) rows over the edge types a, b, c."""
 
-    def make(nodes: int, edges: Edges, names: Sequence[str] | None = None) -> KnowledgeGraph:
+    def make(nodes, edges, names=None):
         columns = np.array(edges, dtype=np.int32).reshape(-1, 3)
         return KnowledgeGraph(
             node_ids=np.array([f"n{i}" for i in range(nodes)], dtype=object),
@@ -34,10 +34,10 @@ def make_graph() -> Callable[..., KnowledgeGraph]:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+def write(tmp_path):
     """Write a file exactly as given and return its path."""
 
-    def put(name: str, content: str | bytes) -> Path:
+    def put(name, content):
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
@@ -46,12 +46,12 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 
 
 @pytest.fixture
-def load() -> Callable[..., KnowledgeGraph]:
+def load():
     """The graph of a section `graph:` of a configuration."""
     from kgqa_hpc.kg.load import load_graph
     from kgqa_hpc.kg.settings import graph_config
 
-    def read(source: str, **settings: object) -> KnowledgeGraph:
+    def read(source, **settings):
         plain = {k: [str(e) for e in v] if isinstance(v, list) else v for k, v in settings.items()}
         texts = {k: str(v) if isinstance(v, Path) else v for k, v in plain.items()}
         return load_graph(graph_config({"source": source, **texts}))
@@ -60,10 +60,10 @@ def load() -> Callable[..., KnowledgeGraph]:
 
 
 @pytest.fixture(scope="session")
-def edges_of() -> Callable[[KnowledgeGraph], list[tuple[str, str, str]]]:
+def edges_of():
     """(source id, type, target id) of all edges in their order."""
 
-    def rows(graph: KnowledgeGraph) -> list[tuple[str, str, str]]:
+    def rows(graph):
         return [
             (graph.node_ids[s], graph.edge_types[t], graph.node_ids[o])
             for s, t, o in zip(graph.edge_source, graph.edge_type, graph.edge_target, strict=True)
@@ -73,10 +73,10 @@ def edges_of() -> Callable[[KnowledgeGraph], list[tuple[str, str, str]]]:
 
 
 @pytest.fixture(scope="session")
-def nodes_of() -> Callable[[KnowledgeGraph], list[tuple[str, str, str]]]:
+def nodes_of():
     """(id, name, type) of all nodes in their order."""
 
-    def rows(graph: KnowledgeGraph) -> list[tuple[str, str, str]]:
-        return [tuple(graph.node(position)) for position in range(graph.num_nodes)]  # type: ignore[misc]
+    def rows(graph):
+        return [tuple(graph.node(position)) for position in range(graph.num_nodes)]
 
     return rows

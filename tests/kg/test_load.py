@@ -1,76 +1,27 @@
 from __future__ import annotations
 
+import re
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import BaseModel, ValidationError
+import yaml
 
-from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.errors import ConfigError, GraphFormatError
 from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.input_files import graph_files
 from kgqa_hpc.kg.load import load_graph
-from kgqa_hpc.kg.settings import (
-    GraphConfig,
-    GraphSection,
-    SourceSettings,
-    graph_config,
-    model_of,
-)
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config, model_of
 from kgqa_hpc.kg.sources import SOURCES
-
-NODES = "id,name,type\na,Alpha,x\nb,,x\n"
-GRAPHML = "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/></graph></graphml>"
-
-
-class _Run(BaseModel):
-    graph: GraphSection = graph_config({})
-
-
-def _messages(section: object) -> list[str]:
-    with pytest.raises(ValidationError) as caught:
-        _Run.model_validate({"graph": section})
-    return [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors()]
-
-
-def test_every_plain_source_of_a_configuration_is_read(write):
-    nodes, edges = write("n.csv", NODES), write("e.csv", "source_id,target_id,type\na,b,r\n")
-    triples, graphml = write("t.tsv", "a\tr\tb\n"), write("g.graphml", GRAPHML)
-    for section in (
-        {"source": "csv", "nodes": str(nodes), "edges": [str(edges)]},
-        {"source": "triples", "path": str(triples)},
-        {"source": "triples", "path": str(triples), "nodes": str(nodes)},
-        {"source": "graphml", "path": str(graphml)},
-    ):
-        graph = load_graph(graph_config(section))
-        assert graph.node_ids.tolist() == ["a", "b"]
-        assert (graph.edge_source.tolist(), graph.edge_target.tolist()) == ([0], [1])
-        assert graph.attributes["source"] == section["source"]
 
 
 def test_the_hpo_source_needs_no_file(monkeypatch, make_graph):
     graph = make_graph(2, [(0, 1, 0)])
     monkeypatch.setattr("kgqa_hpc.kg.sources.hpo.read_hpo", lambda: graph)
     assert load_graph(graph_config({})) is graph
-
-
-def test_the_configured_policies_reach_the_reader(write):
-    nodes, edges = (
-        write("n.csv", NODES + "a,again,x\n"),
-        write("e.csv", "source_id,target_id,type\na,b,r\na,c,r\n"),
-    )
-    config = graph_config({"source": "csv", "nodes": str(nodes), "edges": str(edges)})
-    with pytest.raises(GraphFormatError, match="already stands"):
-        load_graph(config)
-    config = config.model_copy(update={"duplicate_nodes": "first"})
-    with pytest.raises(GraphFormatError, match="'c' is not in"):
-        load_graph(config)
-    config = config.model_copy(update={"unknown_nodes": "drop"})
-    assert load_graph(config).num_edges == 1
-    with pytest.raises(GraphFormatError, match="'b' has no name"):
-        load_graph(config.model_copy(update={"unnamed_nodes": "error"}))
 
 
 def test_every_policy_has_its_key_and_the_same_default():
@@ -110,17 +61,20 @@ def test_every_source_says_what_it_is_and_joins_the_common_keys(name):
     ],
 )
 def test_a_section_that_cannot_work_is_refused_with_its_key(section, message):
-    assert any(line.startswith(message) for line in _messages(section)), _messages(section)
+    with pytest.raises(ConfigError) as caught:
+        graph_config(section)
+    assert any(line.startswith(message) for line in caught.value.message.splitlines()), caught.value.message
 
 
 def test_a_section_is_dumped_with_the_keys_of_its_source_and_reads_back_the_same():
-    run = _Run.model_validate({"graph": {"source": "graphml", "path": "g.graphml"}})
-    dumped = run.model_dump(mode="json")
-    assert dumped["graph"]["path"] == "g.graphml"
-    assert _Run.model_validate(dumped) == run
+    config = parse_config(
+        {"engine": {"kind": "scripted"}, "graph": {"source": "graphml", "path": "g.xml"}}, "c"
+    )
+    assert config.plain()["graph"]["path"] == "g.xml"
+    assert parse_config(config.plain(), "c").graph == config.graph
 
 
-def test_only_keys_that_hold_paths_are_resolved(tmp_path: Path):
+def test_only_keys_that_hold_paths_are_resolved(tmp_path):
     section = {"source": "csv", "nodes": ["a.csv", "b.csv"], "edges": "e.csv", "exclude_edge_types": ["r"]}
     found = graph_config({**section, "hydrate": "names.yaml"}, tmp_path)
     assert found.nodes == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
@@ -128,31 +82,6 @@ def test_only_keys_that_hold_paths_are_resolved(tmp_path: Path):
     assert found.hydrate == str(tmp_path / "names.yaml")
     assert found.exclude_edge_types == ["r"]
     assert graph_config(section).edges == "e.csv"
-
-
-class _Planets:
-    name, licence, description = "planets", "CC0", "Two planets."
-
-    class Settings(SourceSettings):
-        moons: int = 1
-
-    def read(self, settings):
-        from kgqa_hpc.kg.assemble import Assembly
-        from kgqa_hpc.kg.tables import constant
-
-        assembly = Assembly(Policy.of(settings))
-        for number in range(settings.moons):
-            ends = constant("Mars", 1), constant(f"moon {number}", 1)
-            assembly.edges("the sky", *ends, constant("has", 1), lambda row: 1)
-        return assembly.finish({"source": "planets"}, declare=lambda ids: (ids, constant("body", len(ids))))
-
-
-def test_a_source_of_another_package_works_by_its_entry_point(monkeypatch):
-    point = EntryPoint("planets", f"{__name__}:_Planets", "kgqa_hpc.sources")
-    monkeypatch.setattr(EntryPoint, "load", lambda self: _Planets)
-    monkeypatch.setattr(SOURCES, "_foreign", {"planets": point}, raising=False)
-    graph = load_graph(graph_config({"source": "planets", "moons": 2, "min_degree": 0}))
-    assert graph.node_ids.tolist() == ["Mars", "moon 0", "moon 1"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +92,7 @@ def test_a_source_of_another_package_works_by_its_entry_point(monkeypatch):
     ],
 )
 def test_a_graph_made_without_an_assembly_is_held_against_the_settings(
-    monkeypatch, ids: list[str], names: list[str], keys: dict[str, str], problem: str
+    monkeypatch, ids, names, keys, problem
 ):
     class Raw:
         name, licence, description, Settings = "raw", "CC0", "As it is.", SourceSettings
@@ -180,10 +109,54 @@ def test_a_graph_made_without_an_assembly_is_held_against_the_settings(
         load_graph(graph_config({"source": "raw", **keys}))
 
 
-def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path: Path):
+def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path):
     files = [tmp_path / folder / "n.csv" for folder in "abcd"]
     for file in files:
         file.parent.mkdir()
         file.write_text("x")
     config = graph_config({"source": "csv", "nodes": [str(file) for file in files], "edges": str(files[0])})
     assert sorted(set(graph_files(config).values())) == files
+
+
+TEXT = (Path(__file__).parents[2] / "docs" / "guide" / "sources.md").read_text(encoding="utf-8")
+BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.M | re.S)]
+GRAPHS = [block["graph"] for block in BLOCKS if "graph" in block]
+
+
+@pytest.mark.plugin("biokg")  # the page shows its sources, too
+@pytest.mark.parametrize("section", GRAPHS, ids=lambda section: section["source"])
+def test_each_configuration_of_the_page_is_accepted(section):
+    assert graph_config(section).source == section["source"]
+
+
+@pytest.mark.plugin("biokg")
+@pytest.mark.parametrize("name", SOURCES.names())
+def test_each_source_has_its_section_with_all_its_keys(name):
+    assert name in [section["source"] for section in GRAPHS]
+    section = re.search(rf"^## {name}: (.*?)(?=^## )", TEXT, re.M | re.S)
+    assert section
+    for key in SOURCES.get(name).Settings.model_fields.keys() - GraphConfig.model_fields.keys():
+        assert re.search(rf"`{key}[`:]|\b{key}: ", section[1]), key
+
+
+def test_each_common_key_is_documented():
+    for key in GraphConfig.model_fields:
+        assert f"`{key}`" in TEXT, key
+
+
+@pytest.mark.plugin("biokg")
+def test_the_recipe_of_the_page_is_accepted():
+    from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe
+
+    (recipe,) = [block for block in BLOCKS if "classes" in block]
+    recipe["spaces"]["pubchem"]["date"] = str(recipe["spaces"]["pubchem"]["date"])
+    assert Recipe.model_validate(recipe).rules.longest == 150
+
+
+def test_the_source_of_ones_own_on_the_page_works(monkeypatch):
+    code = re.search(r"^```python\n(.*?)^```", TEXT, re.M | re.S)[1]
+    scope: dict = {}
+    exec(compile(code, "sources.md", "exec"), scope)
+    monkeypatch.setattr(SOURCES, "_foreign", {"planets": None}, raising=False)
+    monkeypatch.setitem(SOURCES._loaded, "planets", scope["Planets"])
+    assert load_graph(graph_config({"source": "planets", "moons": 3})).num_nodes == 4

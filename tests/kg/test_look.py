@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg import connectivity, look
 from kgqa_hpc.kg.look import one_line
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.profile import Profiles, dump_profiles, profile, read_profiles
+from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 
 CONFIG = """graph: {{source: csv, nodes: {0}/n.csv, edges: {0}/e.csv, min_degree: 1}}
 engine: {{kind: scripted}}
@@ -24,12 +27,9 @@ def run(tmp_path):
     (tmp_path / "n.csv").write_text(NODES, encoding="utf-8")
     (tmp_path / "e.csv").write_text(EDGES, encoding="utf-8")
     (tmp_path / "c.yaml").write_text(CONFIG.format(tmp_path), encoding="utf-8")
-    for words in (
-        ["init", str(tmp_path / "c.yaml"), str(tmp_path / "run")],
-        ["import", str(tmp_path / "run")],
-    ):
-        result = CliRunner().invoke(app, words, catch_exceptions=False)
-        assert result.exit_code == 0
+    for words in (["init", tmp_path / "c.yaml"], ["import"]):
+        words = [*map(str, words), str(tmp_path / "run")]
+        assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
     return tmp_path / "run"
 
 
@@ -123,18 +123,42 @@ def test_components_and_cores_agree_with_networkx(make_graph):
 def test_each_option_of_the_reduction_is_counted_under_its_own_reason(make_graph):
     triangle = [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 1), (3, 4, 0), (5, 6, 0)]
     graph = make_graph(8, triangle)
-    wanted = Wanted(min_degree=1, max_degree=9, k_core=1, largest_component=True)
+    wanted = GraphConfig(min_degree=1, max_degree=9, k_core=1, largest_component=True)
     found = reduce_to(graph, wanted)
     assert found.graph.node_ids.tolist() == ["n0", "n1", "n2", "n3", "n4"]
     assert (found.below, found.outside_k_core, found.outside_component) == (1, 0, 2)
-    core = reduce_to(graph, Wanted(min_degree=0, k_core=2))
+    core = reduce_to(graph, GraphConfig(min_degree=0, k_core=2))
     assert core.nodes.tolist() == [0, 1, 2]
     assert core.counts()["nodes_outside_k_core"] == 5
-    typed = reduce_to(graph, Wanted(min_degree=0, exclude_node_types=["disease"]))
+    typed = reduce_to(graph, GraphConfig(min_degree=0, exclude_node_types=["disease"]))
     assert typed.excluded_nodes == {"disease": 4}
     assert typed.graph.node_ids.tolist() == ["n0", "n2", "n4", "n6"]
-    assert reduce_to(graph, Wanted(min_degree=0, node_types=["gene"])).excluded_nodes == {"disease": 4}
+    assert reduce_to(graph, GraphConfig(min_degree=0, node_types=["gene"])).excluded_nodes == {"disease": 4}
     with pytest.raises(
         InputError, match="exclude_node_types: the graph has no node type 'gen', did you mean"
     ):
-        reduce_to(graph, Wanted(exclude_node_types=["gen"]))
+        reduce_to(graph, GraphConfig(exclude_node_types=["gen"]))
+
+
+def test_degrees_types_and_names_are_counted(make_graph):
+    names = ["", "", *("x" * size for size in (10, 20, 30, 151, 950))]
+    graph = make_graph(7, [(0, 1, 0), (1, 0, 0), (1, 2, 1), (3, 3, 2), (4, 5, 0)], names)
+    found = profile(graph)
+    assert (found.nodes, found.edges) == (7, 5)
+    assert found.degrees == Counter(graph.degrees().tolist()) == {0: 2, 1: 4, 2: 1}
+    assert list(found.node_types.items()) == [("gene", 4), ("disease", 3)]
+    gene, disease = found.names["gene"], found.names["disease"]
+    assert (gene.named, gene.longest, gene.above) == (3, 950, 1)
+    assert gene.quantiles == tuple(np.percentile([10, 30, 950], [5, 25, 50, 75, 95]).round(1))
+    assert (disease.named, disease.longest, disease.above) == (2, 151, 1)
+
+
+def test_they_are_read_back_as_written_and_nothing_else_is(make_graph, tmp_path):
+    one = Profiles(profile(make_graph(3, [(0, 1, 0)])), None)
+    path = tmp_path / "graph.json"
+    assert read_profiles(path) is None
+    path.write_bytes(dump_profiles(one))
+    assert read_profiles(path) == one
+    path.write_text('{"graph": {"nodes": "<b>"}}')
+    with pytest.raises(InputError, match=r"graph\.json: is not what kgqa sample wrote"):
+        read_profiles(path)

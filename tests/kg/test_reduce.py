@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
+from kgqa_hpc.kg.sources.csv import read_csv
 
 NODES = 9
 EDGES = st.lists(
@@ -38,9 +44,9 @@ def test_reduction_equals_the_slow_reference(make_graph, edges, names, excluded,
     arguments = {"exclude_edge_types": excluded_names, "min_degree": low, "max_degree": high}
     if not any(s != t for s, t, _ in left):
         with pytest.raises(EmptyGraphError):
-            reduce_to(graph, Wanted(**arguments))
+            reduce_to(graph, GraphConfig(**arguments))
         return
-    report = reduce_to(graph, Wanted(**arguments))
+    report = reduce_to(graph, GraphConfig(**arguments))
     reduced = report.graph
     assert report.nodes.tolist() == kept
     assert reduced.node_ids.tolist() == [f"n{i}" for i in kept]
@@ -53,49 +59,80 @@ def test_reduction_equals_the_slow_reference(make_graph, edges, names, excluded,
 def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph):
     # A triangle with a tail: the tail's end goes, and its neighbour (then of degree 1) stays.
     graph = make_graph(5, [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 0), (3, 4, 0)])
-    reduced = reduce_to(graph, Wanted(min_degree=2, max_degree=9)).graph
+    reduced = reduce_to(graph, GraphConfig(min_degree=2, max_degree=9)).graph
     assert reduced.node_ids.tolist() == ["n0", "n1", "n2", "n3"]
     assert reduced.degrees().tolist() == [2, 2, 3, 1]
 
 
 def test_parallel_edges_and_self_loops_do_not_raise_a_degree(make_graph):
     graph = make_graph(4, [(0, 1, 0), (1, 0, 1), (0, 1, 2), (0, 0, 0), (1, 2, 0), (2, 3, 0)])
-    report = reduce_to(graph, Wanted(min_degree=2, max_degree=2))
+    report = reduce_to(graph, GraphConfig(min_degree=2, max_degree=2))
     assert report.below == 2
     assert report.graph.node_ids.tolist() == ["n1", "n2"]
 
 
-def test_both_degree_limits_are_inclusive(make_graph):
-    graph = make_graph(4, [(0, 1, 0), (1, 2, 0), (1, 3, 0), (2, 3, 0)])
-    assert reduce_to(graph, Wanted(min_degree=2, max_degree=3)).graph.node_ids.tolist() == ["n1", "n2", "n3"]
-
-
-def test_excluded_edges_are_gone_from_the_relations_too(make_graph):
-    graph = make_graph(3, [(0, 1, 0), (0, 1, 1), (1, 2, 0)])
-    reduced = reduce_to(graph, Wanted(exclude_edge_types=["b"], min_degree=0, max_degree=9)).graph
-    assert [r.type for r in reduced.relations_between([0, 1])] == ["a"]
-
-
-def test_an_unknown_edge_type_is_refused_with_the_nearest_known_one(make_graph):
-    graph = make_graph(2, [(0, 1, 0)])
-    with pytest.raises(InputError, match=r"no edge type 'aa', did you mean a\?\n +its edge types: a, b, c"):
-        reduce_to(graph, Wanted(exclude_edge_types=["aa"]))
-
-
-def test_nothing_left_says_which_degrees_there_are(make_graph):
-    graph = make_graph(3, [(0, 1, 0), (1, 2, 0)])
-    with pytest.raises(EmptyGraphError, match=r"none of 3 named nodes has a degree from 3 to 100 .*1 to 2"):
-        reduce_to(graph, Wanted())
-    with pytest.raises(EmptyGraphError, match="no node with a name"):
-        reduce_to(make_graph(2, [(0, 1, 0)], ["", " "]), Wanted())
+@pytest.mark.parametrize(
+    ("names", "limits", "message"),
+    [
+        (
+            None,
+            {"exclude_edge_types": ["aa"]},
+            r"no edge type 'aa', did you mean a\?\n +its edge types: a, b, c",
+        ),
+        (None, {}, r"none of 3 named nodes has a degree from 3 to 100 .*1 to 2"),
+        (["", " ", ""], {}, "no node with a name"),
+    ],
+)
+def test_a_reduction_that_leaves_nothing_says_why(make_graph, names, limits, message):
+    with pytest.raises(InputError, match=message):
+        reduce_to(make_graph(3, [(0, 1, 0), (1, 2, 0)], names), GraphConfig(**limits))
 
 
 def test_the_report_reads_as_one_sentence_and_as_plain_data(make_graph):
     graph = make_graph(4, [(0, 1, 0), (1, 2, 0), (2, 0, 1), (2, 3, 2)], ["a", "b", "c", ""])
-    report = reduce_to(graph, Wanted(exclude_edge_types=["c"], min_degree=2, max_degree=9))
+    report = reduce_to(graph, GraphConfig(exclude_edge_types=["c"], min_degree=2, max_degree=9))
     assert str(report) == (
         "4 nodes, 4 edges - 1 unnamed nodes - 1 edges of excluded types"
         " - 0 nodes of degree < 2 - 0 of degree > 9 = 3 nodes, 3 simple edges"
     )
     assert report.counts()["excluded_edges"] == {"c": 1}
     assert report.counts()["simple_edges"] == 3
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "kg"
+GRAPHS = sorted(path.parent for path in SHARED.glob("*/nodes.csv.gz"))
+
+
+def _counts(codes, names):
+    counts = dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True))
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.skipif(not GRAPHS, reason="SHARED DATA NOT HERE")
+@pytest.mark.parametrize("folder", GRAPHS, ids=lambda path: path.name)
+def test_reading_and_reduction_give_the_figures_that_an_independent_program_counted(folder):
+    known = json.loads((folder / "stats.json").read_text())
+    graph = read_csv(folder / "nodes.csv.gz", folder / "edges.csv.gz")
+    degrees = graph.degrees()
+    report = reduce_to(graph, GraphConfig())
+    reduced = report.graph
+    found = {
+        "nodes": graph.num_nodes,
+        "edge_rows": graph.num_edges,
+        "undirected_simple_edges": len(graph.csr()[1]) // 2,
+        "self_loops": int((graph.edge_source == graph.edge_target).sum()),
+        "isolated": int((degrees == 0).sum()),
+        "node_types": _counts(graph.node_type, graph.node_types),
+        "edge_types": _counts(graph.edge_type, graph.edge_types),
+        "unnamed": report.unnamed,
+        "dup_names": graph.num_nodes - len(set(graph.names)),
+        "max_degree": int(degrees.max()),
+        "median_degree": int(np.median(degrees)),
+        "deg_lt3": report.below,
+        "deg_gt100": report.above,
+        "reduced_nodes": reduced.num_nodes,
+        "reduced_edges": len(reduced.csr()[1]) // 2,
+        "reduced_isolated": int((reduced.degrees() == 0).sum()),
+        "reduced_node_types": _counts(reduced.node_type, reduced.node_types),
+    }
+    assert found == {key: known[key] for key in found}

@@ -10,11 +10,14 @@ import zipfile
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg import delimited
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
+from kgqa_hpc.kg.intern import Interner
 from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.kg.tables import read_table
 
@@ -36,14 +39,6 @@ def test_a_packed_file_cut_short_is_one_clear_error(write, kind):
         read_csv(write("nodes", torn), write("edges", EDGES))
 
 
-def test_a_zip_of_several_files_is_refused(write, tmp_path):
-    with zipfile.ZipFile(tmp_path / "n.zip", "w") as archive:
-        archive.writestr("a", "x")
-        archive.writestr("b", "x")
-    with pytest.raises(GraphFormatError, match=r"n\.zip: holds 2 files"):
-        read_csv(tmp_path / "n.zip", write("edges", EDGES))
-
-
 @pytest.mark.parametrize(("place", "bits", "reason"), [(8, 1, "encrypted"), (10, 99, "not supported")])
 def test_a_zip_that_cannot_be_unpacked_is_one_clear_error(write, tmp_path, place, bits, reason):
     with zipfile.ZipFile(tmp_path / "n.zip", "w") as archive:
@@ -53,6 +48,11 @@ def test_a_zip_that_cannot_be_unpacked_is_one_clear_error(write, tmp_path, place
     data[place - 2] |= bits
     with pytest.raises(GraphFormatError, match=rf"n\.zip: cannot be unpacked: .*{reason}"):
         read_csv(write("n.zip", bytes(data)), write("edges", EDGES))
+    with zipfile.ZipFile(tmp_path / "n.zip", "w") as archive:
+        archive.writestr("a", "x")
+        archive.writestr("b", "x")
+    with pytest.raises(GraphFormatError, match=r"n\.zip: holds 2 files"):
+        read_csv(tmp_path / "n.zip", write("edges", EDGES))
 
 
 def test_a_line_beyond_the_limit_is_refused_and_never_cut_in_two(write, monkeypatch):
@@ -96,3 +96,38 @@ def test_a_file_that_was_read_leaves_no_batch_in_memory(write):
     del part
     gc.collect()
     assert pa.total_allocated_bytes() - before < len(rows) / 10
+
+
+TEXTS = st.lists(st.text(max_size=4), max_size=40)
+
+
+def _array(values):
+    return pa.array(values, pa.large_string())
+
+
+@settings(max_examples=60)
+@given(st.lists(TEXTS, max_size=5))
+def test_texts_are_numbered_in_the_order_in_which_they_are_met(batches):
+    interner, known = Interner(), {}
+    for batch in batches:
+        expected = [known.setdefault(text, len(known)) for text in batch]
+        assert interner.numbers(_array(batch)).tolist() == expected
+    assert interner.texts().to_pylist() == list(known)
+    assert len(interner) == len(known)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=30))
+def test_pairs_are_met_alternately(pairs):
+    interner, known = Interner(), {}
+    expected = [known.setdefault(text, len(known)) for pair in pairs for text in pair]
+    left, right = interner.pairs(*(_array([pair[side] for pair in pairs]) for side in (0, 1)))
+    assert [code for row in zip(left.tolist(), right.tolist(), strict=True) for code in row] == expected
+
+
+def test_the_table_grows_with_its_texts_and_slices_are_read_where_they_are():
+    interner = Interner()
+    values = [f"id {number}" for number in range(200_000)]
+    assert interner.numbers(_array(["x", *values]).slice(1)).tolist() == list(range(200_000))
+    assert interner.numbers(_array(values[::-1])).tolist() == list(range(199_999, -1, -1))
+    assert interner.texts(199_999).to_pylist() == ["id 199999"]

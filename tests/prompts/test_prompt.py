@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -31,13 +30,13 @@ max_tokens: 100
 """
 
 
-def own(folder: Path, text: str, name: str = "own") -> Path:
+def own(folder, text, name="own"):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
     return folder
 
 
-def refusal(folder: Path, text: str) -> str:
+def refusal(folder, text):
     own(folder, text)
     with pytest.raises(PromptError) as caught:
         try_prompt(load_prompt("own", folder), "own.md", [KIND.variables(KIND.sample)])
@@ -45,28 +44,20 @@ def refusal(folder: Path, text: str) -> str:
     return caught.value.message
 
 
-def test_the_version_follows_every_word_of_source_and_modules(tmp_path: Path) -> None:
+def test_the_version_follows_every_word_of_source_and_modules_but_not_line_ends(tmp_path):
     folder = own(tmp_path, GOOD)
-    versions = [load_prompt("own", folder).sha256, load_prompt("own", folder).sha256]
-    assert versions[0] == versions[1]
-    (folder / "modules").mkdir()
+    versions = [load_prompt("own", folder).sha256]
+    (folder / "own.md").write_bytes(GOOD.replace("\n", "\r\n").encode())
+    assert load_prompt("own", folder).sha256 == versions[0]
     for text in ("Another task.", "Another task!"):
-        (folder / "modules" / "task.md").write_text(text, encoding="utf-8")
+        own(folder / "modules", text, "task")
         versions.append(load_prompt("own", folder).sha256)
     own(folder, GOOD.replace("max_tokens: 100", "max_tokens: 101"))
     versions.append(load_prompt("own", folder).sha256)
     assert len(set(versions)) == 4
 
 
-def test_the_version_does_not_depend_on_line_ends(tmp_path: Path) -> None:
-    own(tmp_path / "unix", GOOD)
-    (tmp_path / "windows").mkdir()
-    (tmp_path / "windows" / "own.md").write_bytes(GOOD.replace("\n", "\r\n").encode())
-    versions = {load_prompt("own", tmp_path / system).sha256 for system in ("unix", "windows")}
-    assert len(versions) == 1
-
-
-def test_a_users_folder_overrides_a_prompt_or_a_single_module_by_name(tmp_path: Path) -> None:
+def test_a_users_folder_overrides_a_prompt_or_a_single_module_by_name(tmp_path):
     own(tmp_path / "prompt", GOOD, "p5")
     assert load_prompt("p5", tmp_path / "prompt").max_tokens == 100
     assert load_prompt("p4_5", tmp_path / "prompt") == load_prompt("p4_5")
@@ -76,7 +67,7 @@ def test_a_users_folder_overrides_a_prompt_or_a_single_module_by_name(tmp_path: 
     assert changed.system.endswith(load_prompt("p5").system[-500:])
 
 
-def test_an_installed_package_finds_its_own_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_finds_its_own_copy(tmp_path, monkeypatch):
     shutil.copytree(shipped_prompts(), tmp_path / "kgqa_hpc" / "_shipped" / "prompts")
     (tmp_path / "prompts").mkdir()  # of another package: without a pyproject.toml beside it not ours
     expected = load_prompt("p5")
@@ -85,14 +76,14 @@ def test_an_installed_package_finds_its_own_copy(tmp_path: Path, monkeypatch: py
     assert load_prompt("p5").sha256 == expected.sha256
 
 
-def test_an_unknown_prompt_is_refused_with_the_nearest_known() -> None:
+def test_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(PromptError, match=r"prompt fliter: no such prompt, did you mean filter\?"):
         load_prompt("fliter")
-
-
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="no such folder"):
         load_prompt("p5", tmp_path / "nowhere")
+    (tmp_path / "own.md").write_bytes(b"---\nstep: \xff\n---\n")
+    with pytest.raises(PromptError, match="not UTF-8 at byte 10"):
+        load_prompt("own", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +104,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
             "max_tokens: 100\nallow_cut: 1",
             "own.md line 5: allow_cut: must be true or false",
         ),
-        (
-            "max_tokens: 100",
-            "description: [a]\nmax_tokens: 1",
-            "own.md line 4: description: must be a text",
-        ),
+        ("max_tokens: 100", "description: [a]\nmax_tokens: 1", "own.md line 4: description: must be a text"),
         ("max_tokens: 100", "max_tokens: 'a' 'b'", "own.md line 4: not YAML"),
         ("schema_qa", "schema_qq", "own.md line 3: modules/schema_qq.yaml does not exist, did you mean"),
         ("modules/schema_qa.yaml", "{type: object}", "own.md line 3: schema needs properties"),
@@ -149,21 +136,22 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "}}: can only concatenate list"),
         ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "}}: division by zero"),
         ('{% include "modules/anchor.md" %}', "{% include edges %}", "own.md: only {% include"),
-        (
-            '{% include "modules/anchor.md" %}',
-            "{{ nodes.__class__.__mro__ }}",
-            "}}: access to attribute",
-        ),
+        ('{% include "modules/anchor.md" %}', "{{ nodes.__class__.__mro__ }}", "}}: access to attribute"),
         ("{% block user %}", "stray {% block user %}", "own.md: text outside of the blocks"),
         ("{% block user %}", "{% block other %}", "own.md: needs the blocks system and user"),
+        (
+            '{% include "modules/task.md" %}',
+            "Write a {{ domain.pear }}.",
+            "domain.pear is no word of the domain, did you mean pair?",
+        ),
     ],
 )
-def test_a_flaw_is_refused_with_file_and_place(tmp_path: Path, old: str, new: str, expected: str) -> None:
+def test_a_flaw_is_refused_with_file_and_place(tmp_path, old, new, expected):
     assert GOOD.count(old) == 1
     assert expected in refusal(tmp_path, GOOD.replace(old, new))
 
 
-def test_a_part_of_a_node_by_a_name_is_told_with_line_text_and_the_loop_that_works(tmp_path: Path) -> None:
+def test_a_part_of_a_node_by_a_name_is_told_with_line_text_and_the_loop_that_works(tmp_path):
     loop = "{% for n in nodes %}\n- {{ n.name }}\n{% endfor %}"
     own(tmp_path, GOOD.replace('{% include "modules/anchor.md" %}', loop))
     prompt = load_prompt("own", tmp_path)
@@ -177,21 +165,20 @@ def test_a_part_of_a_node_by_a_name_is_told_with_line_text_and_the_loop_that_wor
     assert "{% for number, name, type in nodes %}" in caught.value.cure
 
 
-def test_a_flaw_within_a_module_names_the_module_and_its_line(tmp_path: Path) -> None:
-    own(tmp_path / "modules", "one\ntwo {% if %}\n", "task")
-    assert "modules/task.md line 2:" in refusal(tmp_path, GOOD)
-
-
-def test_a_prompt_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "own.md").write_bytes(b"---\nstep: \xff\n---\n")
-    with pytest.raises(PromptError, match="not UTF-8 at byte 10"):
-        load_prompt("own", tmp_path)
-
-
-def test_a_circle_of_modules_is_refused(tmp_path: Path) -> None:
-    own(tmp_path / "modules", '{% include "modules/final.md" %}', "task")
-    own(tmp_path / "modules", '{% include "modules/task.md" %}', "final")
-    assert "includes itself: own.md -> task.md -> final.md -> task.md" in refusal(tmp_path, GOOD)
+@pytest.mark.parametrize(
+    ("modules", "expected"),
+    [
+        ({"task": "one\ntwo {% if %}\n"}, "modules/task.md line 2:"),
+        (
+            {"task": '{% include "modules/final.md" %}', "final": '{% include "modules/task.md" %}'},
+            "includes itself: own.md -> task.md -> final.md -> task.md",
+        ),
+    ],
+)
+def test_a_flaw_within_modules_names_them(tmp_path, modules, expected):
+    for name, text in modules.items():
+        own(tmp_path / "modules", text, name)
+    assert expected in refusal(tmp_path, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -212,9 +199,7 @@ def test_a_circle_of_modules_is_refused(tmp_path: Path) -> None:
         ("{type: string, enum: [1, 2]}", "enum must be a list of strings"),
     ],
 )
-def test_a_schema_that_not_every_engine_can_enforce_is_refused(
-    tmp_path: Path, field: str, expected: str
-) -> None:
+def test_a_schema_that_not_every_engine_can_enforce_is_refused(tmp_path, field, expected):
     text = "{type: string, maxLength: 9}"
     schema = (
         f"{{type: object, properties: {{question: {text}, answer: {text}, extra: {field}}}, "
@@ -223,14 +208,14 @@ def test_a_schema_that_not_every_engine_can_enforce_is_refused(
     assert expected in refusal(tmp_path, GOOD.replace("modules/schema_qa.yaml", schema))
 
 
-def test_rendering_never_evaluates_what_a_variable_holds() -> None:
+def test_rendering_never_evaluates_what_a_variable_holds():
     prompt: Prompt = load_prompt("filter")
     for text in ("{{ 7 * 7 }}", "{% include 'modules/task.md' %}", "{# gone #}"):
         user = prompt.render(PAIR | {"question": text})[1]["content"]
         assert clean_text(text) in user
 
 
-def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path: Path) -> None:
+def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path):
     words = (shipped_prompts() / "domains" / "general" / "words.yaml").read_text(encoding="utf-8")
     own(tmp_path / "domains" / "law", "", "x")
     (tmp_path / "domains" / "law" / "words.yaml").write_text(
@@ -239,9 +224,3 @@ def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path: Path) -> N
     assert "You write legal question-answer pairs." in load_prompt("p5", tmp_path, "law").system
     with pytest.raises(PromptError, match=r"prompts.domain lawn: no such domain, did you mean law\?"):
         load_prompt("p5", tmp_path, "lawn")
-
-
-def test_a_word_that_the_domain_lacks_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    assert "domain.pear is no word of the domain, did you mean pair?" in refusal(
-        tmp_path, GOOD.replace('{% include "modules/task.md" %}', "Write a {{ domain.pear }}.")
-    )

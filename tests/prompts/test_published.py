@@ -13,12 +13,12 @@ from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.prompts.templates import PUBLISHED, Kind, import_templates
+from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_last_object
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Step
+from kgqa_hpc.steps.step import Done
 from tests.command import kgqa
 
 NAMES = [f"published_p{each}" for each in PUBLISHED]
@@ -37,7 +37,7 @@ FIELDS = fields_of(load_prompt("published_p5").schema)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "published_filter"])
-def test_a_published_prompt_is_one_user_message_asked_once_and_read_from_free_text(name: str) -> None:
+def test_a_published_prompt_is_one_user_message_asked_once_and_read_from_free_text(name):
     prompt = load_prompt(name)
     variables = graph_variables(ANCHOR) | {"question": "Q?", "answer": "A."}
     (message,) = prompt.render(variables)
@@ -47,7 +47,7 @@ def test_a_published_prompt_is_one_user_message_asked_once_and_read_from_free_te
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_published_prompt_shows_names_and_directed_pairs_but_no_types(name: str) -> None:
+def test_a_published_prompt_shows_names_and_directed_pairs_but_no_types(name):
     text = load_prompt(name).render(graph_variables(ANCHOR))[0]["content"]
     assert text.endswith("## Edges:\n[[1, 0], [1, 2], [2, 1]]")
     assert " - 1: SEM1\n" in text
@@ -55,7 +55,7 @@ def test_a_published_prompt_shows_names_and_directed_pairs_but_no_types(name: st
     assert "acts_within" not in text
 
 
-def test_all_fifteen_prompts_of_the_ablation_are_there_and_have_the_modules_of_ours() -> None:
+def test_all_fifteen_prompts_of_the_ablation_are_there_and_have_the_modules_of_ours():
     for each in PUBLISHED:
         ours = (shipped_prompts() / f"p{each}.md").read_text()
         theirs = (shipped_prompts() / "published" / f"published_p{each}.md").read_text()
@@ -64,15 +64,6 @@ def test_all_fifteen_prompts_of_the_ablation_are_there_and_have_the_modules_of_o
         assert ("/example_simple.md" in ours) == ("/example_simple.md" in theirs), each
         worked = "/example_complex.md" in ours or "/example_reflection.md" in ours
         assert worked == ("/example_complex.md" in theirs), each
-
-
-def test_our_own_prompts_keep_the_version_they_had_before_there_were_these_keys() -> None:
-    assert "layout" not in load_prompt("p5").text.split("\n---\n")[0]
-
-
-def test_the_last_json_object_of_a_text_counts_whatever_was_drafted_before() -> None:
-    text = '## First\n{"question": "a?", "answer": "b."}\n## Final\n```json\n{"question": "c?", "answer": "d."}\n```'
-    assert parse_last_object(text, FIELDS).value == {"question": "c?", "answer": "d."}
 
 
 @pytest.mark.parametrize(
@@ -85,13 +76,13 @@ def test_the_last_json_object_of_a_text_counts_whatever_was_drafted_before() -> 
         ("{" * 100_000, "not_json"),
     ],
 )
-def test_a_text_without_such_an_object_is_refused_with_its_reason(text: str, reason: str) -> None:
+def test_a_text_without_such_an_object_is_refused_with_its_reason(text, reason):
     with pytest.raises(Unparseable) as caught:
         parse_last_object(text, FIELDS)
     assert caught.value.reason == reason
 
 
-def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text() -> None:
+def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text():
     config = parse_config(
         {
             "engine": {"kind": "scripted"},
@@ -109,9 +100,7 @@ def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text
     assert item.output == {"question": "Which?", "answer": "That."}
 
 
-def test_fifteen_numbered_templates_become_the_published_prompts_with_their_texts_as_they_stand(
-    tmp_path: Path,
-) -> None:
+def test_fifteen_numbered_templates_become_the_published_prompts_with_their_texts_as_they_stand(tmp_path):
     texts = {
         str(n): f'Text {n} gives {{"question", "answer"}} or {{{{ 7 * 7 }}}} {{% raw %}}\n' for n in range(15)
     }
@@ -123,6 +112,8 @@ def test_fifteen_numbered_templates_become_the_published_prompts_with_their_text
         (message,) = load_prompt(name, tmp_path / "own").render(graph_variables(ANCHOR))
         assert message["content"].startswith(texts[str(number)].strip() + "\n# Graphlet\n")
     assert import_templates(file, tmp_path / "own") == paths
+    file.write_text(json.dumps({"mine": "Write.", "7": "Write."}))  # other keys are names
+    assert [path.stem for path in import_templates(file, tmp_path / "own")] == ["mine", "template_7"]
 
 
 CRITERIA = {
@@ -136,9 +127,7 @@ CRITERIA = {
 
 
 @pytest.mark.parametrize("value", ["True/False", "5"])
-def test_criteria_become_scores_that_see_what_they_judge_and_read_the_field_of_their_text(
-    value: str, tmp_path: Path
-) -> None:
+def test_criteria_become_scores_that_see_what_they_judge_and_read_the_field_of_their_text(value, tmp_path):
     texts = {name: f'{text} {{"why": why, "{name}_is": {value}}}' for name, (text, _) in CRITERIA.items()}
     (tmp_path / "criteria.json").write_text(json.dumps(texts))
     done = kgqa("prompts", "import", tmp_path / "criteria.json", "--step", "score", "--to", tmp_path / "own")
@@ -155,7 +144,7 @@ def test_criteria_become_scores_that_see_what_they_judge_and_read_the_field_of_t
         assert item.features[name] == 1.0
 
 
-def test_a_filter_is_one_text_and_judges_the_pair(tmp_path: Path) -> None:
+def test_a_filter_is_one_text_and_judges_the_pair(tmp_path):
     text = (
         'Look at it. "{why: "", valid_question: true/false, my_answer:"", original_answer_valid:true/false}"'
     )
@@ -170,29 +159,23 @@ def test_a_filter_is_one_text_and_judges_the_pair(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "text"), [("judge", '{"valid": true}'), ("score", "Judge."), ("score", '{"a", "b"}')]
 )
-def test_a_text_without_the_fields_of_its_step_is_refused(step: Kind, text: str, tmp_path: Path) -> None:
+def test_a_text_without_the_fields_of_its_step_is_refused(step, text, tmp_path):
     (tmp_path / "t.txt").write_text(text)
     with pytest.raises(InputError, match="t: "):
         import_templates(tmp_path / "t.txt", tmp_path / "own", step)
     assert not (tmp_path / "own").exists()
 
 
-def chain_of(steps: list[dict[str, object]], folder: Path) -> list[Step]:
+def chain_of(steps, folder):
     passes = [{"name": "main", "steps": ["generate", *steps]}]
     data = {"prompts": {"folder": str(folder)}, "engine": {"kind": "scripted"}, "passes": passes}
     return build_chain(parse_config(data, "the test"), "main")[1:]
 
 
-def test_other_keys_of_a_template_file_are_names(tmp_path: Path) -> None:
-    file = tmp_path / "t.json"
-    file.write_text(json.dumps({"mine": "Write.", "7": "Write."}))
-    assert [path.stem for path in import_templates(file, tmp_path / "own")] == ["mine", "template_7"]
-
-
 @pytest.mark.parametrize(
     "content", ["[]", "{}", '{"0": 1}', '{"0": " "}', '{"../x": "a"}', "no json", '{"a": ' * 5000]
 )
-def test_what_is_no_template_file_is_refused_and_nothing_is_written(tmp_path: Path, content: str) -> None:
+def test_what_is_no_template_file_is_refused_and_nothing_is_written(tmp_path, content):
     file = tmp_path / "t.json"
     file.write_text(content)
     with pytest.raises(InputError, match=r"t\.json"):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
+from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.schema import check
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.front_matter import lacking
 from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.text.text_form import read_form
 
@@ -41,36 +42,33 @@ PARTS = {
 }
 
 
-def module_text(name: str) -> str:
+def module_text(name):
     text = (shipped_prompts() / "modules" / f"{name}.md").read_text(encoding="utf-8").strip()
     for word, meaning in Folders.with_user(None).words().items():
         text = text.replace(f"{{{{ domain.{word} }}}}", meaning)
     return text
 
 
-def test_all_prompts_of_the_ablation_and_the_judges_are_shipped() -> None:
+def test_all_prompts_of_the_ablation_and_the_judges_are_shipped():
     assert len(ABLATION) == 15
     assert set(Folders.with_user(None).names()) >= set(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name: str) -> None:
-    prompt = load_prompt(name)
-    if name in ("demo", "demo_filter"):
-        return  # their model follows the decoding grammar only
-    reply = prompt.system[prompt.system.index("# Form of the reply") :]
-    example = yaml.safe_load(reply[reply.index("{") :])
-    assert list(example) == list(prompt.schema["properties"])
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_prompt_asks_for_all_that_its_step_reads(name: str) -> None:
+def test_a_shipped_prompt_asks_for_what_its_step_reads_in_the_order_of_a_schema_that_every_engine_enforces(
+    name,
+):
     prompt = load_prompt(name)
     assert list(lacking(prompt.fields, prompt.step, STEPS.get(prompt.step).answer)) == []
+    check(prompt.schema)
+    if name not in ("demo", "demo_filter"):  # their model follows the decoding grammar only
+        reply = prompt.system[prompt.system.index("# Form of the reply") :]
+        example = yaml.safe_load(reply[reply.index("{") :])
+        assert list(example) == list(prompt.schema["properties"])
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_only_the_user_message_depends_on_the_item(name: str) -> None:
+def test_only_the_user_message_depends_on_the_item(name):
     prompt = load_prompt(name)
     first = KIND.variables(KIND.sample) | PAIR
     second = {**first, "nodes": [(0, "Other", "Gene")] * 3, "question": "Q2?", "answer": "A2."}
@@ -80,7 +78,7 @@ def test_only_the_user_message_depends_on_the_item(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ABLATION)
-def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name: str) -> None:
+def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name):
     system = load_prompt(name).system
     parts = PARTS[name].split()
     every = {part for parts in PARTS.values() for part in parts.split()}
@@ -91,18 +89,16 @@ def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name: str) -
     assert (module_text("instructions") in system.split("\n")) == bool(set(parts) - {"example_simple"})
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name: str) -> None:
-    check(load_prompt(name).schema)
-
-
 # What may stand empty, ask by an incomplete sentence, belong to a model that is too small, or to another pipeline.
 FREE = ("plan", "rephrase_medqa", "demo_")
 
 
-def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark() -> None:
-    bound = []
+def test_the_grammar_of_every_question_of_ours_makes_it_end_in_a_question_mark():
+    bound, published = [], []
     for name in Folders.with_user(None).names():
+        if name.startswith("published"):  # they have no form, as they have no schema
+            assert "pattern:" not in load_prompt(name).text
+            published.append(name)
         if name.startswith((*FREE, "published")):
             continue
         properties = load_prompt(name).schema["properties"]
@@ -113,15 +109,10 @@ def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark()
             assert read_form(question["pattern"]).ends == "?", name
             bound.append(name)
     assert {*ABLATION, "demo", "fact", "path", "puzzle", "script", "hub", "context", "extract"} <= set(bound)
+    assert len(published) >= 16
 
 
-def test_the_published_prompts_have_no_form_as_they_have_no_schema() -> None:
-    names = [name for name in Folders.with_user(None).names() if name.startswith("published")]
-    assert len(names) >= 16
-    assert not [name for name in names if "pattern:" in load_prompt(name).text]
-
-
-def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_ends() -> None:
+def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_ends():
     prompt = load_prompt("demo")
     question, answer = (read_form(prompt.schema["properties"][key]["pattern"]) for key in PAIR)
     assert not prompt.allow_cut
@@ -133,7 +124,7 @@ def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_en
     assert not answer.holds("It is altered")
 
 
-def test_the_judge_reasons_before_each_verdict() -> None:
+def test_the_judge_reasons_before_each_verdict():
     fields = list(load_prompt("filter").schema["properties"])
     assert fields == [
         "question_reasoning",
@@ -145,7 +136,7 @@ def test_the_judge_reasons_before_each_verdict() -> None:
     assert list(load_prompt("demo_filter").schema["properties"]) == [f for f in fields if f != "my_answer"]
 
 
-def test_edge_types_are_shown_only_on_request() -> None:
+def test_edge_types_are_shown_only_on_request():
     prompt = load_prompt("p5")
     variables = KIND.variables(KIND.sample)
     hidden = prompt.render(variables | {"relations": []})[1]["content"]
@@ -169,27 +160,27 @@ PRODUCTION = ("p5", "path", "fact", "script", "puzzle", "hub", "context")
 
 
 @pytest.mark.parametrize("name", PRODUCTION)
-def test_every_production_prompt_lets_the_model_decline_with_a_reason(name: str) -> None:
+def test_every_production_prompt_lets_the_model_decline_with_a_reason(name):
     prompt = load_prompt(name)
     fields = list(prompt.schema["properties"])
     assert fields.index("decline_reason") + 1 == fields.index("worth_asking") < fields.index("question")
     assert "worth_asking to false when" in prompt.system
 
 
-def test_modules_hold_no_prompt_twice() -> None:
+def test_modules_hold_no_prompt_twice():
     texts = [module_text(file.stem) for file in (shipped_prompts() / "modules").glob("*.md")]
     for one, other in itertools.permutations(texts, 2):
         assert one not in other or len(one) < 40
 
 
-def test_the_text_that_a_run_keeps_is_the_same_prompt(tmp_path: Path) -> None:
+def test_the_text_that_a_run_keeps_is_the_same_prompt(tmp_path):
     for name in SHIPPED:
         prompt = load_prompt(name)
         (tmp_path / f"{name}.md").write_text(prompt.text, encoding="utf-8")
         assert load_prompt(name, tmp_path) == prompt
 
 
-def test_a_graph_of_another_field_is_not_asked_biomedical_questions() -> None:
+def test_a_graph_of_another_field_is_not_asked_biomedical_questions():
     for name in SHIPPED:
         text = load_prompt(name, domain="general").text.split("---", 2)[2]
         found = [
@@ -202,7 +193,7 @@ def test_a_graph_of_another_field_is_not_asked_biomedical_questions() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if not name.startswith("demo")])
-def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name: str) -> None:
+def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name):
     """At 3,398 characters for 748 tokens, as the published answers are (docs/guide/prompts.md)."""
     prompt = load_prompt(name)
     size = 0
@@ -210,3 +201,21 @@ def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name: str) -> N
         each = kind.get("maxLength", 5) if kind["type"] != "array" else 40 * kind["maxItems"]
         size += len(field) + 6 + each
     assert size / (3398 / 748) <= prompt.max_tokens
+
+
+# hydrate_*.yaml are recipes that a configuration names.
+CONFIGS = sorted((shipped_prompts().parent / "configs").glob("[!h]*.yaml"))
+
+
+def test_the_one_minute_start_and_the_rehearsal_are_shipped():
+    assert {"demo", "scripted", "local_a6000"} <= {path.stem for path in CONFIGS}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_shipped_configuration_is_valid_and_says_in_its_head_how_it_is_run(path):
+    config = load_config(path)
+    for each in config.passes:
+        assert [step.name for step in build_chain(config, each.name)] == [s.use for s in each.steps]
+    head = path.read_text(encoding="utf-8").split("\nseed:")[0]
+    assert all(line.startswith("#") for line in head.splitlines())
+    assert "kgqa " in head

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -12,13 +11,12 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Step
 
 ENGINE = EngineInfo("scripted", "1", "scripted-1", digest="d", quantisation="q")
 
 
 @pytest.fixture
-def item() -> Item:
+def item():
     nodes = (
         Node("D:1", "Wilson disease", "Disease"),
         Node("G:1", "ATP7B", "Gene"),
@@ -37,13 +35,13 @@ def item() -> Item:
 
 
 @pytest.fixture
-def chain() -> list[Step]:
+def chain():
     return build_chain(parse_config({"engine": {"kind": "scripted"}, "seed": 7}, "test"), "main", ENGINE)
 
 
 @pytest.fixture
-def pair_text() -> Callable[..., str]:
-    def text(**changes: object) -> str:
+def pair_text():
+    def text(**changes):
         fields = {
             "analysis": "Gene, disease, compound.",
             "decline_reason": "",
@@ -62,8 +60,8 @@ def pair_text() -> Callable[..., str]:
 
 
 @pytest.fixture
-def verdict_text() -> Callable[..., str]:
-    def text(**changes: object) -> str:
+def verdict_text():
+    def text(**changes):
         fields = {
             "question_reasoning": "Sound.",
             "valid_question": True,
@@ -77,7 +75,7 @@ def verdict_text() -> Callable[..., str]:
 
 
 @pytest.fixture
-def stop() -> Callable[[str], Response]:
+def stop():
     """A regular answer."""
     return lambda text: Response(
         "x", text, "stop", prompt_tokens=1200, completion_tokens=300, cached_tokens=1100

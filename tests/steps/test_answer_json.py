@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 
 import pytest
@@ -27,7 +26,7 @@ DRAFT = json.dumps({"question": "A draft?", "answer": "A draft."})
 EVIL = json.dumps({"question": "EVIL?", "answer": "EVIL!"})
 
 
-def reason_of(text: str, schema: dict = PAIR) -> str:
+def reason_of(text, schema=PAIR):
     with pytest.raises(Unparseable) as caught:
         parse_json(text, fields_of(schema))
     reason = caught.value.reason
@@ -50,7 +49,7 @@ def reason_of(text: str, schema: dict = PAIR) -> str:
         GOOD.replace("iron", "\\u0069ron"),
     ],
 )
-def test_an_intact_object_is_read_through_thoughts_and_fences(text: str) -> None:
+def test_an_intact_object_is_read_through_thoughts_and_fences(text):
     parsed = parse_json(text, fields_of(PAIR))
     assert parsed.value == {"question": Q, "answer": A}
     assert not parsed.repaired
@@ -72,13 +71,13 @@ def test_an_intact_object_is_read_through_thoughts_and_fences(text: str) -> None
         "{“question”: “What does it bind?”, “answer”: “It binds iron.”}",
     ],
 )
-def test_a_flaw_that_leaves_no_doubt_is_mended_and_counted(text: str) -> None:
+def test_a_flaw_that_leaves_no_doubt_is_mended_and_counted(text):
     parsed = parse_json(text, fields_of(PAIR))
     assert parsed.value == {"question": Q, "answer": A}
     assert parsed.repaired
 
 
-def test_bare_quotation_marks_and_line_breaks_within_a_string_are_mended() -> None:
+def test_bare_quotation_marks_and_line_breaks_within_a_string_are_mended():
     parsed = parse_json(
         '{"question": "What is the "Warburg" effect?", "answer": "Glycolysis,\ndespite oxygen."}',
         fields_of(PAIR),
@@ -122,9 +121,14 @@ def test_bare_quotation_marks_and_line_breaks_within_a_string_are_mended() -> No
         ('{"question": "The set {a}?", "answer": "It is', "truncated"),
         ('{"question": "What', "truncated"),
         ('```json\n{"question": "What', "truncated"),
+        # An earlier object is not taken because the last one is unfinished.
+        (f'{GOOD} no, better: {{"question": "Unfinished?"}}', "ambiguous"),
+        ('{"question": "One?"} no, better: {"question": "Two?"}', "ambiguous"),
+        ('Well: {"question": "One?"}', "missing:answer"),
+        (GOOD + " " * LARGEST, "too_large"),
     ],
 )
-def test_what_is_no_answer_has_a_reason(text: str, reason: str) -> None:
+def test_what_is_no_answer_has_a_reason(text, reason):
     assert reason_of(text) == reason
 
 
@@ -150,14 +154,8 @@ def test_what_is_no_answer_has_a_reason(text: str, reason: str) -> None:
         '{"question": "One?", "answer": "a", "answer" : "a"}',
     ],
 )
-def test_two_readings_are_refused(text: str) -> None:
+def test_two_readings_are_refused(text):
     assert reason_of(text) in ("ambiguous", "not_json")
-
-
-def test_an_earlier_object_is_not_taken_because_the_last_one_is_unfinished() -> None:
-    assert reason_of(f'{GOOD} no, better: {{"question": "Unfinished?"}}') == "ambiguous"
-    assert reason_of('{"question": "One?"} no, better: {"question": "Two?"}') == "ambiguous"
-    assert reason_of('Well: {"question": "One?"}') == "missing:answer"
 
 
 @pytest.mark.parametrize(
@@ -169,11 +167,11 @@ def test_an_earlier_object_is_not_taken_because_the_last_one_is_unfinished() -> 
         '{"question": "One?", "answer": "x", "y"}',
     ],
 )
-def test_text_that_json_repair_would_drop_or_move_is_refused(text: str) -> None:
+def test_text_that_json_repair_would_drop_or_move_is_refused(text):
     assert reason_of(text)
 
 
-def test_a_field_that_fills_its_bound_is_reported() -> None:
+def test_a_field_that_fills_its_bound_is_reported():
     text = json.dumps({"question": Q, "answer": "x" * 60})
     assert parse_json(text, fields_of(PAIR)).filled == ("answer",)
     assert parse_json(GOOD, fields_of(PAIR)).filled == ()
@@ -188,7 +186,7 @@ VERDICT = {
 }
 
 
-def test_verdicts_are_booleans_and_nothing_else() -> None:
+def test_verdicts_are_booleans_and_nothing_else():
     schema = load_prompt("filter").schema
     assert parse_json(json.dumps(VERDICT), fields_of(schema)).value == VERDICT
     for other in ("true", 1, None, "yes", [True]):
@@ -199,26 +197,31 @@ def test_verdicts_are_booleans_and_nothing_else() -> None:
     assert parse_json(python_like, fields_of(schema)).value == VERDICT
 
 
-def test_numbers_and_choices_are_checked() -> None:
-    schema = {
-        "properties": {
-            "score": {"type": "integer", "minimum": 1, "maximum": 5},
-            "share": {"type": "number"},
-            "kind": {"type": "string", "enum": ["a", "b"]},
-        }
+NUMBERS = {
+    "properties": {
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+        "share": {"type": "number"},
+        "kind": {"type": "string", "enum": ["a", "b"]},
     }
-    assert parse_json('{"score": 3, "share": 0.5, "kind": "a"}', fields_of(schema)).value == {
-        "score": 3,
-        "share": 0.5,
-        "kind": "a",
-    }
-    assert reason_of('{"score": 6, "share": 0.5, "kind": "a"}', schema) == "not_allowed:score"
-    assert reason_of('{"score": 1.5, "share": 0.5, "kind": "a"}', schema) == "wrong_type:score"
-    assert reason_of('{"score": true, "share": 0.5, "kind": "a"}', schema) == "wrong_type:score"
-    assert reason_of('{"score": 1, "share": 1, "kind": "c"}', schema) == "not_allowed:kind"
+}
 
 
-def test_a_string_without_a_bound_is_read_too() -> None:
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"score": 6}, "not_allowed:score"),
+        ({"score": 1.5}, "wrong_type:score"),
+        ({"score": True}, "wrong_type:score"),
+        ({"kind": "c"}, "not_allowed:kind"),
+    ],
+)
+def test_numbers_and_choices_are_checked(changes, reason):
+    good = {"score": 3, "share": 0.5, "kind": "a"}
+    assert parse_json(json.dumps(good), fields_of(NUMBERS)).value == good
+    assert reason_of(json.dumps({**good, **changes}), NUMBERS) == reason
+
+
+def test_a_string_without_a_bound_is_read_too():
     schema = {"properties": {"question": {"type": "string"}}}
     assert parse_json('{"question": ""}', fields_of(schema)).value == {"question": ""}
 
@@ -252,16 +255,8 @@ HUGE = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_huge_and_hostile_texts_cost_bounded_time(name: str) -> None:
+def test_huge_and_hostile_texts_cost_bounded_time(name):
     began = time.process_time()
     reason_of(HUGE[name])
     # Most take milliseconds; the bound is wide because it is there to catch quadratic and endless ones.
     assert time.process_time() - began < 20
-
-
-def test_a_text_above_the_bound_is_not_looked_at() -> None:
-    assert reason_of(GOOD + " " * LARGEST) == "too_large"
-
-
-def test_every_reason_is_a_word_and_at_most_a_field() -> None:
-    assert all(re.fullmatch(r"[a-z_]+:?", reason) for reason in REASONS)

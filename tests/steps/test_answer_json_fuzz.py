@@ -11,7 +11,6 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -39,33 +38,30 @@ FRAGMENTS = [
     *("true", "{{ x }}", "//", "/*", "🧬", "\u2028", "“", "”"),
 ]
 
-Pair = dict[str, object]
-Damage = Callable[[random.Random, str], str]
 
-
-def sentence(rng: random.Random, odd: float) -> str:
+def sentence(rng, odd):
     parts = [rng.choice(FRAGMENTS if rng.random() < odd else WORDS) for _ in range(rng.randint(3, 12))]
     return ("x" + " ".join(parts) + "x").strip()
 
 
-def random_pair(rng: random.Random) -> Pair:
+def random_pair(rng):
     odd = rng.choice([0.0, 0.0, 0.2, 0.6])
     return {"question": sentence(rng, odd), "answer": sentence(rng, odd), "valid": rng.random() < 0.5}
 
 
-def rival(rng: random.Random) -> str:
+def rival(rng):
     return json.dumps(
         {"question": f"{DECOY} {sentence(rng, 0)}", "answer": f"{DECOY} {sentence(rng, 0)}", "valid": True}
     )
 
 
-def decoy(rng: random.Random) -> str:
+def decoy(rng):
     """A rival as it is, or as it looks within a string."""
     return rival(rng) if rng.random() < 0.7 else json.dumps(rival(rng))[1:-1]
 
 
 # Surroundings and flaws that leave the pair what it is.
-KEEPING: dict[str, Damage] = {
+KEEPING = {
     "nothing": lambda rng, text: text,
     "fence": lambda rng, text: f"```json\n{text}\n```",
     "prose": lambda rng, text: f"Sure! Here it is:\n{text}\nDo you need more?",
@@ -79,7 +75,7 @@ KEEPING: dict[str, Damage] = {
     "raw line break": lambda rng, text: text.replace("\\n", "\n"),
 }
 # Damage after which only a reason may come out, or the pair itself where the damage happened to do nothing.
-SPOILING: dict[str, Damage] = {
+SPOILING = {
     "cut": lambda rng, text: text[: rng.randrange(1, len(text))],
     "decoy after": lambda rng, text: f"{text} {decoy(rng)}",
     "decoy before": lambda rng, text: f"{decoy(rng)} {text}",
@@ -98,7 +94,7 @@ SPOILING: dict[str, Damage] = {
     "bare keys": lambda rng, text: re.sub(r'"(question|answer|valid)":', r"\1:", text),
 }
 # Damage of a character or a few: each field may differ from the true one by those and no more.
-NUDGING: dict[str, Damage] = {
+NUDGING = {
     "deleted": lambda rng, text: (lambda at: text[:at] + text[at + 1 :])(rng.randrange(len(text))),
     "replaced": lambda rng, text: (lambda at: text[:at] + rng.choice('"\\{}:,x') + text[at + 1 :])(
         rng.randrange(len(text))
@@ -109,38 +105,38 @@ NUDGING: dict[str, Damage] = {
 }
 
 
-def inserted(rng: random.Random, text: str, what: str) -> str:
+def inserted(rng, text, what):
     at = rng.randrange(len(text) + 1)
     return text[:at] + what + text[at:]
 
 
-def plain(text: object) -> str:
+def plain(text):
     """Without what mending may change: white space at line breaks, kinds of quotation marks, escapes."""
     return re.sub(r"[\s\"'“”‘’\\]+", "", str(text))
 
 
-def shared(a: str, b: str) -> int:
+def shared(a, b):
     """How many characters both begin with."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def ends_in_common(a: str, b: str) -> int:
+def ends_in_common(a, b):
     """Characters that both begin with plus those that the rests end with."""
     head = shared(a, b)
     return head + shared(a[head:][::-1], b[head:][::-1])
 
 
-def nearly(one: object, other: object, slack: int) -> bool:
+def nearly(one, other, slack):
     a, b = plain(one), plain(other)
     return max(len(a), len(b)) - ends_in_common(a, b) <= slack
 
 
-def surrounds(longer: object, shorter: object) -> bool:
+def surrounds(longer, shorter):
     a, b = plain(longer), plain(shorter)
     return ends_in_common(a, b) == len(b)
 
 
-def check(text: str, pair: Pair, kind: str) -> str:
+def check(text, pair, kind):
     """The reason, or 'read'. Fails on anything wrong."""
     try:
         value = parse_json(text, fields_of(SCHEMA)).value
@@ -170,7 +166,7 @@ def check(text: str, pair: Pair, kind: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # half a minute on a quiet core; it must not fail on a busy one
-def test_a_hundred_thousand_damaged_outputs_give_the_right_fields_or_a_reason() -> None:
+def test_a_hundred_thousand_damaged_outputs_give_the_right_fields_or_a_reason():
     seed = int(os.environ.get("KGQA_FUZZ_SEED", "1"))
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -204,7 +200,7 @@ json_like = st.recursive(
         st.one_of(st.sampled_from(FRAGMENTS), json_like.map(json.dumps), st.text(max_size=8)), max_size=8
     )
 )
-def test_no_text_at_all_makes_the_parser_fail(parts: list[str]) -> None:
+def test_no_text_at_all_makes_the_parser_fail(parts):
     text = "".join(parts)
     try:
         value = parse_json(text, fields_of(SCHEMA)).value

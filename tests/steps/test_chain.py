@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.runs.chain import build_chain, set_engine
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Reject, Retry, Step
+from kgqa_hpc.steps.step import Done, Reject, Retry
 
 QUESTION = "Which transporter, when defective, lets copper build up in the liver?"
 ANSWER = "ATP7B, which carries copper into the bile; its loss causes Wilson disease."
@@ -23,69 +21,44 @@ ANSWER = "ATP7B, which carries copper into the bile; its loss causes Wilson dise
 NO_QUESTION = Reject("judge: invalid question", decided=True)
 NO_ANSWER = Reject("judge: invalid answer", decided=True)
 
-Text = Callable[..., str]
-StopAnswer = Callable[[str], Response]
+ROLES = {"question_entities": ["Copper"], "answer_entities": ["ATP7B"]}
 
 
-def test_a_generated_pair_is_the_final_one_not_the_draft(
-    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
-) -> None:
-    assert chain[0].take(item, stop(pair_text(question=QUESTION, answer=ANSWER)), 0) == Done()
-    roles = {"question_entities": ["Copper"], "answer_entities": ["ATP7B"]}
-    assert item.output == {"question": QUESTION, "answer": ANSWER, **roles}
+def invalid(reason):
+    return Retry(reason, "invalid")
 
 
-def test_a_model_may_decline_an_anchor(
-    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
-) -> None:
-    text = pair_text(worth_asking=False, decline_reason="Five names without a difference that matters.")
-    assert chain[0].take(item, stop(text), 0) == Reject("declined")
-    assert item.output == {}
-    assert "Five names" in item.trace[0]["text"]
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({}, Done()),  # the final pair, not the draft
+        ({"question_entities": ["2-" + "methyl" * 50] * 4}, Done()),  # names as long as the prompt shows them
+        ({"reflection": "x" * 800}, Done()),  # notes that were cut off do not cost the pair
+        ({"worth_asking": False, "decline_reason": "Five names without a difference."}, Reject("declined")),
+        ({"question": ""}, invalid("empty:question")),
+        ({"answer": "Yes."}, invalid("too_short:answer")),
+        ({"answer": "x" * 1200}, invalid("too_long:answer")),  # a decoding grammar closed the string there
+        ({"question": "x" * 500}, invalid("too_long:question")),
+        ({"answer": None}, invalid("wrong_type:answer")),
+    ],
+)
+def test_a_pair_is_taken_declined_or_asked_for_again(item, chain, pair_text, stop, changes, outcome):
+    fields = {"question": QUESTION, "answer": ANSWER, **ROLES, **changes}
+    assert chain[0].take(item, stop(pair_text(**fields)), 0) == outcome
+    output = {"question": QUESTION, "answer": ANSWER, **{name: fields[name] for name in ROLES}}
+    assert item.output == (output if outcome == Done() else {})
+    assert item.trace[0]["text"] == pair_text(**fields)
 
 
-def test_the_name_of_an_entity_may_be_as_long_as_the_prompt_shows_it(
-    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
-) -> None:
-    compound = "2-" + "methyl" * 50
-    assert chain[0].take(item, stop(pair_text(question_entities=[compound] * 4)), 0) == Done()
-    assert item.output["question_entities"] == [compound] * 4
-
-
-def test_a_mended_answer_is_marked(item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer) -> None:
+def test_a_mended_answer_is_marked(item, chain, pair_text, stop):
     assert chain[0].take(item, stop(f"Here you are: {pair_text()}"), 0) == Done()
     assert item.trace[0]["repaired"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"question": ""}, "empty:question"),
-        ({"answer": "Yes."}, "too_short:answer"),
-        ({"answer": "x" * 1200}, "too_long:answer"),  # a decoding grammar closed the string there
-        ({"question": "x" * 500}, "too_long:question"),
-        ({"answer": None}, "wrong_type:answer"),
-    ],
-)
-def test_a_pair_that_is_not_whole_is_asked_for_again(
-    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer, changes: dict, reason: str
-) -> None:
-    assert chain[0].take(item, stop(pair_text(**changes)), 0) == Retry(reason, "invalid")
-    assert item.output == {}
-
-
-def test_notes_that_were_cut_off_do_not_cost_the_pair(
-    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
-) -> None:
-    assert chain[0].take(item, stop(pair_text(reflection="x" * 800)), 0) == Done()
-
-
-@pytest.mark.parametrize(
     ("allowed", "outcome"), [(True, Done()), (False, Retry("too_long:answer", "invalid"))]
 )
-def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(
-    item: Item, stop: StopAnswer, monkeypatch: pytest.MonkeyPatch, allowed: bool, outcome: Done | Retry
-) -> None:
+def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(item, stop, monkeypatch, allowed, outcome):
     (step,) = build_chain(config(generate="demo"), "write")
     prompt = replace(step.prompt, allow_cut=allowed)
     monkeypatch.setattr(step, "_turns", (replace(step._turns[0], prompt=prompt),))
@@ -94,7 +67,7 @@ def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(
     assert step.take(item, stop(text), 0) == outcome
 
 
-def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[Step]) -> None:
+def test_the_judge_sees_the_pair_and_not_the_graphlet(item, chain):
     item.output = {"question": "A\nquestion <|im_end|>?", "answer": ANSWER}
     user = chain[1].request(item, 0, 7).messages[1]["content"]
     assert user == f"Question: A question < |im_end| >?\nAnswer: {ANSWER}"
@@ -106,53 +79,40 @@ def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[St
         ({}, Done()),
         ({"valid_question": False}, NO_QUESTION),
         ({"original_answer_valid": False}, NO_ANSWER),
-        (
-            {"valid_question": False, "original_answer_valid": False},
-            NO_QUESTION,
-        ),
-        ({"valid_question": "true"}, Retry("wrong_type:valid_question", "invalid")),
-        ({"my_answer": ""}, Retry("empty:my_answer", "invalid")),
+        ({"valid_question": False, "original_answer_valid": False}, NO_QUESTION),
+        ({"valid_question": "true"}, invalid("wrong_type:valid_question")),
+        ({"my_answer": ""}, invalid("empty:my_answer")),
+        ({"question": "Another question altogether?", "answer": "Another answer altogether."}, Done()),
     ],
 )
 def test_a_pair_is_accepted_when_question_and_answer_are_valid(
-    item: Item, chain: list[Step], verdict_text: Text, stop: StopAnswer, changes: dict, outcome: object
-) -> None:
+    item, chain, verdict_text, stop, changes, outcome
+):
     item.output = {"question": QUESTION, "answer": ANSWER}
     assert chain[1].take(item, stop(verdict_text(**changes)), 0) == outcome
-    assert bool(item.verdicts) == (not isinstance(outcome, Retry))
-
-
-def test_the_text_of_a_pair_is_never_taken_from_a_judge(
-    item: Item, chain: list[Step], verdict_text: Text, stop: StopAnswer
-) -> None:
-    item.output = {"question": QUESTION, "answer": ANSWER}
-    text = verdict_text(question="Another question altogether?", answer="Another answer altogether.")
-    assert chain[1].take(item, stop(text), 0) == Done()
-    assert item.output == {"question": QUESTION, "answer": ANSWER}
-    assert list(item.verdicts["judge"]) == list(chain[1].prompt.schema["properties"])
+    assert item.output == {"question": QUESTION, "answer": ANSWER}  # never taken from a judge
+    fields = list(chain[1].prompt.schema["properties"])
+    assert [list(verdict) for verdict in item.verdicts.values()] == [fields] * (
+        not isinstance(outcome, Retry)
+    )
 
 
 def test_an_item_goes_on_in_the_next_pass_where_the_last_one_left_it(
-    item: Item, chain: list[Step], pair_text: Text, verdict_text: Text, stop: StopAnswer
-) -> None:
+    item, chain, pair_text, verdict_text, stop
+):
     chain[0].take(item, stop(pair_text()), 0)
     later = Item.from_record(item.anchor, item.to_record())
     assert chain[1].take(later, stop(verdict_text()), 0) == Done()
     assert [entry["step"] for entry in later.trace] == ["generate", "judge"]
 
 
-def config(**prompts: object):
+def config(**prompts):
     data = {"engine": {"kind": "scripted"}, "prompts": prompts}
     data["passes"] = [{"name": "write", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
     return parse_config(data, "test")
 
 
-def test_each_pass_has_its_own_steps() -> None:
-    assert [step.name for step in build_chain(config(), "write")] == ["generate"]
-    assert [step.name for step in build_chain(config(), "check")] == ["judge"]
-
-
-def test_a_prompt_of_another_step_is_refused() -> None:
+def test_a_prompt_of_another_step_is_refused():
     with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge") as caught:
         build_chain(config(generate="filter"), "write")
     assert "prompts of step generate: " in caught.value.cure
@@ -168,7 +128,7 @@ def test_a_prompt_of_another_step_is_refused() -> None:
         ("generate", "p5.md line 3: a prompt of step generate needs the string field question in its schema"),
     ],
 )
-def test_a_prompt_must_serve_the_step_that_names_it(tmp_path: Path, step: str, expected: str) -> None:
+def test_a_prompt_must_serve_the_step_that_names_it(tmp_path, step, expected):
     (tmp_path / "p5.md").write_text(
         f"---\nstep: {step}\nschema: {{type: object, properties: {{answer: {{type: string, maxLength: 9}}}}, "
         "required: [answer], additionalProperties: false}\nmax_tokens: 100\n---\n"
@@ -179,26 +139,22 @@ def test_a_prompt_must_serve_the_step_that_names_it(tmp_path: Path, step: str, e
     assert expected in caught.value.message
 
 
-def test_the_engine_may_be_known_later(item: Item, stop: StopAnswer) -> None:
+def test_the_engine_may_be_known_later(item, stop):
     (step,) = chain = build_chain(config(), "write")
     set_engine(chain, EngineInfo("cpu", "2", "m.gguf"))
     step.take(item, stop("nothing"), 0)
     assert item.trace[0]["engine"]["model"] == "m.gguf"
 
 
-def test_edge_types_reach_the_prompt_by_the_source_unless_the_configuration_says_otherwise(
-    item: Item,
-) -> None:
-    def user(**prompts: object) -> str:
+def test_edge_types_reach_the_prompt_by_the_source_unless_the_configuration_says_otherwise(item):
+    def user(**prompts):
         return build_chain(config(**prompts), "write")[0].request(item, 0, 7).messages[1]["content"]
 
     assert user().endswith("Edges:\n- ATP7B —causes→ Wilson disease")  # the relations of HPO are specific
     assert user(edge_types=False).endswith("Edges: (1, 0)")
 
 
-def test_a_judge_is_shown_the_anchor_only_if_its_prompt_asks_for_it(
-    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer, tmp_path: Path
-) -> None:
+def test_a_judge_is_shown_the_anchor_only_if_its_prompt_asks_for_it(item, chain, pair_text, stop, tmp_path):
     chain[0].take(item, stop(pair_text()), 0)
     assert "Wilson" not in chain[1].request(item, 0, 7).messages[1]["content"]
     shipped = (shipped_prompts() / "filter.md").read_text(encoding="utf-8")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,14 +32,19 @@ ANCHOR = Anchor(
 GOOD = ("Which gene underlies a tremor with copper in the cornea?", "A defect of ATP7B does.")
 
 
-def check(question: str, answer: str, anchor: Anchor = ANCHOR, **settings: Any) -> tuple[Any, dict[str, Any]]:
-    steps = ["generate", {"use": "check", **settings}]
-    config = parse_config({"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}, "t")
+def chain_of(*steps, **sections):
+    passes = [{"name": "main", "steps": list(steps)}]
+    return build_chain(
+        parse_config({"engine": {"kind": "scripted"}, "passes": passes, **sections}, "t"), "main"
+    )
+
+
+def check(question, answer, anchor=ANCHOR, **settings):
     item = Item(anchor, output={"question": question, "answer": answer})
-    return build_chain(config, "main")[1].run(item), item.features
+    return chain_of("generate", {"use": "check", **settings})[1].run(item), item.features
 
 
-def test_a_good_pair_passes_and_its_facts_are_kept() -> None:
+def test_a_good_pair_passes_and_its_facts_are_kept():
     outcome, features = check(*GOOD)
     assert isinstance(outcome, Done)
     assert features == {
@@ -68,19 +71,15 @@ def test_a_good_pair_passes_and_its_facts_are_kept() -> None:
         ("same_text", "Is it ATP7B with tremor?", "Is it ATP7B with tremor."),
     ],
 )
-def test_a_fact_rejects_where_it_is_configured_and_is_only_kept_elsewhere(
-    rule: str, question: str, answer: str
-) -> None:
+def test_a_fact_rejects_where_it_is_configured_and_is_only_kept_elsewhere(rule, question, answer):
     assert check(question, answer, reject=[rule])[0] == Reject(f"check: {rule.replace('_', ' ')}")
     assert isinstance(check(question, answer, reject=[])[0], Done)
     assert isinstance(check(*GOOD, reject=[rule])[0], Done)
 
 
-def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_not_by_the_parser() -> None:
+def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_not_by_the_parser():
     """Of a server that ignores the schema, or an engine without one: never invalid for its form alone."""
-    steps = ["generate", "check"]
-    config = parse_config({"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}, "t")
-    generate, gate = build_chain(config, "main")
+    generate, gate = chain_of("generate", "check")
     assert "pattern" in generate.prompt.schema["properties"]["question"]
     answer = dict.fromkeys(generate.prompt.schema["properties"], "Some words that stand here.")
     answer |= {"question_entities": [], "answer_entities": [], "worth_asking": True}
@@ -94,7 +93,7 @@ def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_n
         assert gate.run(item) == Reject(reason)
 
 
-def test_the_worked_example_of_the_default_prompt_passes_the_default_check() -> None:
+def test_the_worked_example_of_the_default_prompt_passes_the_default_check():
     text = load_prompt("p5").system
     pair = json.loads(text[text.index('{"analysis') :].split("\n")[0])
     names = ("Kayser-Fleischer ring", "Hepatolenticular degeneration", "ATP7B", "Tremor")
@@ -109,7 +108,7 @@ def test_the_worked_example_of_the_default_prompt_passes_the_default_check() -> 
     assert facts["hops"] == 2
 
 
-def test_what_is_copied_from_the_prompts_example_is_seen() -> None:
+def test_what_is_copied_from_the_prompts_example_is_seen():
     example = load_prompt("p5").system.split('"question": "')[1].split('"')[0]
     outcome, features = check(example, "ATP7B, which bears on tremor.", reject=["copied_example"])
     assert features["copied_example"] is True
@@ -136,17 +135,14 @@ def test_what_is_copied_from_the_prompts_example_is_seen() -> None:
         ("A photograph of a paragraph?", []),
         ("Through its connection to RAP1A it acts.", ["connection"]),
         ("Which synaptic connections does connective tissue hold?", []),
+        ("Does the knowledge graph syndrome exist?", []),  # inside a node's name
     ],
 )
-def test_words_of_graphs_are_told_from_words_of_anatomy(text: str, found: list[str]) -> None:
-    assert graph_words(text, "", []) == found
+def test_words_of_graphs_are_told_from_words_of_anatomy(text, found):
+    assert graph_words(text, "", ["Knowledge graph syndrome"]) == found
 
 
-def test_words_inside_a_nodes_name_speak_of_no_graph() -> None:
-    assert graph_words("Does the knowledge graph syndrome exist?", "", ["Knowledge graph syndrome"]) == []
-
-
-def test_aliases_count_as_the_name_and_broken_lines_are_named(tmp_path: Path) -> None:
+def test_aliases_count_as_the_name_and_broken_lines_are_named(tmp_path):
     table = tmp_path / "aliases.tsv"
     table.write_text("Wilson disease\thepatolenticular degeneration\n", encoding="utf-8")
     question = "Which gene is altered in hepatolenticular degeneration?"
@@ -157,7 +153,7 @@ def test_aliases_count_as_the_name_and_broken_lines_are_named(tmp_path: Path) ->
         check(*GOOD, aliases=str(table))
 
 
-def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path: Path) -> None:
+def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path):
     table = tmp_path / "aliases.tsv"
     table.write_text("ATP7B\tWND\n", encoding="utf-8")
     synonyms = {"Wilson disease": ["Hepatolenticular degeneration", "The copper connection"]}
@@ -174,18 +170,12 @@ def test_synonyms_of_the_graph_count_as_the_name_beside_those_of_a_file(tmp_path
     assert leak == Reject("check: answer leak")
 
 
-def test_a_pair_of_an_anchor_without_nodes_is_checked_by_its_words_alone() -> None:
-    config = parse_config(
-        {
-            "engine": {"kind": "scripted"},
-            "anchors": {"kind": "records", "from": "x.jsonl"},
-            "passes": [{"name": "main", "steps": [{"use": "check", "reject": ["few_hops", "few_nodes"]}]}],
-        },
-        "t",
-    )
+def test_a_pair_of_an_anchor_without_nodes_is_checked_by_its_words_alone():
+    step = {"use": "check", "reject": ["few_hops", "few_nodes"]}
+    (gate,) = chain_of(step, anchors={"kind": "records", "from": "x.jsonl"})
     item = Item(
         Anchor("r", "records", "all", data={"record": {"id": "r"}}),
         output=dict(zip(("question", "answer"), GOOD, strict=True)),
     )
-    assert isinstance(build_chain(config, "main")[0].run(item), Done)
+    assert isinstance(gate.run(item), Done)
     assert item.features == {"graph_words": [], "copied_example": False}

@@ -6,8 +6,6 @@ import csv
 import random
 import re
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +15,7 @@ from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.shards import AnchorsFile
+from tests.project import write_tables
 
 SEED = 29
 NODES = 60
@@ -29,11 +28,10 @@ prompts: {{edge_types: {typed}}}
 passes: [{{name: main, steps: [{{use: generate, prompt: {prompt}}}, judge]}}]
 engine: {{kind: scripted}}
 """
-Edge = tuple[str, str, str]  # head, type, tail, by name
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     """A directed graph with edges both ways, several types between the same two nodes, and odd names."""
     folder = tmp_path_factory.mktemp("edges")
     print(f"seed {SEED}")
@@ -45,18 +43,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = {(a, b, draw.choice(TYPES)) for a, b in sorted(pairs)} | {
         (a, b, "near to") for a, b in sorted(pairs)[:30]
     }
-    with (folder / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(
-            [("id", "name", "type"), *((f"N{i}", n, "T") for i, n in enumerate(names))]
-        )
-    with (folder / "edges.csv").open("w", newline="", encoding="utf-8") as file:
-        lines = [(f"N{a}", f"N{b}", kind) for a, b, kind in sorted(rows)]
-        csv.writer(file).writerows([("source_id", "target_id", "type"), *lines, *lines[:20]])
+    lines = [(f"N{a}", f"N{b}", kind) for a, b, kind in sorted(rows)]
+    write_tables(folder, [(f"N{i}", name, "T") for i, name in enumerate(names)], [*lines, *lines[:20]])
     return folder
 
 
 @cache
-def sampled(project: Path, prompt: str, typed: bool) -> tuple[Any, list[Anchor]]:
+def sampled(project, prompt, typed):
     name = f"{prompt}-{typed}"
     (project / f"{name}.yaml").write_text(CONFIG.format(prompt=prompt, typed=str(typed).lower()))
     run = project / name
@@ -68,7 +61,7 @@ def sampled(project: Path, prompt: str, typed: bool) -> tuple[Any, list[Anchor]]
         return config, [Anchor.from_dict(row) for row in anchors.rows()]
 
 
-def edges_among(project: Path, anchor: Anchor) -> set[Edge]:
+def edges_among(project, anchor):
     """What edges.csv says of the nodes of an anchor."""
     with (project / "edges.csv").open(encoding="utf-8", newline="") as file:
         rows = [tuple(row) for row in csv.reader(file)][1:]
@@ -76,16 +69,14 @@ def edges_among(project: Path, anchor: Anchor) -> set[Edge]:
     return {(names[a], kind, names[b]) for a, b, kind in rows if a in names and b in names and a != b}
 
 
-def prompt_text(config: Any, anchor: Anchor) -> str:
+def prompt_text(config, anchor):
     generate = build_chain(config, "main")[0]
     messages = generate.request(Item(anchor), 0, config.seed).messages
     return str(messages[-1]["content"])
 
 
 @pytest.mark.parametrize("prompt", ["p5", "p1_1", "published_p5"])
-def test_without_types_a_prompt_lists_each_directed_pair_of_the_graph_once(
-    project: Path, prompt: str
-) -> None:
+def test_without_types_a_prompt_lists_each_directed_pair_of_the_graph_once(project, prompt):
     config, anchors = sampled(project, prompt, typed=False)
     assert len(anchors) > 60
     both_ways = 0
@@ -100,7 +91,7 @@ def test_without_types_a_prompt_lists_each_directed_pair_of_the_graph_once(
     assert both_ways > 5
 
 
-def test_with_types_a_prompt_has_one_readable_line_for_each_edge_of_the_graph(project: Path) -> None:
+def test_with_types_a_prompt_has_one_readable_line_for_each_edge_of_the_graph(project):
     config, anchors = sampled(project, "p5", typed=True)
     for anchor in anchors:
         lines = prompt_text(config, anchor).split("Edges:\n")[1].splitlines()
@@ -111,7 +102,7 @@ def test_with_types_a_prompt_has_one_readable_line_for_each_edge_of_the_graph(pr
         assert set(told) == edges_among(project, anchor), anchor.id
 
 
-def test_a_record_has_the_same_edges_as_triples_by_name(project: Path) -> None:
+def test_a_record_has_the_same_edges_as_triples_by_name(project):
     config, anchors = sampled(project, "p5", typed=True)
     for anchor in anchors:
         triples = kind_of(config).record(anchor, {})["triples"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run
 from kgqa_hpc.steps.generate import SHIPPED, WordSettings, question
+from tests.project import write_tables
 
 SENTENCES = WordSettings(
     use="word", label="word", template={**SHIPPED["hpo"], "near_to": "Which {asked} is near {given}?"}
@@ -39,15 +37,13 @@ assert SENTENCES is not None
         ([("gene", "associated_with", False, "x"), ("x", "near_to", True, "y")], None),
     ],
 )
-def test_a_way_is_worded_by_its_relations_and_directions(way: list[Any], text: str | None) -> None:
+def test_a_way_is_worded_by_its_relations_and_directions(way, text):
     assert question(SENTENCES, "Ataxia", way) == text
 
 
-def _run(folder: Path, **word: Any) -> Run:
-    (folder / "nodes.csv").write_text(
-        "id,name,type\ng,BRCA {asked} 1,gene\nd,Ovarian cancer,disease\np,Pain,sign\n"
-    )
-    (folder / "edges.csv").write_text("source_id,target_id,type\ng,d,causes\nd,p,shows\n")
+def _run(folder, **word):
+    nodes = [("g", "BRCA {asked} 1", "gene"), ("d", "Ovarian cancer", "disease"), ("p", "Pain", "sign")]
+    write_tables(folder, nodes, [("g", "d", "causes"), ("d", "p", "shows")])
     graph = {"source": "csv", "nodes": str(folder / "nodes.csv"), "edges": str(folder / "edges.csv")}
     return Run.from_config(
         {
@@ -60,16 +56,9 @@ def _run(folder: Path, **word: Any) -> Run:
     )
 
 
-def test_a_run_without_any_model_is_worded_and_verified(tmp_path: Path) -> None:
-    counts = _run(
-        tmp_path,
-        template={
-            "causes": {
-                "forward": "Which disease is caused by {given}?",
-                "backward": "Which gene causes {given}?",
-            }
-        },
-    ).all()
+def test_a_run_without_any_model_is_worded_and_verified(tmp_path):
+    causes = {"forward": "Which disease is caused by {given}?", "backward": "Which gene causes {given}?"}
+    counts = _run(tmp_path, template={"causes": causes}).all()
     pairs = {record["question"]: record["answer"] for record in counts.dataset.records()}
     assert pairs == {
         "Which disease is caused by BRCA {asked} 1?": "Ovarian cancer",
@@ -81,12 +70,15 @@ def test_a_run_without_any_model_is_worded_and_verified(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_wrong_with_a_template_is_said_before_a_run_is_made(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="did you mean hpo"):
-        _run(tmp_path, template="hop")
-    with pytest.raises(ConfigError, match=r"template\.causes.*\{given\} once"):
-        _run(tmp_path, template={"causes": "Which gene?"})
-    with pytest.raises(ConfigError, match="takes no prompt"):
-        _run(tmp_path, template="hpo", prompt="fact")
-    with pytest.raises(ConfigError, match="engine: is missing"):
-        _run(tmp_path)
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ({"template": "hop"}, "did you mean hpo"),
+        ({"template": {"causes": "Which gene?"}}, r"template\.causes.*\{given\} once"),
+        ({"template": "hpo", "prompt": "fact"}, "takes no prompt"),
+        ({}, "engine: is missing"),
+    ],
+)
+def test_a_wrong_template_is_refused_before_a_run_is_made(tmp_path, word, message):
+    with pytest.raises(ConfigError, match=message):
+        _run(tmp_path, **word)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import orjson
 import pytest
 
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, Step, finish, seed_of
-
-StopAnswer = Callable[[str], Response]
+from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, finish, seed_of
 
 
-def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item: Item, chain: list[Step]) -> None:
+def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item, chain):
     request = chain[0].request(item, 2, run_seed=7)
     assert request.id == "g01-0011223344556677/generate/2"
     assert request.schema == chain[0].prompt.schema
@@ -24,12 +20,7 @@ def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item: Item
     assert request.messages[1]["content"].endswith("Edges:\n- ATP7B —causes→ Wilson disease")
 
 
-def test_the_same_request_is_the_same_everywhere(item: Item, chain: list[Step]) -> None:
-    assert chain[0].request(item, 0, 7) == chain[0].request(item, 0, 7)
-    assert chain[0].request(item, 0, 7).seed == 2121284834
-
-
-def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts() -> None:
+def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts():
     seeds = {
         seed_of(run, item, step, attempt)
         for run in range(3)
@@ -42,15 +33,15 @@ def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts() -> Non
     assert max(seeds) > 2**30
 
 
-def test_a_repeated_attempt_samples_because_greedy_would_repeat_itself(item: Item, chain: list[Step]) -> None:
-    assert chain[0].request(item, 0, 7).temperature == 0
-    assert chain[0].request(item, 1, 7).temperature > 0
-    assert chain[0].request(item, 1, 7).seed != chain[0].request(item, 2, 7).seed
+def test_a_request_is_the_same_everywhere_and_a_repeated_attempt_samples_as_greedy_would_repeat(item, chain):
+    requests = [chain[0].request(item, attempt, 7) for attempt in (0, 0, 1, 2)]
+    assert requests[0] == requests[1]
+    assert requests[0].seed == 2121284834
+    assert (requests[0].temperature, requests[2].temperature > 0) == (0, True)
+    assert requests[2].seed != requests[3].seed
 
 
-def test_the_trace_tells_everything_about_an_answer(
-    item: Item, chain: list[Step], pair_text: Callable[..., str], stop: StopAnswer
-) -> None:
+def test_the_trace_tells_everything_about_an_answer(item, chain, pair_text, stop):
     request = chain[0].request(item, 1, 7)
     chain[0].take(item, stop(pair_text()), 1)
     (entry,) = item.trace
@@ -76,7 +67,7 @@ def test_the_trace_tells_everything_about_an_answer(
 
 
 @pytest.mark.parametrize("text", ["\ud800 alone", "x" * 10_000_000, "\x00", "\u2028", "🧬" * 3])
-def test_any_text_can_be_stored(item: Item, chain: list[Step], stop: StopAnswer, text: str) -> None:
+def test_any_text_can_be_stored(item, chain, stop, text):
     assert isinstance(chain[0].take(item, stop(text), 0), Retry)
     line = orjson.dumps(item.to_record())
     assert json.loads(line) == item.to_record()
@@ -96,9 +87,7 @@ def test_any_text_can_be_stored(item: Item, chain: list[Step], stop: StopAnswer,
         (Response("x", "", "abort"), Retry("aborted", "failed")),
     ],
 )
-def test_only_a_regular_end_is_data(
-    item: Item, chain: list[Step], pair_text: Callable[..., str], response: Response, outcome: Retry
-) -> None:
+def test_only_a_regular_end_is_data(item, chain, pair_text, response, outcome):
     for step in chain:
         whole = Response("x", pair_text(), response.finish, error=response.error)
         assert step.take(item, whole, 0) == outcome
@@ -106,9 +95,7 @@ def test_only_a_regular_end_is_data(
     assert item.verdicts == {}
 
 
-def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(
-    item: Item, chain: list[Step]
-) -> None:
+def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(item, chain):
     chain[0].take(item, Response("x", "", "length"), 0)
     finish(item, Retry("truncated", "invalid"))
     assert (item.status, item.reason) == ("invalid", "generate: truncated")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -79,7 +78,7 @@ pytestmark = pytest.mark.usefixtures("forget_file_entries")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     write_graph(tmp_path, nodes=30, edges=60)
     (tmp_path / "run.yaml").write_text(CONFIG)
     (tmp_path / "my_steps.py").write_text(STEP)
@@ -94,7 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_each_turn_asks_with_its_own_prompt_and_the_last_one_repeats(folder: Path) -> None:
+def test_each_turn_asks_with_its_own_prompt_and_the_last_one_repeats(folder):
     succeed("all", folder / "run.yaml", folder / "run")
     lines = (folder / "run/dataset/accepted.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
@@ -107,7 +106,7 @@ def test_each_turn_asks_with_its_own_prompt_and_the_last_one_repeats(folder: Pat
     assert {"draft.md", "revise.md"} <= {path.name for path in (folder / "run/prompts").iterdir()}
 
 
-def test_a_later_prompt_without_the_fields_of_its_turn_is_refused_by_init(folder: Path) -> None:
+def test_a_later_prompt_without_the_fields_of_its_turn_is_refused_by_init(folder):
     text = (folder / "prompts/revise.md").read_text()
     (folder / "prompts/revise.md").write_text(text.replace("grade", "mark"))
     done = kgqa("init", folder / "run.yaml", folder / "run")
@@ -116,7 +115,7 @@ def test_a_later_prompt_without_the_fields_of_its_turn_is_refused_by_init(folder
     assert "grade" in done.error
 
 
-def test_later_prompts_of_a_step_that_asks_once_are_refused(folder: Path) -> None:
+def test_later_prompts_of_a_step_that_asks_once_are_refused(folder):
     config = (folder / "run.yaml").read_text()
     (folder / "run.yaml").write_text(config.replace("[generate,", "[{use: generate, later_prompts: [p1_1]},"))
     done = kgqa("init", folder / "run.yaml", folder / "run")

@@ -23,18 +23,13 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, constant, read_table
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings
+from kgqa_hpc.settings import Settings, later_key
 
 NODE_COLUMNS = ("id", "name", "type")
 EDGE_COLUMNS = ("source_id", "target_id", "type")
 NODE_TYPE = "entity"
 SEPARATORS = (",", ";", "\t", "|")
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
-
-
-def _is_unset(value: object) -> bool:
-    """Left out where it is not set, so that runs of versions without the key keep their fingerprint."""
-    return value is None
 
 
 class NodeColumns(Settings):
@@ -44,10 +39,6 @@ class NodeColumns(Settings):
     name: str = Field("name", description="Name of the node for readers.")
     type: str = Field("type", description="Node type, such as gene.")
 
-    def mapping(self) -> dict[str, str]:
-        """Our name of each column -> its name in the file."""
-        return {"id": self.id, "name": self.name, "type": self.type}
-
 
 class EdgeColumns(Settings):
     """The columns of the edge table."""
@@ -55,10 +46,6 @@ class EdgeColumns(Settings):
     source: str = Field("source_id", description="Id of the edge's source node.")
     target: str = Field("target_id", description="Id of the edge's target node.")
     type: str = Field("type", description="The relation.")
-
-    def mapping(self) -> dict[str, str]:
-        """Our name of each column -> its name in the file."""
-        return {"source_id": self.source, "target_id": self.target, "type": self.type}
 
 
 class CsvSettings(SourceSettings):
@@ -69,17 +56,11 @@ class CsvSettings(SourceSettings):
         description="Files with columns id,name,type; default: the ends of the edges, named by their ids.",
     )
     edges: Files = Field(description="Files with columns source_id,target_id,type.")
-    delimiter: Separator | None = Field(
-        None,
-        exclude_if=_is_unset,
-        description="Field separator; default: comma, semicolon, tab or bar, read off the first line.",
+    delimiter: Separator | None = later_key(
+        "Field separator; default: comma, semicolon, tab or bar, read off the first line."
     )
-    columns: NodeColumns | None = Field(
-        None, exclude_if=_is_unset, description="Names of the columns in the node files."
-    )
-    edge_columns: EdgeColumns | None = Field(
-        None, exclude_if=_is_unset, description="Names of the columns in the edge files."
-    )
+    columns: NodeColumns | None = later_key("Names of the columns in the node files.")
+    edge_columns: EdgeColumns | None = later_key("Names of the columns in the edge files.")
     paths = ("nodes", "edges")
 
 
@@ -100,10 +81,10 @@ class Csv:
         assembly = Assembly(Policy.of(settings))
         for path in nodes:
             add_nodes(assembly, path, settings.columns, settings.delimiter)
-        mapping = (settings.edge_columns or EdgeColumns()).mapping()
+        columns = settings.edge_columns or EdgeColumns()
         for path in edges:
-            for rows in _read(path, mapping, "edge_columns", settings.delimiter):
-                ends = rows["source_id"], rows["target_id"]
+            for rows in _read(path, columns, "edge_columns", settings.delimiter):
+                ends = rows["source"], rows["target"]
                 assembly.edges(rows.file, *ends, rows["type"], rows.line_of, rows.properties)
         files = ", ".join(path.name for path in (*nodes, *edges))
         return assembly.finish({"source": "csv", "files": files}, declare=None if nodes else named_by_id)
@@ -116,13 +97,10 @@ def read_csv(nodes: Path, edges: Path, policy: Policy = Policy()) -> KnowledgeGr
 
 
 def add_nodes(
-    assembly: Assembly,
-    path: Path,
-    columns: NodeColumns | None = None,
-    delimiter: str | None = None,
+    assembly: Assembly, path: Path, columns: NodeColumns | None = None, delimiter: str | None = None
 ) -> None:
     """Add the nodes of a file to the assembly."""
-    for rows in _read(path, (columns or NodeColumns()).mapping(), "columns", delimiter):
+    for rows in _read(path, columns or NodeColumns(), "columns", delimiter):
         assembly.nodes(rows.file, rows["id"], rows["name"], rows["type"], rows.line_of, rows.properties)
 
 
@@ -147,21 +125,19 @@ def _first(path: Path, separator: str) -> list[str]:
     return [name.strip() for name in DelimitedFile.open(path, Dialect(separator, '"')).first_record.fields]
 
 
-def _read(path: Path, mapping: dict[str, str], key: str, delimiter: str | None) -> Iterator[Rows]:
+def _read(path: Path, columns: NodeColumns | EdgeColumns, key: str, delimiter: str | None) -> Iterator[Rows]:
     """The rows with our names of the columns. Raises GraphFormatError, for a missing column with the key to name it."""
-    columns = list(mapping.values())
-    separator = delimiter or separator_of(path, columns)
+    mapping: dict[str, str] = columns.model_dump()
+    separator = delimiter or separator_of(path, list(mapping.values()))
     names = _first(path, separator)
-    for theirs in columns:
+    for theirs in mapping.values():
         if theirs not in names:
             line = DelimitedFile.open(path, Dialect(separator, '"')).first_record.line
-            keys = ", ".join(
-                f"{part.removesuffix('_id') if key == 'edge_columns' else part}: …" for part in mapping
-            )
+            keys = ", ".join(f"{ours}: …" for ours in mapping)
             raise GraphFormatError(
                 f"{path.name} line {line:,}: column {theirs!r} is missing{did_you_mean(theirs, names)}",
                 f"the first line must name the columns; it reads {','.join(names)[:200]}; if these are the names, set "
                 f"graph.{key}: {{{keys}}}" + (", or set graph.delimiter" if len(names) == 1 else ""),
             )
-    for rows in read_table(path, Dialect(separator, '"'), columns, properties=None):
+    for rows in read_table(path, Dialect(separator, '"'), list(mapping.values()), properties=None):
         yield replace(rows, columns={ours: rows[theirs] for ours, theirs in mapping.items()})

@@ -102,7 +102,7 @@ class _Elements:
     required: dict[str, list[str]]
     columns: tuple[_Column, ...]
     lines: array[int] = field(default_factory=lambda: array("q"))
-    slots: dict[str, tuple[_Column, int] | None] = field(default_factory=dict)  # by key, as far as met
+    slots: dict[str, tuple[_Column, int]] = field(default_factory=dict)  # by key, as far as met
     properties: dict[str, _Column] = field(default_factory=dict)
 
     def slot(self, attribute: str) -> tuple[_Column, int]:
@@ -213,7 +213,9 @@ class Document:
             elements = self.open[-1] if self.open else None
             if elements is not None:
                 key = attributes.get("key", "")
-                self.slot = elements.slots[key] if key in elements.slots else self._learn(elements, key)
+                if key not in elements.slots:
+                    elements.slots[key] = elements.slot(self.keys.get(key, key))
+                self.slot = elements.slots[key]
         elif name == "edge":
             self._element(self.edges, attributes)
             if "label" in attributes:
@@ -235,10 +237,6 @@ class Document:
         self.open.append(elements)
         self.closed = False
 
-    def _learn(self, elements: _Elements, key: str) -> tuple[_Column, int] | None:
-        elements.slots[key] = elements.slot(self.keys.get(key, key))
-        return elements.slots[key]
-
     def _rare(self, name: str, attributes: dict[str, str]) -> None:
         if name == "graph":
             self.open.append(None)  # its own <data> is not that of a node around it
@@ -254,11 +252,14 @@ class Document:
         if self.inside_data:
             self.inside_data -= 1
             if not self.inside_data:
+                text = "".join(self.text)
                 if self.slot is not None:
-                    self._value("".join(self.text))
+                    (column, rank), self.slot = self.slot, None
+                    if self.closed:
+                        cure = "move it before the nested graph"
+                        raise self._fail("data of a node after the graph nested in it", cure)
+                    column.offer(rank, text)
                 elif self.key is not None:
-                    text = "".join(self.text)
-                    assert self.key is not None
                     key, domain = self.key
                     for elements in (self.nodes, self.edges):
                         if domain not in (elements.element, "all"):
@@ -277,14 +278,6 @@ class Document:
                 self._flush(self.nodes, self.assembly.nodes)
         elif name == "key":
             self.key = None
-
-    def _value(self, text: str) -> None:
-        assert self.slot is not None
-        column, rank = self.slot
-        self.slot = None
-        if self.closed:
-            raise self._fail("data of a node after the graph nested in it", "move it before the nested graph")
-        column.offer(rank, text)
 
 
 def _array(values: list[str]) -> pa.Array:

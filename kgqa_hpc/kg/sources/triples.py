@@ -18,6 +18,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.csv import NodeColumns, Separator, add_nodes, named_by_id
 from kgqa_hpc.kg.tables import rows_of
+from kgqa_hpc.settings import later_key
 
 COLUMNS = ("subject", "predicate", "object")
 
@@ -30,14 +31,10 @@ class TriplesSettings(SourceSettings):
 
     path: str = Field(description="The file: subject, predicate, object.")
     nodes: str | None = Field(None, description="A CSV file with id,name,type that declares the nodes.")
-    delimiter: Separator | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Field separator; default: tab, comma, semicolon or bar, read off the first line.",
+    delimiter: Separator | None = later_key(
+        "Field separator; default: tab, comma, semicolon or bar, read off the first line."
     )
-    columns: NodeColumns | None = Field(
-        None, exclude_if=lambda value: value is None, description="Names of the columns in the node file."
-    )
+    columns: NodeColumns | None = later_key("Names of the columns in the node file.")
     paths = ("path", "nodes")
 
 
@@ -85,11 +82,7 @@ def add_triples(
 ) -> None:
     """Add the edges of a file of triples; skip its header line if the settings allow one and it is there."""
     file = DelimitedFile.open(path, dialect)
-    header = may_have_header and _is_header(file.first_record.fields)
-    for rows in rows_of(file, COLUMNS, COLUMNS, header=header):
+    names = [name.strip().lstrip("#").lower() for name in file.first_record.fields]
+    is_header = len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
+    for rows in rows_of(file, COLUMNS, COLUMNS, header=may_have_header and is_header):
         assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
-
-
-def _is_header(fields: list[str]) -> bool:
-    names = [name.strip().lstrip("#").lower() for name in fields]
-    return len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.errors import ConfigError, GraphFormatError, InputError
 
 PRIMEKG = (
     "relation,display_relation,x_index,x_id,x_type,x_name,x_source,y_index,y_id,y_type,y_name,y_source\n"
@@ -85,8 +85,6 @@ def test_a_document_larger_than_its_window_is_read_item_by_item(load, write):
 
 
 def test_hetionet_wants_one_document_or_two_tables(load, write):
-    from pydantic import ValidationError
-
-    with pytest.raises(ValidationError, match=r"needs path \(JSON\), or nodes and edges"):
+    with pytest.raises(ConfigError, match=r"needs path \(JSON\), or nodes and edges"):
         load("hetionet", nodes=write("n.tsv", "x"))
     assert issubclass(GraphFormatError, InputError)

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.kg.look import stats
-from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.plugins.biokg.hydrate.hydrate import hydrate
 from kgqa_hpc.plugins.biokg.hydrate.recipe import EntityClass, load_recipe
 
@@ -154,7 +155,7 @@ def test_rows_triples_and_pairs_are_counted_as_the_paper_counts_them(load, plant
 def test_reduction_drops_codes_and_the_unnamed_before_degrees_are_counted(load, planted):
     folder, names, triples = planted
     graph = load("oregano", path=folder, hydrate=folder / "recipe.yaml")
-    reduced = reduce_to(graph, Wanted(exclude_edge_types=("has_code",))).graph
+    reduced = reduce_to(graph, GraphConfig(exclude_edge_types=["has_code"])).graph
     assert (reduced.num_nodes, stats(reduced)["simple_edges"]) == reduced_by_hand(names, triples)
     everyone = {node: "named" for row in triples for node in (row[0], row[2])}
     assert reduced_by_hand(everyone, triples) != reduced_by_hand(names, triples)
