@@ -74,6 +74,9 @@ def test_an_item_may_have_64_kib_and_no_more(run: Run) -> None:
     assert result.error is not None
     assert result.error["kind"] == "limit"
     assert list(result.variables["v"][0]) == ["x"]
+    result = run(f'SET v = [{{"t": "X"}}]; ADD_FIELD v FIELD: y = "{{t}}{{t}}{longest}"')
+    assert result.error is not None
+    assert result.error["kind"] == "limit"
 
 
 def test_all_variables_together_are_bounded(run: Run) -> None:
