@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import InputError, ScriptError
-from kgqa_hpc.plugins.gasl.commands import Attempt, Cancel, On, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
 from kgqa_hpc.plugins.gasl.perform import perform, step_of
 from kgqa_hpc.plugins.gasl.source import Plan
+from kgqa_hpc.plugins.gasl.syntax import Attempt, On, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
 from kgqa_hpc.store.atomic import write_file
@@ -231,8 +231,9 @@ class _Run:
             raise _Stopped("empty")
 
     def _step(self, simple: Simple) -> Step:
-        if isinstance(simple.command, Cancel):
-            if simple.command.plan_id is not None and simple.command.plan_id != self.plan.plan_id:
+        if simple.command.name == "cancel":
+            (plan,) = simple.command.arguments
+            if plan is not None and plan.text != self.plan.plan_id:
                 return self._record(lambda: step_of(simple, "skipped"))
             self._record(lambda: step_of(simple, "success"))
             raise _Stopped("cancelled")

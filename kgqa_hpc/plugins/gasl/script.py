@@ -11,7 +11,7 @@ end. A set of nodes is a function from a variable to the lines that say it is in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -33,14 +33,22 @@ from kgqa_hpc.anchors.queries import QUERY, select
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.kg import iris
-from kgqa_hpc.plugins.gasl.commands import Count, Found, Script, Select, Simple, Update, Walk
-from kgqa_hpc.plugins.gasl.words import All, Comparison, Condition, Ref
+from kgqa_hpc.plugins.gasl.syntax import (
+    ANY_TYPE,
+    All,
+    Comparison,
+    Condition,
+    Found,
+    Ref,
+    Script,
+    Simple,
+    Word,
+)
 from kgqa_hpc.prompts.safe_text import clean_lines, clean_name
 from kgqa_hpc.settings import KindSettings, Settings
 
 ENTITY = "<entity>"  # placeholder for the id of the drawn node in a script
 ANSWER = "answer"
-_ANY = "any"
 _Pattern = Callable[[str], list[str]]
 
 
@@ -237,25 +245,24 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
     for statement in script.statements:
         if not isinstance(statement, Simple):
             return None
-        command, into = statement.command, statement.into.text if statement.into else None
-        base = _base(command, sets)
+        name, into = statement.command.name, statement.into.text if statement.into else None
+        pattern: _Pattern | None = None
         query = None
-        if isinstance(command, Found):
-            pattern = _start(command)
-        elif base is None:
-            return None
-        elif isinstance(command, Count) and not (command.field or command.where or command.by):
-            inner = " ".join(base("?node"))
-            query = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
-            pattern = None
-        elif isinstance(command, Select) and ("name",) in [field.steps for field in command.fields]:
-            pattern = base
-        elif isinstance(command, Walk) and command.depth == 1:
-            pattern = _walked(base, command, unnamed, numbers)
-        elif isinstance(command, Update) and command.operation in ("replace", "filter"):
-            pattern, into = _filtered(base, command.where), command.name.text
-        else:
-            return None
+        match name, statement.command.arguments:
+            case "find", (search,):
+                pattern = _start(search)
+            case "count", (Ref(_, ref, ()), None, None, None, _) if ref in sets:
+                inner = " ".join(sets[ref]("?node"))
+                query = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
+            case "select", (Ref(_, ref, ()), *fields) if ref in sets:
+                if ("name",) in [field.steps for field in fields]:
+                    pattern = sets[ref]
+            case "walk", (Ref(_, ref, ()), follow, direction, None | 1) if ref in sets:
+                pattern = _walked(sets[ref], follow or (), direction or "both", unnamed, numbers)
+            case "update", (Word(into), Ref(_, ref, ()), None | "REPLACE" | "FILTER", condition) if (
+                ref in sets
+            ):
+                pattern = _filtered(sets[ref], condition)
         if into is None or (pattern is None and (query is None or into != answer)):
             return None
         if pattern is not None:
@@ -264,26 +271,24 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
     return query
 
 
-def _base(command: object, sets: dict[str, _Pattern]) -> _Pattern | None:
-    ref = command.source if isinstance(command, Count) else getattr(command, "ref", None)
-    return sets.get(ref.name) if isinstance(ref, Ref) and not ref.entries else None
-
-
 def _start(command: Found) -> _Pattern | None:
     """FIND nodes WITH id = a text."""
-    condition = command.where
-    if command.what != "nodes" or command.limit is not None or not isinstance(condition, Comparison):
+    condition = command.condition
+    if command.kind != "nodes" or command.limit is not None or not isinstance(condition, Comparison):
         return None
-    if condition.field.steps != ("id",) or condition.op != "=" or condition.values[0].ref is not None:
+    (value, *_) = condition.values or (None,)
+    if condition.field.steps != ("id",) or condition.op != "=" or not isinstance(value, str):
         return None
-    node = iris.node_iri(condition.values[0].text)
+    node = iris.node_iri(value)
     return lambda variable: [f"VALUES {variable} {{ {node} }}"]
 
 
-def _walked(base: _Pattern, command: Walk, unnamed: bool, numbers: Iterator[int]) -> _Pattern:
+def _walked(
+    base: _Pattern, follow: Sequence[Word], direction: str, unnamed: bool, numbers: Iterator[int]
+) -> _Pattern:
     """Nodes one edge away from a set, and not in it."""
-    types = [word.text for word in command.follow]
-    kinds = [] if _ANY in types else [iris.relation_iri(kind) for kind in types]
+    types = [word.text for word in follow]
+    kinds = [] if ANY_TYPE in types else [iris.relation_iri(kind) for kind in types]
 
     def edge(source: str, target: str, variable: str) -> str:
         if kinds:
@@ -294,7 +299,7 @@ def _walked(base: _Pattern, command: Walk, unnamed: bool, numbers: Iterator[int]
         number = next(numbers)
         before, relation = f"?from{number}", f"?relation{number}"
         ways = [edge(before, variable, relation), edge(variable, before, relation)]
-        ways = {"out": ways[:1], "in": ways[1:], "both": ways}[command.direction]
+        ways = {"out": ways[:1], "in": ways[1:], "both": ways}[direction]
         joined = ways[0] if len(ways) == 1 else " UNION ".join(f"{{ {branch} }}" for branch in ways)
         name = [f"{variable} {iris.LABEL} [] ."] if unnamed else []
         inside = " ".join(base(variable))
@@ -308,11 +313,11 @@ def _filtered(base: _Pattern, condition: Condition | None) -> _Pattern | None:
     parts = condition.parts if isinstance(condition, All) else (condition,) if condition else ()
     tests: list[tuple[str, str, str]] = []
     for part in parts:
-        if not isinstance(part, Comparison) or part.op not in ("=", "!=") or part.values[0].ref is not None:
-            return None
-        if part.field.steps not in (("id",), ("type",)):
-            return None
-        tests.append((part.field.steps[0], part.op, part.values[0].text))
+        match part:
+            case Comparison(field, "=" | "!=" as op, (str(value),)) if field.steps in (("id",), ("type",)):
+                tests.append((field.steps[0], op, value))
+            case _:
+                return None
 
     def pattern(variable: str) -> list[str]:
         lines = base(variable)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.words import Field, nearest
+from kgqa_hpc.plugins.gasl.syntax import Field, nearest
 
 Item = Mapping[str, Any]
 
