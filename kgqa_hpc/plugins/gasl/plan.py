@@ -28,7 +28,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step, StepContext
 
 ROUNDS = 10
-# Limits of all scripts of an item together: under two seconds on one core (tests/plugins/gasl/test_plan_bounds.py).
+# Limits of all scripts of an item together: under two seconds on one core (tests/plugins/gasl/test_plan.py).
 BOUNDS = Bounds(work=200_000, bytes=1024**2)
 KEPT_BYTES = 64 * 1024**2  # bytes of stored states from which next turns continue
 SHOWN = 1500  # largest number of characters of a result in the prompt
