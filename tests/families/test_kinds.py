@@ -38,38 +38,6 @@ def objection(kind: str, anchor: Anchor, **fields: Any) -> str | None:
 # Paths
 
 
-def test_every_answer_of_1000_paths_is_what_the_graph_says(make_graph: Make) -> None:
-    graph = make_graph(1, 300, 900)
-    edges, types = (
-        triples(graph),
-        dict(zip(graph.names, (graph.node(i).type for i in range(300)), strict=True)),
-    )
-    anchors = draw(graph, "path", number=1000, length=2, max_answers=4)
-    assert len(anchors) == 1000
-    for anchor in anchors:
-        record = KINDS.get("path")().record(anchor, {})
-        assert all((step["entity"], step["relation"], step["target"]) in edges for step in record["steps"])
-        assert record["steps_hold"] == [True, True]
-        ends = {anchor.nodes[0].name}
-        visited = [ends]
-        for step in anchor.data["way"]:
-            found = set()
-            for source, kind, target in edges:
-                near, far = (source, target) if step["out"] else (target, source)
-                if (
-                    near in visited[-1]
-                    and kind == step["relation"]
-                    and types[far] == step["type"]
-                    and near != far
-                ):
-                    found.add(far)
-            visited.append(found)
-        assert set(record["answers"]) == visited[-1] - ends
-        assert not anchor.data["shortcut"]
-        ends_joined = {(a, b) for a, _, b in edges} | {(b, a) for a, _, b in edges}
-        assert (anchor.nodes[0].name, anchor.nodes[-1].name) not in ends_joined
-
-
 def test_a_path_with_a_shortcut_is_left_out_unless_wanted() -> None:
     triangle = graph_of(["A", "B", "C"], ["x", "y", "z"], [(0, "r", 1), (1, "r", 2), (0, "r", 2)])
     with pytest.raises(EmptyGraphError):
@@ -119,25 +87,6 @@ def test_a_changed_answer_or_step_is_refused(films: KnowledgeGraph) -> None:
 # Facts
 
 
-def test_every_answer_set_of_1000_facts_is_what_the_graph_says(make_graph: Make) -> None:
-    graph = make_graph(3, 400, 1200)
-    edges, types = (
-        triples(graph),
-        dict(zip(graph.names, (graph.node(i).type for i in range(400)), strict=True)),
-    )
-    anchors = draw(graph, "fact", number=1000, max_answers=3)
-    assert len(anchors) == 1000
-    for anchor in anchors:
-        data, me = anchor.data, anchor.nodes[0].name
-        ends = {
-            (t if data["out"] else s)
-            for s, k, t in edges
-            if k == data["relation"] and me == (s if data["out"] else t)
-        }
-        assert set(data["answers"]) == {end for end in ends if types[end] == data["asked"]} - {me}
-        assert 1 <= len(data["answers"]) <= 3
-
-
 def test_a_question_with_more_answers_than_allowed_is_not_asked(films: KnowledgeGraph) -> None:
     asked = {(anchor.nodes[0].name, anchor.data["asked"]) for anchor in draw(films, "fact")}
     assert ("Vagabond", "actor") in asked
@@ -163,11 +112,6 @@ def test_other_names_and_attributes_come_from_node_properties() -> None:
     assert by_group["year", "Aspirin"].data["answers"] == ["1899"]
     leak = "Does acetylsalicylic acid relieve Pain?"
     assert objection("fact", by_group["treats", "Pain"], question=leak) == "gives the answer away"
-
-
-def test_a_name_that_two_nodes_bear_is_not_asked_about() -> None:
-    graph = graph_of(["Twin", "Twin", "Other"], ["x", "x", "y"], [(0, "r", 2), (1, "s", 2)])
-    assert {anchor.nodes[0].name for anchor in draw(graph, "fact")} == {"Other"}
 
 
 def test_an_unknown_property_is_refused(films: KnowledgeGraph) -> None:

@@ -101,6 +101,7 @@ def test_answers_shortcuts_and_degrees_of_paths_are_those_of_the_whole_graph(
         assert set(anchor.data["answers"]) == recount.ends(ids[0], anchor.data["way"])
         assert anchor.data["shortcut"] == (ids[-1] in recount.near(ids[0], length - 1))
         assert anchor.data["degree"] == len(recount.near(ids[-1], 1)) - 1
+        assert KINDS.get("path")().record(anchor, {})["steps_hold"] == [True] * length
     assert length == 1 or any(len(one.data["answers"]) > 5 for one in anchors)
     few = draw(source, "path", number=400, length=length, max_answers=5, shortcuts=True)
     assert max(len(one.data["answers"]) for one in few) <= 5
