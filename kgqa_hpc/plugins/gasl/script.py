@@ -102,23 +102,46 @@ class ScriptAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: ScriptSettings, seed: int, tools: Tools) -> Drawn:
         """Raises ConfigError for a script that cannot be read, EmptyGraphError when none gives an answer."""
+        from kgqa_hpc.plugins.gasl.execute import State, execute
         from kgqa_hpc.plugins.gasl.graph_files import from_run
 
-        graph, whole = source.graph, source.answer_graph().graph
         for template in settings.scripts:
             _parsed(template, "x")
-        whole_graph, shared = from_run(whole, ""), shared_names(whole.names)
-        unnamed = source.answer_graph().unnamed
-        shares = [
-            _questions(
-                graph, whole_graph, shared, unnamed, template, settings, seed, _release(whole.attributes)
-            )
-            for template in settings.scripts
-        ]
-        anchors = list(in_turn(shares, settings.number))
+        answers = source.answer_graph()
+        property_graph, shared = from_run(answers.graph, ""), shared_names(answers.graph.names)
+        # Source and version of the graph as a question names them, if the graph has a version
+        attributes = answers.graph.attributes
+        title, version = attributes.get("title") or attributes.get("source"), attributes.get("version")
+        release = {"release": f"{title}, version {version}"} if title and version else {}
+
+        def questions(template: ScriptTemplate) -> Iterator[Anchor]:
+            """The template with each node of its type in seeded order, where the script gives an answer."""
+            nodes = map(source.graph.node, range(source.graph.num_nodes))
+            fitting = (node for node in nodes if node.type == template.entity and node.name not in shared)
+            for node in sorted(fitting, key=lambda node: place(seed, f"{template.name}/{node.id}")):
+                text, script = _parsed(template, node.id)
+                result = execute(script, property_graph, State(script.digest, property_graph.digest))
+                value = result.variables.get(ANSWER)
+                texts = answers_of(value) if result.status == "success" else []
+                if 1 <= len(texts) <= settings.max_answers and askable(node.name, texts, shared):
+                    data = {
+                        "script": text,
+                        "asks": template.asks,
+                        "answers": texts,
+                        "steps": len(result.steps),
+                    }
+                    data |= {
+                        "degree": 0,
+                        "unnamed": answers.unnamed,
+                        **(release if isinstance(value, int | float) else {}),
+                    }
+                    name = content_id("script", node.id, text)
+                    yield Anchor(name, "script", template.name, (node,), data=data)
+
+        anchors = list(in_turn([questions(template) for template in settings.scripts], settings.number))
         if not anchors:
             raise EmptyGraphError("no script gave an answer", "try them with: kgqa gasl run")
-        return Drawn(anchors, {}, notes=(f"{len(anchors):,} results of {len(shares)} scripts",))
+        return Drawn(anchors, {}, notes=(f"{len(anchors):,} results of {len(settings.scripts)} scripts",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, what the script `asks`, the `script` and the `answers`."""
@@ -142,12 +165,16 @@ class ScriptAnchors(AnchorKind):
         return wording(fields["question"], [anchor.nodes[0].name], anchor.data["answers"])
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
-        data = anchor.data
+        from kgqa_hpc.plugins.gasl.parser import parse
+
+        data, query = anchor.data, None
+        if "unnamed" in data:  # anchors of earlier versions lack it
+            query = _sparql_of(parse(data["script"].encode()), ANSWER, data["unnamed"])
         nodes = 1 + len(data["answers"])
         return {
             "script": data["script"],
             "answers": list(data["answers"]),
-            QUERY.name: _query(data),
+            QUERY.name: query,
             **difficulty(data["steps"], nodes, data["degree"]),
         }
 
@@ -166,75 +193,16 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
         ) from None
 
 
-def _query(data: Mapping[str, Any]) -> str | None:
-    """The script in SPARQL; None where it has no direct translation, or an older version ran it."""
-    from kgqa_hpc.plugins.gasl.parser import parse
-
-    if "unnamed" not in data:
-        return None
-    return _sparql_of(parse(data["script"].encode()), ANSWER, data["unnamed"])
-
-
-def _questions(
-    graph: Any,
-    whole_graph: Any,
-    shared: frozenset[str],
-    unnamed: bool,
-    template: ScriptTemplate,
-    settings: ScriptSettings,
-    seed: int,
-    release: str,
-) -> Iterator[Anchor]:
-    """Instantiate the template with each node of its type in `graph`, in seeded order.
-
-    Only questions with an answer in `whole_graph` are yielded.
-    """
-    from kgqa_hpc.plugins.gasl.execute import State, execute
-
-    nodes = [node for node in range(graph.num_nodes) if graph.node(node).type == template.entity]
-    nodes.sort(key=lambda node: place(seed, f"{template.name}/{graph.node_ids[node]}"))
-    for position in nodes:
-        node = graph.node(position)
-        if node.name in shared:
-            continue
-        text, script = _parsed(template, node.id)
-        result = execute(script, whole_graph, State(script.digest, whole_graph.digest))
-        answers = answers_of(result.variables.get(ANSWER)) if result.status == "success" else []
-        if 1 <= len(answers) <= settings.max_answers and askable(node.name, answers, shared):
-            data = {
-                "script": text,
-                "asks": template.asks,
-                "answers": answers,
-                "steps": len(result.steps),
-                "degree": 0,
-                "unnamed": unnamed,
-            }
-            if release and isinstance(result.variables[ANSWER], int | float):
-                data["release"] = release
-            yield Anchor(content_id("script", node.id, text), "script", template.name, (node,), data=data)
-
-
-def _release(attributes: Mapping[str, str | int]) -> str:
-    """Source and version of a graph as a question names them; empty for a graph without a version."""
-    title, version = attributes.get("title") or attributes.get("source"), attributes.get("version")
-    return f"{title}, version {version}" if title and version else ""
-
-
 def answers_of(value: Any) -> list[str]:
     """A variable as answers: a number or text is one; a list gives the name, key or value of each item."""
-    if isinstance(value, bool) or value is None:
-        return []
-    if isinstance(value, int | float | str):
-        return [str(value)]
+
+    def is_answer(value: Any) -> bool:
+        return isinstance(value, int | float | str) and not isinstance(value, bool)
+
     if not isinstance(value, list):
-        return []
-    values = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
-    plain_ = [
-        str(value_)
-        for value_ in values
-        if isinstance(value_, str | int | float) and not isinstance(value_, bool)
-    ]
-    return sorted(set(plain_)) if len(plain_) == len(value) else []
+        return [str(value)] if is_answer(value) else []
+    members = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
+    return sorted(set(map(str, members))) if all(map(is_answer, members)) else []
 
 
 def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
