@@ -20,6 +20,7 @@ from kgqa_hpc.plugins.gasl.values import (
     Item,
     check_field,
     given,
+    grouped,
     identity,
     is_number,
     kind_of,
@@ -43,20 +44,19 @@ def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field 
     if not left_items or not right_items:
         return Outcome([])
     f, g = _sides(left_items, right_items, field, with_field or field)
-    partners: dict[Hashable, list[Item]] = {}
-    for item in right_items:
-        if (value := given(item, g)) is not None:
-            partners.setdefault(identity(value), []).append(_without(item, g))
-    skipped = sum(given(item, f) is None for item in left_items) + sum(
-        given(item, g) is None for item in right_items
-    )
+    groups, skipped = grouped(right_items, g)
+    partners = {mark: [_without(item, g) for item in items] for mark, items in groups.items()}
+    values = [given(item, f) for item in left_items]
 
     def pairs() -> Iterator[Item]:
-        for item in left_items:
-            if (value := given(item, f)) is not None:
-                yield from (_joined(item, partner) for partner in partners.get(identity(value), ()))
+        for item, value in zip(left_items, values, strict=True):
+            for partner in partners.get(identity(value), ()) if value is not None else ():
+                joined = dict(item)
+                for name, member in partner.items():
+                    joined[free_name(name, joined)] = member
+                yield joined
 
-    return Outcome(pairs(), skipped)
+    return Outcome(pairs(), skipped + sum(value is None for value in values))
 
 
 def _sides(left_items: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
@@ -87,13 +87,6 @@ def _without(item: Item, field: Field) -> Item:
     return {key: value for key, value in item.items() if key != name}
 
 
-def _joined(left_item: Item, right: Item) -> Item:
-    joined = dict(left_item)
-    for name, value in right.items():
-        joined[free_name(name, joined)] = value
-    return joined
-
-
 def free_name(name: str, used: Iterable[str]) -> str:
     """The name, or name_1, name_2 … if it is in `used`."""
     if name not in used:
@@ -112,17 +105,11 @@ def merge(world: World, *refs: Ref) -> Outcome:
         for value in values:
             merged.update((key, member) for key, member in value.items() if key not in merged)
         return Outcome(merged)
-    lists = [world.items(ref) for ref in refs]
-    return Outcome(_distinct(item for items in lists for item in items))
-
-
-def _distinct(items: Iterable[Item]) -> Iterator[Item]:
-    seen: set[Hashable] = set()
-    for item in items:
-        mark = sameness(item)
-        if mark not in seen:
-            seen.add(mark)
-            yield item
+    distinct: dict[Hashable, Item] = {}
+    for ref in refs:
+        for item in world.items(ref):
+            distinct.setdefault(sameness(item), item)
+    return Outcome(list(distinct.values()))
 
 
 def compare(world: World, ref: Ref, with_ref: Ref, field: Field) -> Outcome:
@@ -130,27 +117,8 @@ def compare(world: World, ref: Ref, with_ref: Ref, field: Field) -> Outcome:
     left_items, right_items = world.items(ref), world.items(with_ref)
     check_field(left_items, field)
     check_field(right_items, field)
-    lefts, rights = _values(left_items, field), _values(right_items, field)
-    parts = {
-        "common": [value for mark, value in lefts.items() if mark in rights],
-        "only_left": [value for mark, value in lefts.items() if mark not in rights],
-        "only_right": [value for mark, value in rights.items() if mark not in lefts],
-        "changed": list(_changes(left_items, right_items, field)),
-    }
-    skipped = sum(given(item, field) is None for item in (*left_items, *right_items))
-    return Outcome(parts, skipped)
-
-
-def _values(items: Sequence[Item], field: Field) -> dict[Hashable, Any]:
-    by_value: dict[Hashable, Any] = {}
-    for item in items:
-        if (value := given(item, field)) is not None:
-            by_value.setdefault(identity(value), value)
-    return by_value
-
-
-def _changes(left_items: Sequence[Item], right: Sequence[Item], field: Field) -> Iterator[Item]:
-    by_id = _by_id(right)
+    (lefts, skipped), (rights, more_skipped) = grouped(left_items, field), grouped(right_items, field)
+    by_id, changes = _by_id(right_items), []
     for mark, item in _by_id(left_items).items():
         before, after = given(item, field), given(by_id.get(mark, {}), field)
         if before is None or after is None or identity(before) == identity(after):
@@ -158,7 +126,14 @@ def _changes(left_items: Sequence[Item], right: Sequence[Item], field: Field) ->
         change = {"id": item["id"], "left": before, "right": after}
         if is_number(before) and is_number(after) and abs(after - before) <= LARGEST:
             change["difference"] = after - before
-        yield change
+        changes.append(change)
+    parts = {
+        "common": [given(items[0], field) for mark, items in lefts.items() if mark in rights],
+        "only_left": [given(items[0], field) for mark, items in lefts.items() if mark not in rights],
+        "only_right": [given(items[0], field) for mark, items in rights.items() if mark not in lefts],
+        "changed": changes,
+    }
+    return Outcome(parts, skipped + more_skipped)
 
 
 def _by_id(items: Sequence[Item]) -> dict[Hashable, Item]:

@@ -16,6 +16,7 @@ from kgqa_hpc.plugins.gasl.values import (
     Item,
     check_field,
     given,
+    grouped,
     identity,
     is_number,
     sameness,
@@ -97,13 +98,14 @@ def group(world: World, ref: Ref, by: Field) -> Outcome:
     """The items by the values of a field."""
     items = world.items(ref)
     check_field(items, by)
-    groups: dict[Hashable, tuple[Any, list[Item]]] = {}
-    for item in items:
-        value = given(item, by)
-        if value is not None:
-            groups.setdefault(identity(value), (value, []))[1].append(item)
-    grouped = ({"key": key, "count": len(members), "items": members} for key, members in groups.values())
-    return Outcome(grouped, len(items) - sum(len(members) for _, members in groups.values()))
+    groups, skipped = grouped(items, by)
+    return Outcome(
+        (
+            {"key": given(members[0], by), "count": len(members), "items": members}
+            for members in groups.values()
+        ),
+        skipped,
+    )
 
 
 def iterate(world: World, ref: Ref, size: int, body: Command) -> Outcome:

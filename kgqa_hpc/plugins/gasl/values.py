@@ -101,6 +101,15 @@ def given(item: Any, field: Field) -> Any:
     return None if value is MISSING else value
 
 
+def grouped(items: Sequence[Item], field: Field) -> tuple[dict[Hashable, list[Item]], int]:
+    """The items by the identity of a field's value, and the number of items that lack the field."""
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        if (value := given(item, field)) is not None:
+            groups.setdefault(identity(value), []).append(item)
+    return groups, len(items) - sum(map(len, groups.values()))
+
+
 def names_in(items: Iterable[Item]) -> set[str]:
     """Every name that a first step can have: top-level fields and properties."""
     names: set[str] = set()
