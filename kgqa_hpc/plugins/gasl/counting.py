@@ -99,13 +99,8 @@ def group(world: World, ref: Ref, by: Field) -> Outcome:
     items = world.items(ref)
     check_field(items, by)
     groups, skipped = grouped(items, by)
-    return Outcome(
-        (
-            {"key": given(members[0], by), "count": len(members), "items": members}
-            for members in groups.values()
-        ),
-        skipped,
-    )
+    lists = groups.values()
+    return Outcome(({"key": given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
 
 
 def iterate(world: World, ref: Ref, size: int, body: Command) -> Outcome:

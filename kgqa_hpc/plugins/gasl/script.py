@@ -124,17 +124,9 @@ class ScriptAnchors(AnchorKind):
                 value = result.variables.get(ANSWER)
                 texts = answers_of(value) if result.status == "success" else []
                 if 1 <= len(texts) <= settings.max_answers and askable(node.name, texts, shared):
-                    data = {
-                        "script": text,
-                        "asks": template.asks,
-                        "answers": texts,
-                        "steps": len(result.steps),
-                    }
-                    data |= {
-                        "degree": 0,
-                        "unnamed": answers.unnamed,
-                        **(release if isinstance(value, int | float) else {}),
-                    }
+                    data: dict[str, Any] = {"script": text, "asks": template.asks, "answers": texts}
+                    data |= {"steps": len(result.steps), "degree": 0, "unnamed": answers.unnamed}
+                    data |= release if isinstance(value, int | float) else {}
                     name = content_id("script", node.id, text)
                     yield Anchor(name, "script", template.name, (node,), data=data)
 

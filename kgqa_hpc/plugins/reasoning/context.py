@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -221,13 +221,10 @@ class _Drawing:
             centre = waiting.pop(next(fresh, 0))
             chance = random.Random(f"{self.seed}/{self.graph.node_ids[centre]}")
             near = self._near(centre, avoided, chance)
-            topics = self._topics_of(near)
+            topics = set().union(*map(self.topics, near))
             used.append(topics)
             data = {"type": kind, "letter": letter, "topics": sorted(topics)}
             yield self._anchor(near, avoided, chance, data)
-
-    def _topics_of(self, nodes: Iterable[int]) -> set[str]:
-        return set().union(*map(self.topics, nodes))
 
     def _near(self, centre: int, avoided: set[str], chance: random.Random) -> list[int]:
         """The centre and nodes within two steps of a chosen node, with new topics if possible."""
@@ -253,14 +250,13 @@ class _Drawing:
             piece = [node, *chance.sample(around, min(self.settings.neighbours, len(around)))]
             pieces.append([positions.setdefault(member, len(positions)) for member in piece])
         # Only topics of this context; the model need not read the others.
-        data |= {"avoided": sorted(avoided & self._topics_of(positions))}
+        data |= {"avoided": sorted(avoided & set().union(*map(self.topics, positions)))}
         data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
         if self.options is not None and (options := self.options.of(near, positions, chance)) is not None:
             data |= {"options": options}
-        nodes = tuple(graph.node(node) for node in positions)
-        ids = [node.id for node in nodes]
+        nodes = tuple(map(graph.node, positions))
+        name = content_id("context", data["type"], *(node.id for node in nodes))
         relations = graph.relations_between(list(positions))
-        name = content_id("context", data["type"], *ids)
         return Anchor(name, "context", data["type"], nodes, relations, data=data)
 
 
