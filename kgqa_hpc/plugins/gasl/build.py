@@ -24,8 +24,6 @@ MAX_PATTERN = 200
 
 _MAX_DEPTH = 10
 _ESCAPE = re.compile(r"""\\(?:(["'\\nt])|u([0-9A-Fa-f]{4}))""")
-_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_HALF = re.compile("[\ud800-\udfff]")
 _PLAIN = {"n": "\n", "t": "\t"}
 _PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}|[{}]")
 
@@ -204,10 +202,11 @@ class Builder:
         if token.type != "STRING":
             return str(token)
         text = _ESCAPE.sub(lambda m: chr(int(m[2], 16)) if m[2] else _PLAIN.get(m[1], m[1]), token[1:-1])
-        text = _HALVES.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
-        if _HALF.search(text):
-            raise ScriptError("syntax", "a \\u escape in this string is half of a character", self._at)
-        return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")  # joins the halves of a character
+        except UnicodeDecodeError:
+            message = "a \\u escape in this string is half of a character"
+            raise ScriptError("syntax", message, self._at) from None
 
     _text = _string
 

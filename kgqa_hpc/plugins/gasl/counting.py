@@ -119,9 +119,7 @@ def iterate(world: World, ref: Ref, size: int, body: Command) -> Outcome:
         _check(items, condition, field, by)
         world.spend(len(items) * sum(1 for _ in comparisons(condition)))
         holds = predicate(condition, world)
-        batches = (
-            [item for item in items[start : start + size] if holds(item, item, item)] for start in starts
-        )
+        batches = ([item for item in items[start : start + size] if holds(item)] for start in starts)
         outcomes = [_counted(batch, field, by, unique) for batch in batches]
     values = [{"batch": number, "value": outcome.value} for number, outcome in enumerate(outcomes, 1)]
     return Outcome(values, sum(outcome.skipped for outcome in outcomes))

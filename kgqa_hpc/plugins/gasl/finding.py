@@ -27,8 +27,8 @@ from kgqa_hpc.plugins.gasl.values import (
 from kgqa_hpc.plugins.gasl.walking import Meter, route_items, routes, stepper
 from kgqa_hpc.plugins.gasl.world import World
 
-# A function of an item, and of the first and last node of an edge or path.
-Predicate = Callable[[Item, Item, Item], bool]
+# A function of an item and, for an edge or a path, of its first and last node.
+Predicate = Callable[..., bool]
 Test = Callable[[Any], bool]
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
@@ -73,28 +73,23 @@ def select(items: Sequence[Item], condition: Condition | None, world: World) -> 
     world.spend(len(items) * sum(1 for _ in comparisons(condition)))
     check_fields(items, condition)
     holds = predicate(condition, world)
-    return [item for item in items if holds(item, item, item)]
+    return [item for item in items if holds(item)]
 
 
 def predicate(condition: Condition | None, world: World) -> Predicate:
     """Compile the condition to a function; `$` values are read now. Raises ScriptError `name` or `type`."""
     if condition is None:
-        return lambda item, source, target: True
+        return lambda *ends: True
     if isinstance(condition, Not):
         part = predicate(condition.part, world)
-        return lambda item, source, target: not part(item, source, target)
+        return lambda *ends: not part(*ends)
     if isinstance(condition, Comparison):
         test, field = _test(condition, world), condition.field
-        if condition.end == "source":
-            return lambda item, source, target: test(given(source, field))
-        if condition.end == "target":
-            return lambda item, source, target: test(given(target, field))
-        return lambda item, source, target: test(given(item, field))
+        position = ("item", "source", "target").index(condition.end)
+        return lambda *ends: test(given(ends[position], field))
     parts = [predicate(condition_part, world) for condition_part in condition.parts]
-    if isinstance(condition, Any_):
-        return lambda item, source, target: any(holds(item, source, target) for holds in parts)
-    assert isinstance(condition, All)
-    return lambda item, source, target: all(holds(item, source, target) for holds in parts)
+    combine = any if isinstance(condition, Any_) else all
+    return lambda *ends: combine(holds(*ends) for holds in parts)
 
 
 def _test(comparison: Comparison, world: World) -> Test:
@@ -202,20 +197,18 @@ def check_found_field(kind: str, field: Field, graph: Graph) -> None:
 def _nodes(command: Found, world: World) -> Iterator[Item]:
     holds = _counting(command.condition, world)
     only = _id_of(command.condition, world)
-    if only is None:
-        return (item for item in world.graph.nodes() if holds(item, item, item))
-    position = world.graph.position(only)
-    items = () if position is None else (world.graph.node(position),)
-    return (item for item in items if holds(item, item, item))
+    position = None if only is None else world.graph.position(only)
+    items = world.graph.nodes() if only is None else () if position is None else (world.graph.node(position),)
+    return filter(holds, items)
 
 
 def _counting(condition: Condition | None, world: World) -> Predicate:
     """The condition as a function that counts the tested items."""
     holds, work = predicate(condition, world), 1 + sum(1 for _ in comparisons(condition))
 
-    def counted(item: Item, source: Item, target: Item) -> bool:
+    def counted(*ends: Item) -> bool:
         world.spend(work)
-        return holds(item, source, target)
+        return holds(*ends)
 
     return counted
 
@@ -232,7 +225,7 @@ def _id_of(condition: Condition | None, world: World) -> str | None:
 def _edges(command: Found, world: World) -> Iterator[Item]:
     graph, holds = world.graph, _counting(command.condition, world)
     if not any(comparison.end != "item" for comparison in comparisons(command.condition)):
-        return (item for item in graph.edges() if holds(item, item, item))
+        return filter(holds, graph.edges())
     node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
     return (
         item
