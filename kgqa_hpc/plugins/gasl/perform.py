@@ -136,7 +136,11 @@ def _done(simple: Simple, world: World) -> dict[str, Any]:
     world.store(name, value)
     if truncated:
         notes["truncated"] = True
-    empty = outcome.empty or (_is_empty(value) and command.name not in ("declare", "set"))
+    lists = (
+        [value] if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [None]
+    )
+    has_none = command.name not in ("declare", "set") and all(part == [] for part in lists)
+    empty = outcome.empty or has_none
     status = "partial" if truncated or outcome.partial else "empty" if empty else "success"
     count = len(value) if isinstance(value, list | dict) else None
     name = name.text if isinstance(name, Word) else name
@@ -144,29 +148,22 @@ def _done(simple: Simple, world: World) -> dict[str, Any]:
 
 
 def _kept(value: Any, world: World) -> tuple[Any, bool]:
-    """A result within its bounds: a LIST, and each LIST in a DICT, keeps its first items."""
-    if isinstance(value, dict):
-        parts = {key: _kept_part(part, world) for key, part in value.items()}
-        return {key: part for key, (part, _) in parts.items()}, any(cut for _, cut in parts.values())
+    """A result within its bounds, and whether a LIST in it was cut: a LIST, also in a DICT, keeps its first items."""
     if value is None or isinstance(value, str | int | float | bool):
         return value, False
-    return world.keep(value)
-
-
-def _kept_part(part: Any, world: World) -> tuple[Any, bool]:
-    if isinstance(part, Iterator):
-        return world.keep(part)
-    if not isinstance(part, list):
-        return part, False
-    if any(item_bytes(entry) > MAX_ITEM_BYTES for entry in part):
-        raise ScriptError("limit", "an item of more than 64 KiB")
-    return part[:MAX_ITEMS], len(part) > MAX_ITEMS
-
-
-def _is_empty(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(part, list) and not part for part in value.values())
-    return isinstance(value, list) and not value
+    if not isinstance(value, dict):
+        return world.keep(value)
+    parts, truncated = dict(value), False
+    for key, part in value.items():
+        if isinstance(part, Iterator):
+            parts[key], is_cut = world.keep(part)
+            truncated |= is_cut
+        elif isinstance(part, list):
+            if any(item_bytes(entry) > MAX_ITEM_BYTES for entry in part):
+                raise ScriptError("limit", "an item of more than 64 KiB")
+            parts[key] = part[:MAX_ITEMS]
+            truncated |= len(part) > MAX_ITEMS
+    return parts, truncated
 
 
 def _target(simple: Simple) -> Word | str:
