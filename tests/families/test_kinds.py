@@ -11,18 +11,13 @@ import pytest
 from scipy.stats import chisquare
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.prompts.prompt import load_prompt
-from tests.families.graphs import graph_of
+from tests.families.graphs import draw, graph_of
 
 Make = Callable[..., KnowledgeGraph]
-
-
-def draw(graph: KnowledgeGraph, kind: str, seed: int = 1, **settings: Any) -> list[Anchor]:
-    made = KINDS.get(kind)
-    return list(made().draw(Source(graph), made.Settings(**settings), seed, Tools()).anchors)
 
 
 def triples(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:

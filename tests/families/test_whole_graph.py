@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
-from tests.families.graphs import graph_of
+from tests.families.graphs import draw, graph_of
 
 SEED = 20
 EXCLUDED = "secret"
@@ -36,11 +36,6 @@ def source_of(graph: KnowledgeGraph, **wanted: Any) -> Source:
     limits = {"min_degree": 2, "max_degree": 12, "exclude_edge_types": [EXCLUDED], **wanted}
     reduction = reduce_to(graph, Wanted(**limits))
     return Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
-
-
-def draw(source: Source, kind: str, **settings: Any) -> list[Anchor]:
-    made = KINDS.get(kind)
-    return list(made().draw(source, made.Settings(**settings), 1, Tools()).anchors)
 
 
 @pytest.fixture(scope="module")
@@ -192,14 +187,8 @@ def test_hubs_are_drawn_on_the_reduced_graph_and_count_all_neighbours(
 
 
 TWINS = [
-    (0, "r", 3),
-    (1, "r", 3),
-    (2, "r", 3),
-    (3, "r", 4),
-    (4, "r", 5),
-    (0, "r", 5),
-    (2, "r", 4),
-    (2, "r", 5),
+    (source, "r", target)
+    for source, target in ((0, 3), (1, 3), (2, 3), (3, 4), (4, 5), (0, 5), (2, 4), (2, 5))
 ]
 TEMPLATE = {
     "name": "near",

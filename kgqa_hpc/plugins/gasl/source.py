@@ -127,7 +127,7 @@ def _shape(document: dict[str, Any]) -> tuple[Plan, list[str]]:
     commands = document.get("commands")
     if not isinstance(commands, list):
         raise ValueError("`commands` must be a list")
-    texts = [entry.get("command") if isinstance(entry, dict) else entry for entry in commands]
+    texts: list[Any] = [entry.get("command") if isinstance(entry, dict) else entry for entry in commands]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("each of `commands` must be a string or an object with a `command`")
     plan_id = document.get("plan_id")
