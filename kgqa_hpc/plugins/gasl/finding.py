@@ -247,7 +247,7 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
     holds_at_start, last, holds_on_path = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
     starts = [node for node in range(graph.num_nodes) if _holds_at(holds_at_start, "source", graph, node)]
     ends: dict[int, bool] = {}
-    step = stepper(graph, Meter(world), command.direction)
+    step = stepper(Meter(world), command.direction)
     for length in range(1, command.depth + 1):
         found_any = False
         for route in routes(starts, [step] * length):

@@ -43,7 +43,6 @@ class Route(NamedTuple):
 
 
 def stepper(
-    graph: Graph,
     meter: Meter,
     direction: str,
     edge_types: Collection[str] | None = None,
@@ -52,32 +51,25 @@ def stepper(
     """A function that gives the steps from a node, in order of positions, over given types of edges to given
     types of nodes.
     """
+    graph = meter.world.graph
     cache: dict[int, tuple[int, list[Step]]] = {}
 
     def steps(node: int) -> Sequence[Step]:
         if node not in cache:
             near = graph.neighbours(node, direction)
-            looks = sum(len(edges) for _, edges in near)
-            meter.count(looks)
-            cache[node] = looks, list(_fitting(graph, near, edge_types, node_types))
-        else:
-            meter.count(cache[node][0])
-        return cache[node][1]
+            cache[node] = sum(len(edges) for _, edges in near), []
+            for neighbour, edges in near:
+                if node_types is not None and graph.node_type(neighbour) not in node_types:
+                    continue
+                if edge_types is not None:
+                    edges = [edge for edge in edges if graph.edge_type(edge) in edge_types]
+                if edges:
+                    cache[node][1].append((neighbour, edges))
+        looks, fitting = cache[node]
+        meter.count(looks)
+        return fitting
 
     return steps
-
-
-def _fitting(
-    graph: Graph, near: Iterable[Step], edge_types: Collection[str] | None, node_types: Collection[str] | None
-) -> Iterator[Step]:
-    for neighbour, edges in near:
-        if node_types is not None and graph.node_type(neighbour) not in node_types:
-            continue
-        fitting = (
-            edges if edge_types is None else [edge for edge in edges if graph.edge_type(edge) in edge_types]
-        )
-        if fitting:
-            yield neighbour, fitting
 
 
 def routes(starts: Iterable[int], steps: Sequence[Stepper]) -> Iterator[Route]:
@@ -158,7 +150,7 @@ def walk(
     starts, skipped = nodes_of(ref, world)
     has_any = any(word.text == ANY_TYPE for word in follow or ())
     types = None if has_any else _known(follow, "edges", graph)
-    step = stepper(graph, Meter(world), direction or "both", types)
+    step = stepper(Meter(world), direction or "both", types)
     reached = sorted((far, node) for node, far in distances(list(starts), step, depth or 1).items())
     return Outcome(({**graph.node(node), "depth": far} for far, node in reached if far), skipped)
 
@@ -175,8 +167,8 @@ def connect(
     graph, meter = world.graph, Meter(world)
     (starts, skipped), (ends, more) = nodes_of(ref, world), nodes_of(to_ref, world)
     types = _known(via, "edges", graph)
-    forth = stepper(graph, meter, direction or "both", types)
-    back = stepper(graph, meter, _OPPOSITE[direction or "both"], types)
+    forth = stepper(meter, direction or "both", types)
+    back = stepper(meter, _OPPOSITE[direction or "both"], types)
     away: dict[int, dict[int, int]] = {}
 
     def paths() -> Iterator[Item]:
@@ -206,7 +198,7 @@ def subgraph(world: World, ref: Ref, radius: int, include: tuple[Word, ...] | No
     graph, meter = world.graph, Meter(world)
     starts, skipped = nodes_of(ref, world)
     types = _known(include, "nodes", graph)
-    step = stepper(graph, meter, "both", None, types)
+    step = stepper(meter, "both", None, types)
     inside = distances(list(starts), step, radius)
     edges: list[int] = []
     for node in inside:
@@ -232,7 +224,7 @@ def pattern(world: World, start: PatternNode, *following: Any) -> Outcome:
     starts, skipped = nodes_of(within, world) if within else ({}, 0)
     allowed = _known(start[1:], "nodes", graph)
     steps = [
-        stepper(graph, meter, direction, _known([kind], "edges", graph), _known(node[1:], "nodes", graph))
+        stepper(meter, direction, _known([kind], "edges", graph), _known(node[1:], "nodes", graph))
         for (direction, kind), node in zip(edges, nodes, strict=True)
     ]
     candidates = sorted(starts) if within else range(graph.num_nodes)
@@ -268,7 +260,7 @@ def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
     """The nodes of a variable by the connected parts of the graph among them, larger parts first."""
     graph = world.graph
     nodes, skipped = nodes_of(ref, world)
-    step = stepper(graph, Meter(world), "both", _known(via, "edges", graph))
+    step = stepper(Meter(world), "both", _known(via, "edges", graph))
     order = {node: k for k, node in enumerate(nodes)}
 
     def inside(node: int) -> list[Step]:
