@@ -130,7 +130,9 @@ def statuses(run: Callable[..., Result], seeds: range, spoiled: bool) -> Counter
         for step in document["steps"]:
             assert step["status"] in {"success", "empty", "partial", "error", "skipped"}
             assert min(step["line"], step["column"]) >= 1
-        for error in filter(None, [result.error, *(step.get("error") for step in result.steps)]):
+        errors = [step["error"] for step in result.steps if "error" in step]
+        assert result.error is None or not result.steps or result.error in errors
+        for error in filter(None, [result.error, *errors]):
             assert error["kind"] in {"syntax", "limit", "name", "type", "assert", "model"}
             assert min(error["line"], error["column"]) >= 1
     return ends
