@@ -136,10 +136,8 @@ def _done(simple: Simple, world: World) -> dict[str, Any]:
     world.store(name, value)
     if truncated:
         notes["truncated"] = True
-    lists = (
-        [value] if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [None]
-    )
-    has_none = command.name not in ("declare", "set") and all(part == [] for part in lists)
+    parts = list(value.values()) if isinstance(value, dict) else [value]
+    has_none = command.name not in ("declare", "set") and all(part == [] for part in parts)
     empty = outcome.empty or has_none
     status = "partial" if truncated or outcome.partial else "empty" if empty else "success"
     count = len(value) if isinstance(value, list | dict) else None
