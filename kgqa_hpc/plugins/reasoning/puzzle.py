@@ -229,12 +229,12 @@ def _puzzle(
     ids = [str(graph.node_ids[node]) for node in path]
     chance = random.Random(f"{seed}/{ids}")
     change = chance.choice(list(CHANGES))
-    # The chain's own edges, and some others that touch it
+    # The chain's own edges, and some off_path that touch it
     steps = set(pairwise(path))
     touching = sorted({edge for node in path for edge in around[node]})
     chosen = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
-    others = [edge for edge in touching if edge not in chosen]
-    chosen += chance.sample(others, min(settings.distractors, len(others)))
+    off_path = [edge for edge in touching if edge not in chosen]
+    chosen += chance.sample(off_path, min(settings.distractors, len(off_path)))
     positions = {node: number for number, node in enumerate(path)}
     for edge in chosen:
         for end in edge[:2]:

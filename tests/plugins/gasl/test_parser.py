@@ -79,4 +79,4 @@ def test_a_text_in_quotes_is_read_as_that_text(text: str) -> None:
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\u000d"}
     written = "".join(escapes.get(letter, letter) for letter in text)
     (statement,) = parse(f'SET x = "{written}"'.encode()).statements
-    assert statement.command.value == text  # type: ignore[union-attr]
+    assert statement.command.arguments[1] == text  # type: ignore[union-attr]
