@@ -229,7 +229,7 @@ def _puzzle(
     ids = [str(graph.node_ids[node]) for node in path]
     chance = random.Random(f"{seed}/{ids}")
     change = chance.choice(list(CHANGES))
-    # The chain's own edges, and some off_path that touch it
+    # The chain's own edges, and some others that touch it
     steps = set(pairwise(path))
     touching = sorted({edge for node in path for edge in around[node]})
     chosen = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
