@@ -13,12 +13,11 @@ from kgqa_hpc.plugins.gasl.finding import select
 from kgqa_hpc.plugins.gasl.syntax import Condition, Ref, Word
 from kgqa_hpc.plugins.gasl.values import (
     LARGEST,
-    MISSING,
     Item,
     as_item,
+    given,
     items_of,
     kind_of,
-    look_up,
     sameness,
     text_of,
 )
@@ -96,7 +95,7 @@ def create(world: World, verb: str, ref: Ref, kind: Word | None) -> Outcome:
 def _node(item: Item, kind: str | None, world: World, default: str | None = None) -> Item | None:
     """Add the node that an item describes; None if it has neither id nor name, or if the graph has the id."""
     kind = kind or default or _text(item, "type") or "node"
-    used = next((name for name in _NAMES if _value(item, name) is not None), None)
+    used = next((name for name in _NAMES if given(item, name) is not None), None)
     name = _text(item, used) if used else None
     node_id = item.get("id")
     if node_id is None and name is None:
@@ -124,7 +123,7 @@ def _group(item: Item, kind: str | None, world: World) -> Item | None:
 
 def _edge(item: Item, kind: str | None, world: World) -> Item | None:
     properties = _properties(item, {"source", "target", "id", "type", "items"})
-    source, target = _value(item, "source"), _value(item, "target")
+    source, target = given(item, "source"), given(item, "target")
     return _add_edge(source, target, kind or _text(item, "type") or "related_to", properties, world)
 
 
@@ -148,11 +147,6 @@ def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
     return {key: value for key, value in merged.items() if key not in left_out and value is not None}
 
 
-def _value(item: Item, name: str) -> Any:
-    value = look_up(item, (name,))
-    return None if value is MISSING else value
-
-
 def _text(item: Item, name: str) -> str | None:
-    value = _value(item, name)
+    value = given(item, name)
     return None if value is None else text_of(value)

@@ -36,9 +36,7 @@ class Answers:
     def read(cls, path: Path) -> Answers:
         """Raises InputError when the file is not there or not of this shape."""
         try:
-            document = orjson.loads(read_bytes(path))
-        except OSError as problem:
-            raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+            document = orjson.loads(read_input(path))
         except orjson.JSONDecodeError as problem:
             raise InputError(f"{path}: is not JSON: {problem}") from None
         if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
@@ -56,6 +54,14 @@ class Answers:
                 return entry[key]
         description = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
         raise ScriptError("model", f"the file of answers has none for {description}")
+
+
+def read_input(path: Path) -> bytes:
+    """The bytes of a file that the user named. Raises InputError when it cannot be read."""
+    try:
+        return read_bytes(path)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
 
 
 _ADDS = {"PROCESS": "result", "CLASSIFY": "category"}

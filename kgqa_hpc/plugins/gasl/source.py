@@ -69,11 +69,13 @@ def read_source(data: bytes) -> Source:
         before = _lines(data[: problem.start].decode("utf-8").removeprefix("\ufeff"))
         byte = data[problem.start]
         raise ScriptError("syntax", f"byte 0x{byte:02X} is not UTF-8", _end(before)) from None
-    text = _lines(text)
+    text, plan = _lines(text), None
     if text.lstrip().startswith("{"):
         plan, commands = _plan(text)
-        return _source("\n".join(commands), plan)
-    return _source(text, None)
+        text = "\n".join(commands)
+    starts = (0, *(match.end() for match in re.finditer("\n", text)))
+    joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
+    return Source(_JOIN.sub("", text), joins, starts, plan)
 
 
 def _lines(text: str) -> str:
@@ -82,12 +84,6 @@ def _lines(text: str) -> str:
 
 def _end(text: str) -> Place:
     return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
-
-
-def _source(text: str, plan: Plan | None) -> Source:
-    starts = (0, *(match.end() for match in re.finditer("\n", text)))
-    joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
-    return Source(_JOIN.sub("", text), joins, starts, plan)
 
 
 def _plan(text: str) -> tuple[Plan, list[str]]:

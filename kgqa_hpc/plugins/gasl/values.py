@@ -95,9 +95,9 @@ def _own(item: Item, name: str) -> Any:
     return properties.get(name, MISSING) if isinstance(properties, dict) else MISSING
 
 
-def given(item: Any, field: Field) -> Any:
-    """The field's value, None when it is missing."""
-    value = look_up(item, field.steps)
+def given(item: Any, field: Field | str) -> Any:
+    """The value of a field, or of a field of one step by its name; None when it is missing."""
+    value = look_up(item, (field,) if isinstance(field, str) else field.steps)
     return None if value is MISSING else value
 
 
