@@ -59,15 +59,11 @@ class State:
         """Raises ValueError when the document is not a state of this format."""
         if document.get("format") != FORMAT:
             raise ValueError(f"format is {document.get('format')!r}, not {FORMAT}")
-        kinds = {"script": str, "graph": str, "steps": list, "variables": dict, "declared": dict}
-        kinds |= {"nodes": list, "edges": list}
-        for name, kind in kinds.items():
-            if not isinstance(document.get(name), kind):
+        members = {"work": 0, **document}  # missing in files of earlier versions
+        for name, blank in vars(cls("", "")).items():
+            if type(members.get(name)) is not type(blank) or (name == "work" and members[name] < 0):
                 raise ValueError(f"`{name}` is missing or not what it must be")
-        work = document.get("work", 0)  # missing in files of earlier versions
-        if type(work) is not int or work < 0:
-            raise ValueError("`work` is not what it must be")
-        return cls(**{name: document[name] for name in kinds}, work=work)
+        return cls(**{name: members[name] for name in vars(cls("", ""))})
 
 
 def save_state(path: Path, state: State) -> None:
