@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +14,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.prompts.prompt import load_prompt
-from tests.families.graphs import draw, graph_of
-
-Make = Callable[..., KnowledgeGraph]
+from tests.families.graphs import draw, graph_of, random_graph
 
 
 def triples(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:
@@ -40,8 +37,8 @@ def test_a_path_with_a_shortcut_is_left_out_unless_wanted() -> None:
     assert all(anchor.data["shortcut"] for anchor in draw(triangle, "path", length=2, shortcuts=True))
 
 
-def test_a_pattern_of_types_and_relations_is_kept_to(make_graph: Make) -> None:
-    graph = make_graph(2, 60, 200)
+def test_a_pattern_of_types_and_relations_is_kept_to() -> None:
+    graph = random_graph(2, 60, 200)
     settings = {"pattern": ["drug", "gene", "disease"], "relations": ["hits", None], "max_answers": None}
     anchors = draw(graph, "path", number=50, **settings)
     assert {tuple(node.type for node in anchor.nodes) for anchor in anchors} == {("drug", "gene", "disease")}
@@ -128,8 +125,8 @@ def test_a_hub_shows_one_of_several_neighbours_with_the_same_name() -> None:
     assert anchor.data["degree"] == 4
 
 
-def test_hubs_have_enough_neighbours_of_which_a_bounded_choice_is_shown(make_graph: Make) -> None:
-    graph = make_graph(4, 200, 900)
+def test_hubs_have_enough_neighbours_of_which_a_bounded_choice_is_shown() -> None:
+    graph = random_graph(4, 200, 900)
     anchors = draw(graph, "hub", number=1000, min_degree=6, neighbours=4)
     assert len(anchors) == int((graph.degrees() >= 6).sum())
     edges = triples(graph)
@@ -165,8 +162,8 @@ def test_a_how_or_why_question_brings_neighbours_together(
 
 
 @pytest.mark.plugin("reasoning")
-def test_letters_and_types_are_balanced_and_rotated_by_the_seed(make_graph: Make) -> None:
-    graph = make_graph(5, 1200, 4000)
+def test_letters_and_types_are_balanced_and_rotated_by_the_seed() -> None:
+    graph = random_graph(5, 1200, 4000)
     anchors = draw(graph, "context", number=1000)
     assert len(anchors) == 1000
     letters = Counter(anchor.data["letter"] for anchor in anchors)
@@ -229,10 +226,8 @@ def test_a_prompt_names_the_topics_left_out_that_its_context_holds() -> None:
     ],
     ids=str,
 )
-def test_a_question_with_options_keeps_to_its_rules(
-    make_graph: Make, changes: dict, reason: str | None
-) -> None:
-    anchor = draw(make_graph(5, 50, 200), "context", number=3)[0]
+def test_a_question_with_options_keeps_to_its_rules(changes: dict, reason: str | None) -> None:
+    anchor = draw(random_graph(5, 50, 200), "context", number=3)[0]
     name = anchor.nodes[0].name
     choices = {letter: f"option {letter}" for letter in "ABCDEFGH"}
     if "choice" in changes:
@@ -249,10 +244,8 @@ def test_a_question_with_options_keeps_to_its_rules(
 
 
 @pytest.mark.parametrize("kind", ["path", "fact", "hub", "context"])
-def test_the_same_seed_draws_the_same_anchors_and_a_prefix_is_the_smaller_draw(
-    make_graph: Make, kind: str
-) -> None:
-    graph = make_graph(9, 150, 500)
+def test_the_same_seed_draws_the_same_anchors_and_a_prefix_is_the_smaller_draw(kind: str) -> None:
+    graph = random_graph(9, 150, 500)
     many = [one.to_dict() for one in draw(graph, kind, number=40)]
     assert many == [one.to_dict() for one in draw(graph, kind, number=40)]
     assert many != [one.to_dict() for one in draw(graph, kind, seed=2, number=40)]
@@ -263,9 +256,9 @@ def test_the_same_seed_draws_the_same_anchors_and_a_prefix_is_the_smaller_draw(
 
 
 @pytest.mark.parametrize("kind", ["path", "fact", "hub", "context"])
-def test_every_record_says_how_difficult_it_is(make_graph: Make, kind: str) -> None:
+def test_every_record_says_how_difficult_it_is(kind: str) -> None:
     made = KINDS.get(kind)()
-    for anchor in draw(make_graph(9, 150, 500), kind, number=40):
+    for anchor in draw(random_graph(9, 150, 500), kind, number=40):
         record = made.record(anchor, {})
         assert record["difficulty"] in ("easy", "medium", "hard")
         assert {column.name for column in made.columns} == set(record)
