@@ -11,6 +11,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -173,9 +174,8 @@ class _GraphOptions:
         """
         graph, positions = self._answers.graph, self._answers.positions
         for subject in near:
-            starts, neighbours = graph.csr()
             at = int(positions[subject])
-            joined = set(neighbours[starts[at] : starts[at + 1]].tolist())
+            joined = set(_around(graph, at))
             candidates = [node for node in position_of if int(positions[node]) in joined]
             for answer in chance.sample(candidates, len(candidates)):
                 names = {str(graph.names[positions[node]]) for node in (subject, answer)}
@@ -186,13 +186,11 @@ class _GraphOptions:
         return None
 
 
-def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
+def _rotation(values: Sequence[str], number: int, seed: str) -> Iterator[str]:
     """`number` values in blocks; each block contains all values in a random order."""
     chance = random.Random(seed)
-    rotated: list[str] = []
-    while len(rotated) < number:
-        rotated += chance.sample(list(values), len(values))
-    return rotated[:number]
+    blocks = (chance.sample(list(values), len(values)) for _ in range(number))
+    return islice(chain.from_iterable(blocks), number)
 
 
 class _Drawing:
