@@ -1,13 +1,11 @@
-"""A graph of films, and random ones."""
+"""A graph of films."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from tests.families.graphs import graph_of, random_graph
+from tests.families.graphs import graph_of
 
 
 @pytest.fixture
@@ -30,8 +28,3 @@ def films() -> KnowledgeGraph:
         (5, "played in", 2),
     ]
     return graph_of(names, kinds, edges)
-
-
-@pytest.fixture
-def make_graph() -> Callable[..., KnowledgeGraph]:
-    return random_graph

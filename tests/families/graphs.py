@@ -1,4 +1,4 @@
-"""Small graphs for the families of questions."""
+"""Small graphs for the families of questions, and the anchors drawn from them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.kg.graph import KnowledgeGraph
 
 
@@ -37,3 +39,10 @@ def random_graph(seed: int, nodes: int, edges: int) -> KnowledgeGraph:
         for _ in range(edges)
     ]
     return graph_of([f"name {number}" for number in range(nodes)], kinds, found)
+
+
+def draw(source: Source | KnowledgeGraph, kind: str, seed: int = 1, **settings: Any) -> list[Anchor]:
+    """The anchors of a kind, from a graph or from a reduction with its whole graph."""
+    source = Source(source) if isinstance(source, KnowledgeGraph) else source
+    entry = KINDS.get(kind)
+    return list(entry().draw(source, entry.Settings(**settings), seed, Tools()).anchors)

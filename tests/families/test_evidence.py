@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.metapaths import METAPATHS
-from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.prompts.prompt import load_prompt
-from tests.families.graphs import graph_of, random_graph
+from tests.families.graphs import draw, graph_of, random_graph
 
 Triple = tuple[str, str, str]
 SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION in AS near\nCOUNT near AS answer"
@@ -26,11 +25,6 @@ KIND_SETTINGS: dict[str, dict[str, Any]] = {
     "puzzle": {"length": 2, "effects": {"hits": "raises", "causes": "lowers"}},
     "script": {"scripts": [{"name": "s", "script": SCRIPT, "entity": "gene", "asks": "a number"}]},
 }
-
-
-def draw(graph: KnowledgeGraph, kind: str, number: int = 300, **settings: Any) -> list[Anchor]:
-    made = KINDS.get(kind)
-    return list(made().draw(Source(graph), made.Settings(number=number, **settings), 1, Tools()).anchors)
 
 
 def evidence(kind: str, anchor: Anchor) -> str:
@@ -99,7 +93,7 @@ def test_evidence_in_a_prompt_is_the_anchor_with_its_directions(kind: str, seed:
     if kind == "puzzle":
         pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
     print(f"seed {seed}")
-    anchors = draw(random_graph(seed, 40, 160), kind, **KIND_SETTINGS[kind])
+    anchors = draw(random_graph(seed, 40, 160), kind, number=300, **KIND_SETTINGS[kind])
     assert len(anchors) > 5
     for anchor in anchors:
         CHECKS[kind](evidence(kind, anchor), anchor)
@@ -184,6 +178,6 @@ def test_a_type_of_nodes_is_shown_with_spaces(kind: str) -> None:
     kinds = ["gene", *["biological_process"] * 5]
     graph = graph_of([f"Name {n}" for n in range(6)], kinds, [(0, "takes_part_in", n) for n in range(1, 6)])
     settings: dict[str, dict[str, Any]] = {"path": {"length": 2, "max_answers": 5}, "fact": {}, "hub": {}}
-    shown = evidence(kind, draw(graph, kind, 1, **settings[kind])[0])
+    shown = evidence(kind, draw(graph, kind, number=1, **settings[kind])[0])
     assert "biological process" in shown
     assert "biological_process" not in shown

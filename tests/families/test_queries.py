@@ -18,8 +18,9 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.kg.sources.graphml import read_graphml
 from tests.command import kgqa
+from tests.families.graphs import draw
 from tests.families.sampled_runs import dataset, lines, sampled
-from tests.families.test_whole_graph import EXCLUDED, draw, hub_graph, source_of
+from tests.families.test_whole_graph import EXCLUDED, hub_graph, source_of
 
 FORMATS = {".nt": ox.RdfFormat.N_TRIPLES, ".ttl": ox.RdfFormat.TURTLE}
 LABEL = ox.NamedNode("http://www.w3.org/2000/01/rdf-schema#label")

@@ -12,9 +12,8 @@ import pytest
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.families.graphs import random_graph
-from tests.families.sampled_runs import dataset, lines, sampled
-from tests.waiting import wait_for
-from tests.work.rig import Processes, answers_kept, reconfigure
+from tests.families.sampled_runs import finished, lines, sampled, whole_and_killed
+from tests.work.rig import Processes
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nCOUNT near AS answer"
@@ -80,26 +79,12 @@ def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **en
 def test_a_killed_run_ends_in_the_same_bytes(
     family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:
-    faults = {"garbage": 0.05, "truncate": 0.05, "error": 0.02}
-    slow = {"batch": 4, "per_request_s": 0.6}  # half a minute for all of it: none is done before it is killed
-    whole = prepared(tmp_path / "whole", family, graph, 100, faults=faults)
-    code, output = processes.finish(processes.start(whole))
-    assert code == 0, output
-    killed = prepared(tmp_path / "killed", family, graph, 100, faults=faults, latency=slow)
-    for _ in range(2):
-        before = answers_kept(killed)
-        process = processes.start(killed)
-        wait_for(lambda: answers_kept(killed) > before + 2000 or process.poll() is not None, "answers")  # noqa: B023
-        assert process.poll() is None
-        process.kill()
-        process.wait()
-    reconfigure(killed, engine={"latency": {"batch": 4}})
-    code, output = processes.finish(processes.start(killed))
-    assert code == 0, output
-    found = dataset(killed)
-    assert found == dataset(whole)
-    assert lines(found["accepted.jsonl"])
-    assert {record["kind"] for record in lines(found["accepted.jsonl"])} == {family}
+    def prepare(name: str, **engine: Any) -> RunFolder:
+        return prepared(tmp_path / name, family, graph, 100, **engine)
+
+    whole, killed = whole_and_killed(prepare, processes)
+    assert killed == whole
+    assert {record["kind"] for record in lines(killed["accepted.jsonl"])} == {family}
 
 
 @pytest.mark.parametrize(
@@ -111,9 +96,7 @@ def test_1000_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_
 ) -> None:
     begin = time.monotonic()
     run = prepared(tmp_path, family, graph, 1000)
-    code, output = processes.finish(processes.start(run))
-    assert code == 0, output
-    found = dataset(run)
+    found = finished(run, processes)
     accepted, rejected = lines(found["accepted.jsonl"]), lines(found["rejected.jsonl"])
     print(f"{family}: {len(accepted)} accepted, {len(rejected)} rejected in {time.monotonic() - begin:.0f} s")
     assert len(accepted) + len(rejected) == 1000

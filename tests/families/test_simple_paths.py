@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -16,8 +16,8 @@ from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from tests.families.graphs import random_graph
 
-Make = Callable[..., KnowledgeGraph]
 PATTERNS = [(None, None, "either"), (["drug", None, "disease", "gene", None], None, "either")]
 PATTERNS += [(None, ["hits", None, "causes", "hits"], "either"), (None, None, "forward")]
 
@@ -53,10 +53,8 @@ def brute(
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @pytest.mark.parametrize("length", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(4))
-def test_paths_of_up_to_four_edges_are_counted_exactly(
-    make_graph: Make, seed: int, length: int, pattern: tuple
-) -> None:
-    graph = make_graph(seed, 14, 45)
+def test_paths_of_up_to_four_edges_are_counted_exactly(seed: int, length: int, pattern: tuple) -> None:
+    graph = random_graph(seed, 14, 45)
     types, relations, direction = pattern
     types, relations = types and types[: length + 1], relations and relations[:length]
     space = Routes(graph).space(length, types, relations, direction)
@@ -66,8 +64,8 @@ def test_paths_of_up_to_four_edges_are_counted_exactly(
 @pytest.mark.parametrize(
     ("length", "pattern"), [(2, PATTERNS[0]), (3, PATTERNS[1]), (4, PATTERNS[0]), (5, PATTERNS[3])]
 )
-def test_every_simple_path_is_drawn_equally_often(make_graph: Make, length: int, pattern: tuple) -> None:
-    graph = make_graph(5, 11, 22)
+def test_every_simple_path_is_drawn_equally_often(length: int, pattern: tuple) -> None:
+    graph = random_graph(5, 11, 22)
     types, relations, direction = pattern
     types = types and types[: length + 1]
     paths = list(brute(graph, length, types, relations, direction))
@@ -77,8 +75,8 @@ def test_every_simple_path_is_drawn_equally_often(make_graph: Make, length: int,
     assert chisquare([times[path] for path in paths]).pvalue > 0.001
 
 
-def test_longer_paths_are_counted_with_an_interval_that_holds_the_number(make_graph: Make) -> None:
-    graph = make_graph(6, 12, 30)
+def test_longer_paths_are_counted_with_an_interval_that_holds_the_number() -> None:
+    graph = random_graph(6, 12, 30)
     space = Routes(graph).space(6)
     list(islice(space.draws(1), 2000))
     total, number = space.total(), len(list(brute(graph, 6, [], [], "either")))
@@ -109,8 +107,8 @@ def test_a_type_the_graph_has_not_is_refused_with_the_nearest_one(films: Knowled
         Routes(films).space(1, ["actr", "film"])
 
 
-def test_the_count_of_100_000_edges_agrees_with_the_share_of_walks_that_are_simple(make_graph: Make) -> None:
-    space = Routes(make_graph(8, 20_000, 100_000)).space(4)
+def test_the_count_of_100_000_edges_agrees_with_the_share_of_walks_that_are_simple() -> None:
+    space = Routes(random_graph(8, 20_000, 100_000)).space(4)
     begin = time.process_time()
     total = space.total().exact
     print(f"counted in {time.process_time() - begin:.1f} s, compilation included")

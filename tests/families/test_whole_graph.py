@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
-from tests.families.graphs import graph_of
+from tests.families.graphs import draw, graph_of
 
 SEED = 20
 EXCLUDED = "secret"
@@ -37,11 +37,6 @@ def source_of(graph: KnowledgeGraph, **wanted: Any) -> Source:
     limits = {"min_degree": 2, "max_degree": 12, "exclude_edge_types": [EXCLUDED], **wanted}
     reduction = reduce_to(graph, GraphConfig(**limits))
     return Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
-
-
-def draw(source: Source, kind: str, **settings: Any) -> list[Anchor]:
-    made = KINDS.get(kind)
-    return list(made().draw(source, made.Settings(**settings), 1, Tools()).anchors)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +97,7 @@ def test_answers_shortcuts_and_degrees_of_paths_are_those_of_the_whole_graph(
         assert set(anchor.data["answers"]) == recount.ends(ids[0], anchor.data["way"])
         assert anchor.data["shortcut"] == (ids[-1] in recount.near(ids[0], length - 1))
         assert anchor.data["degree"] == len(recount.near(ids[-1], 1)) - 1
+        assert KINDS.get("path")().record(anchor, {})["steps_hold"] == [True] * length
     assert length == 1 or any(len(one.data["answers"]) > 5 for one in anchors)
     few = draw(source, "path", number=400, length=length, max_answers=5, shortcuts=True)
     assert max(len(one.data["answers"]) for one in few) <= 5
@@ -192,14 +188,8 @@ def test_hubs_are_drawn_on_the_reduced_graph_and_count_all_neighbours(
 
 
 TWINS = [
-    (0, "r", 3),
-    (1, "r", 3),
-    (2, "r", 3),
-    (3, "r", 4),
-    (4, "r", 5),
-    (0, "r", 5),
-    (2, "r", 4),
-    (2, "r", 5),
+    (source, "r", target)
+    for source, target in ((0, 3), (1, 3), (2, 3), (3, 4), (4, 5), (0, 5), (2, 4), (2, 5))
 ]
 TEMPLATE = {
     "name": "near",

@@ -1,7 +1,7 @@
-"""Conversion of a parse tree to a command, with all checks that need no graph.
+"""Conversion of a parse tree to statements, with all checks that need no graph.
 
-A tree is converted from its leaves up: `_BUILD` or a method of `CommandBuilder` makes the value of each rule of
-grammar.lark from the values of its parts.
+A tree is converted from its leaves up: `_BUILD` or a method of `Builder` makes the value of a rule of grammar.lark from
+the values of its parts; any other rule is a command, which keeps them as its arguments.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import commands as c
-from kgqa_hpc.plugins.gasl import words as w
+from kgqa_hpc.plugins.gasl import syntax as x
 from kgqa_hpc.plugins.gasl.source import Source
 from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, item_bytes, number
-from kgqa_hpc.plugins.gasl.words import Field, Literal_, Ref, Word, nearest
 
 # Lark's trees and tokens; the children of a tree are of no one type.
 Tree = Any
@@ -26,76 +23,49 @@ Token = Any
 MAX_PATTERN = 200
 
 _MAX_DEPTH = 10
-_WALK_DEPTH, _PATH_DEPTH, _CONNECT_DEPTH = 1, 3, 4
-_SHOWN = 10
 _ESCAPE = re.compile(r"""\\(?:(["'\\nt])|u([0-9A-Fa-f]{4}))""")
-_HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_HALF = re.compile("[\ud800-\udfff]")
 _PLAIN = {"n": "\n", "t": "\t"}
 _PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}|[{}]")
 
 
-def _of_items(condition: w.Condition | None) -> w.Condition | None:
+def _of_items(condition: x.Condition | None) -> x.Condition | None:
     """The condition, which must not refer to the end nodes of an edge or a path."""
-    for comparison in w.comparisons(condition):
+    for comparison in x.comparisons(condition):
         if comparison.end != "item":
             message = f"{comparison.end.upper()}_FILTER belongs to FIND edges and FIND paths only"
             raise ScriptError("syntax", message, comparison.place)
     return condition
 
 
-def _set(name: Word, value: Any) -> c.Set:
+def _set(name: x.Word, value: Any) -> x.Command:
     if isinstance(value, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in value):
         raise ScriptError("limit", "an item of more than 64 KiB")
-    return c.Set(name, str(value) if isinstance(value, str) else value)
+    return x.Command("set", (name, str(value) if isinstance(value, str) else value))
 
 
-def _count(
-    source: Ref, field: Field | None, condition: w.Condition | None, by: Field | None, unique: str | None
-) -> c.Count:
-    return c.Count(source, field, _of_items(condition), by, unique is not None)
-
-
-def _aggregate(ref: Ref, by: Field, op: str, of: Field | None) -> c.Aggregate:
-    return c.Aggregate(ref, by, op.lower(), of)
-
-
-def _add_field(ref: Ref, name: Word | str, value: w.Expression) -> c.AddField:
-    return c.AddField(ref, name.text if isinstance(name, Word) else name, value)
-
-
-def _update(name: Word, ref: Ref, operation: str | None, condition: w.Condition | None) -> c.Update:
-    return c.Update(name, ref, (operation or "replace").lower(), _of_items(condition))
-
-
-def _at_least_one(digits: Token) -> int:
-    value = _int(digits)
+def _amount(digits: Token) -> int:
+    # Beyond eighteen digits all numbers are alike, and int() of a long text is slow.
+    value = int(digits) if len(digits) <= 18 else 10**18
     if value < 1:
         raise ScriptError("limit", "LIMIT, TOP and BATCH_SIZE are at least 1")
     return value
 
 
 def _hops(digits: Token) -> int:
-    value = _int(digits)
-    if not 1 <= value <= _MAX_DEPTH:
+    if len(digits) > 18 or not 1 <= int(digits) <= _MAX_DEPTH:
         raise ScriptError("limit", f"DEPTH and RADIUS go from 1 to {_MAX_DEPTH}")
-    return value
+    return int(digits)
 
 
-def _int(digits: Token) -> int:
-    """Beyond eighteen digits all numbers are alike, and int() of a long text is slow."""
-    return int(digits) if len(digits) <= 18 else 10**18
-
-
-def _minus(signs: int, operand: w.Expression) -> w.Expression:
+def _minus(signs: int, operand: x.Expression) -> x.Expression:
     for _ in range(signs if signs < 2 else 2 - signs % 2):  # pairs beyond the first cancel
-        operand = w.Minus(operand)
+        operand = x.Minus(operand)
     return operand
 
 
-def _chain(first_operand: w.Expression, *operations: Any) -> w.Chain:
+def _chain(first_operand: x.Expression, *operations: Any) -> x.Chain:
     pairs = zip(operations[::2], operations[1::2], strict=True)
-    return w.Chain(first_operand, tuple((str(sign), operand) for sign, operand in pairs))
+    return x.Chain(first_operand, tuple((str(sign), operand) for sign, operand in pairs))
 
 
 def _json_number(digits: Token) -> int | float:
@@ -106,94 +76,113 @@ def _json_number(digits: Token) -> int | float:
 
 # The value of a rule from the values of its parts; None for an absent clause.
 _BUILD: dict[str, Callable[..., Any]] = {
-    "declare": c.Declare,
     "set": _set,
-    "found": lambda kind, condition, limit: c.Found(
-        kind.lower(), condition if kind == "EDGES" else _of_items(condition), limit=limit
+    "found": lambda kind, condition, limit: x.Found(
+        kind.lower(), condition if kind == "EDGES" else _of_items(condition), limit
     ),
-    "paths": lambda condition, direction, depth, limit: c.Found(
-        "paths", condition, direction or "both", depth or _PATH_DEPTH, limit
+    "paths": lambda condition, direction, depth, limit: x.Found(
+        "paths", condition, limit, direction or "both", depth or 3
     ),
-    "ask": c.Ask,
-    "generate": lambda kind, ref, text: c.Generate(kind.text, ref, text),
-    "iterate": lambda ref, size, body: c.Iterate(ref, size, body(ref)),
-    "asked": lambda verb, text: partial(c.Ask, verb, instruction=text),
-    "counted": lambda *parts: lambda ref: _count(ref, *parts),
-    "aggregated": lambda *parts: lambda ref: _aggregate(ref, *parts),
-    "count": _count,
-    "count_found": lambda source, field, by, unique: _count(source, field, None, by, unique),
-    "aggregate": _aggregate,
-    "join": c.Join,
-    "merge": lambda *refs: c.Merge(refs),
-    "compare": c.Compare,
-    "group": c.Group,
-    "cluster": lambda ref, via: c.Cluster(ref, via or ()),
-    "select": lambda ref, *fields: c.Select(ref, fields),
-    "rank": lambda ref, by, order, top: c.Rank(ref, by, order != "ASC", top),
-    "add_field": _add_field,
-    "create": lambda verb, ref, kind: c.Create(
-        verb.removeprefix("CREATE_").lower(), ref, kind.text if kind else None
-    ),
-    "update": _update,
-    "walk": lambda ref, follow, direction, depth: c.Walk(
-        ref, follow or (), direction or "both", depth or _WALK_DEPTH
-    ),
-    "connect": lambda start, end, via, direction, depth: c.Connect(
-        start, end, via or (), direction or "both", depth or _CONNECT_DEPTH
-    ),
-    "subgraph": lambda ref, radius, include: c.Subgraph(ref, radius, include or ()),
-    "pattern": lambda *parts: c.Pattern(parts[:-1:2], parts[1:-1:2], parts[-1]),
-    "typed": lambda kind: c.PatternNode(None, kind),
-    "labelled": lambda label, kind: c.PatternNode(label.text, kind),
-    "forward": lambda kind=None: c.PatternEdge("out", kind),
-    "backward": lambda kind=None: c.PatternEdge("in", kind),
-    "either": lambda kind=None: c.PatternEdge("both", kind),
-    "check": lambda verb, ref, test: c.Check(verb, ref, *test),
+    "count_found": lambda search, field, by, unique: x.Command("count", (search, field, None, by, unique)),
+    "where": _of_items,
+    "typed": lambda kind: (None, kind),
+    "labelled": lambda label, kind: (label, kind),
+    "forward": lambda kind=None: ("out", kind),
+    "backward": lambda kind=None: ("in", kind),
+    "either": lambda kind=None: ("both", kind),
     "compares": lambda op, value: ("compares", str(op), value),
-    "has_field": lambda field: ("has_field", "", None, field),
+    "has_field": lambda field: ("has_field", field),
     "exists": lambda: ("exists",),
-    "empty": lambda *words: ("not_empty" if "NOT" in words else "empty",),
-    "cancel": lambda plan: c.Cancel(plan.text if plan else None),
-    "show": lambda ref, limit: c.Show(ref, limit or _SHOWN),
-    "debug": c.DebugFound,
-    "inspect": c.Inspect,
-    "cond": lambda *parts: w.Any_(parts),
-    "conj": lambda *parts: w.All(parts),
-    "negated": lambda signs, condition: w.Not(condition) if signs % 2 else condition,
+    "empty": lambda *words: ("empty", "NOT" not in words),
+    "cond": lambda *parts: x.Any_(parts),
+    "conj": lambda *parts: x.All(parts),
+    "negated": lambda signs, condition: x.Not(condition) if signs % 2 else condition,
     "nots": lambda *signs: len(signs),
-    "rel": lambda op, *operand: (
-        ("_".join([op, *operand]).lower(), ()) if op == "IS" else (op.lower(), *operand)
-    ),
+    "rel": lambda op, *operand: ("_".join([op, *operand]), ()) if op == "IS" else (str(op), *operand),
     "values": lambda *values: values,
     "expr": _chain,
     "term": _chain,
     "minus": _minus,
     "minuses": lambda *signs: len(signs),
-    "number": lambda digits: w.Number(number(digits)),
-    "read": w.Variable,
-    "bracketed": lambda part: part._replace(alone=False) if isinstance(part, w.Name) else part,
+    "number": lambda digits: x.Number(number(digits)),
+    "read": x.Variable,
+    "bracketed": lambda part: part._replace(alone=False) if isinstance(part, x.Name) else part,
     "json_number": _json_number,
     "json_array": lambda *members: list(members),
     "json_object": lambda *pairs: dict(pairs),
     "constant": {"TRUE": True, "FALSE": False, "NULL": None}.get,
     "pair": lambda key, value: (key, value),
     "types": lambda *words: words,
-    "amount": _at_least_one,
+    "amount": _amount,
     "hops": _hops,
 }
 
 
-class CommandBuilder:
-    """Makes commands of the trees of one source. Raises ScriptError."""
+class Builder:
+    """Makes statements of the parse tree of one source; `problems` holds the first error of each faulty command."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.problems: list[ScriptError] = []
         self._at = source.place(0)  # where the rule that is being built begins
 
-    def command(self, tree: Tree) -> tuple[c.Command, Word | None]:
-        """The command of a `simple` tree and the variable after AS."""
-        command, *into = map(self._build, tree.children)
-        return command, into[0] if into else None
+    def statements(self, tree: Tree) -> tuple[x.Statement, ...]:
+        """The statements of a `start`, `part`, `statements` or `simple` tree."""
+        if tree.data == "simple":
+            return self._simple(tree)
+        if tree.data != "statements":
+            return self.statements(tree.children[0]) if tree.children else ()
+        built: list[x.Statement] = []
+        before = ""
+        kinds = [statement.data for statement in tree.children]
+        for position, statement in enumerate(tree.children):
+            kind, body = statement.data, statement.children[-1]
+            if kind == "plain":
+                built.extend(self._simple(body))
+            elif kind == "on":
+                if before not in ("plain", "on"):
+                    self._refuse(statement, "ON must follow a command")
+                at, text = self.source.place(statement.meta.start_pos), self._written(statement)
+                status = statement.children[0].lower()
+                built.extend(x.On(status, simple, text, at) for simple in self._simple(body))
+            elif kind == "attempt":
+                following = kinds[position + 1 : position + 2]
+                if following not in (["rescue"], ["final"]) and not _is_broken(body.children[0]):
+                    self._refuse(statement, "TRY without CATCH or FINALLY")
+                built.append(x.Attempt(self.statements(body), None, None))
+            else:
+                inside = self.statements(body)
+                attempt = built[-1] if built else None
+                allowed = ("attempt",) if kind == "rescue" else ("attempt", "rescue")
+                if isinstance(attempt, x.Attempt) and before in allowed:
+                    built[-1] = attempt._replace(**{kind: inside})
+                else:
+                    word, context = ("CATCH", "TRY") if kind == "rescue" else ("FINALLY", "TRY or CATCH")
+                    self._refuse(statement, f"{word} must stand right after {context}")
+                    kind = "stray"
+            before = kind
+        return tuple(built)
+
+    def _simple(self, tree: Tree) -> tuple[x.Simple, ...]:
+        """The command of a tree; none if it is faulty."""
+        if _is_broken(tree):
+            return ()
+        position = self.source.place(tree.meta.start_pos)
+        try:
+            command, *into = map(self._build, tree.children)
+        except ScriptError as problem:
+            problem.place = problem.place or position
+            self.problems.append(problem)
+            return ()
+        if isinstance(command, x.Found):
+            command = x.Command("find", (command,))
+        return (x.Simple(command, into[0] if into else None, self._written(tree), position),)
+
+    def _written(self, tree: Tree) -> str:
+        return self.source.text[tree.meta.start_pos : tree.meta.end_pos]
+
+    def _refuse(self, tree: Tree, message: str) -> None:
+        self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
 
     def _build(self, tree: Tree | Token | None) -> Any:
         """The value of a rule; keywords in upper case, directions in lower case, other tokens as they are."""
@@ -205,58 +194,53 @@ class CommandBuilder:
             return tree.upper() if tree.type.startswith("_KW_") else tree
         parts = [self._build(child) for child in tree.children]
         self._at = self.source.place(tree.meta.start_pos)
-        return (_BUILD.get(tree.data) or getattr(self, f"_{tree.data}"))(*parts)
+        build = _BUILD.get(tree.data) or getattr(self, f"_{tree.data}", None)
+        return build(*parts) if build else x.Command(str(tree.data), tuple(parts))
 
     def _string(self, token: Token) -> str:
         """The characters of a name, a word or a STRING."""
         if token.type != "STRING":
             return str(token)
         text = _ESCAPE.sub(lambda m: chr(int(m[2], 16)) if m[2] else _PLAIN.get(m[1], m[1]), token[1:-1])
-        text = _HALVES.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
-        if _HALF.search(text):
-            raise ScriptError("syntax", "a \\u escape in this string is half of a character", self._at)
-        return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")  # joins the halves of a character
+        except UnicodeDecodeError:
+            message = "a \\u escape in this string is half of a character"
+            raise ScriptError("syntax", message, self._at) from None
 
     _text = _string
 
-    def _type(self, token: Token) -> Word:
-        return Word(self._string(token), self._at)
+    def _type(self, token: Token) -> x.Word:
+        return x.Word(self._string(token), self._at)
 
     _name = _ptype = _type
 
-    def _ref(self, token: Token) -> Ref:
+    def _ref(self, token: Token) -> x.Ref:
         name, *entries = token.split(".")
-        return Ref(str(token), name, tuple(entries), self._at)
+        return x.Ref(str(token), name, tuple(entries), self._at)
 
-    def _variable(self, token: Token) -> Ref:
+    def _variable(self, token: Token) -> x.Ref:
         return self._ref(token[1:])
 
-    def _field(self, token: Token) -> Field:
+    def _field(self, token: Token) -> x.Field:
         text = self._string(token)
-        return Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), self._at)
+        return x.Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), self._at)
 
-    def _item_field(self, token: Token) -> w.Name:
-        return w.Name(self._field(token), alone="." not in token)
+    def _item_field(self, token: Token) -> x.Name:
+        return x.Name(self._field(token), alone="." not in token)
 
-    def _value(self, token: Token) -> Literal_:
-        if token.type == "VARREF":
-            return Literal_(str(token), ref=self._variable(token))
-        text = self._string(token)
-        if token.type == "STRING":
-            return Literal_(text)
-        if token.type == "NUMBER":
-            return Literal_(text, number=number(text))
-        return Literal_(text, truth={"true": True, "false": False}.get(text.lower()))
+    def _value(self, token: Token) -> str | x.Ref:
+        return self._variable(token) if token.type == "VARREF" else self._string(token)
 
-    def _comparison(self, end: str | None, field: Field, relation: tuple[str, Any]) -> w.Comparison:
+    def _comparison(self, end: str | None, field: x.Field, relation: tuple[str, Any]) -> x.Comparison:
         op, operand = relation
-        side: w.End = "item" if end is None else "source" if end == "SOURCE_FILTER" else "target"
-        if isinstance(operand, Ref):
-            return w.Comparison(field, "in_variable", ref=operand, end=side, place=self._at)
-        values = (operand,) if isinstance(operand, Literal_) else operand
-        return w.Comparison(field, op, values, end=side, place=self._at)
+        if op == "IN" and isinstance(operand, x.Ref):
+            op = "IN_VARIABLE"
+        values = operand if type(operand) is tuple else (operand,)
+        side: x.End = "item" if end is None else "source" if end == "SOURCE_FILTER" else "target"
+        return x.Comparison(field, op.lower(), values, side, self._at)
 
-    def _regex(self, token: Token) -> Literal_:
+    def _regex(self, token: Token) -> str:
         """A pattern. Raises ScriptError `syntax` where Python or RE2 rejects it, or beyond 200 characters."""
         import re2
 
@@ -275,16 +259,16 @@ class CommandBuilder:
             reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
             message = f"not a pattern that Python and RE2 share: {reason!r}"
             raise ScriptError("syntax", message, self._at) from None
-        return Literal_(pattern)
+        return pattern
 
-    def _call(self, function: Token, argument: w.Expression) -> w.Call:
-        if function.lower() not in w.FUNCTIONS:
-            guess = nearest(str(function), (name.upper() for name in w.FUNCTIONS))
+    def _call(self, function: Token, argument: x.Expression) -> x.Call:
+        if function.lower() not in x.FUNCTIONS:
+            guess = x.nearest(str(function), (name.upper() for name in x.FUNCTIONS))
             message = f"no function {function[:40]!r}: lower, upper, length"
             raise ScriptError("syntax", message, self._at, guess)
-        return w.Call(function.lower(), argument)
+        return x.Call(function.lower(), argument)
 
-    def _template(self, token: Token) -> w.Template:
+    def _template(self, token: Token) -> x.Template:
         """A STRING in an expression, as alternating texts and `{fields}`."""
         texts, fields = [""], []
         text, end = self._string(token), 0
@@ -292,7 +276,7 @@ class CommandBuilder:
             texts[-1] += text[end : piece.start()]
             end = piece.end()
             if piece[1]:
-                fields.append(Field(piece[1], tuple(piece[1].split(".")), self._at))
+                fields.append(x.Field(piece[1], tuple(piece[1].split(".")), self._at))
                 texts.append("")
             elif piece[0] in ("{{", "}}"):
                 texts[-1] += piece[0][0]
@@ -300,4 +284,9 @@ class CommandBuilder:
                 message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
                 raise ScriptError("syntax", message, self._at)
         texts[-1] += text[end:]
-        return w.Template(tuple(texts), tuple(fields))
+        return x.Template(tuple(texts), tuple(fields))
+
+
+def _is_broken(tree: Tree) -> bool:
+    """Whether the tree is a faulty command, which the parser has reported already."""
+    return bool(tree.data == "simple" and getattr(tree.children[0], "type", "") == "BROKEN")

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import words as w
-from kgqa_hpc.plugins.gasl.commands import AddField, Compare, Join, Merge, Rank, Select
+from kgqa_hpc.plugins.gasl import syntax as x
+from kgqa_hpc.plugins.gasl.syntax import Field, Ref
 from kgqa_hpc.plugins.gasl.values import (
     ALIASES,
     LARGEST,
@@ -20,6 +20,7 @@ from kgqa_hpc.plugins.gasl.values import (
     Item,
     check_field,
     given,
+    grouped,
     identity,
     is_number,
     kind_of,
@@ -27,7 +28,6 @@ from kgqa_hpc.plugins.gasl.values import (
     sameness,
     text_of,
 )
-from kgqa_hpc.plugins.gasl.words import Field, Ref
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -38,26 +38,25 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def join(command: Join, world: World) -> Outcome:
+def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field | None) -> Outcome:
     """Each pair of items with an equal field, as one item."""
-    left_items, right = world.items(command.left), world.items(command.right)
-    if not left_items or not right:
+    left_items, right_items = world.items(ref), world.items(with_ref)
+    if not left_items or not right_items:
         return Outcome([])
-    f, g = _sides(left_items, right, command.field, command.other or command.field)
-    partners: dict[Hashable, list[Item]] = {}
-    for item in right:
-        if (value := given(item, g)) is not None:
-            partners.setdefault(identity(value), []).append(_without(item, g))
-    skipped = sum(given(item, f) is None for item in left_items) + sum(
-        given(item, g) is None for item in right
-    )
+    f, g = _sides(left_items, right_items, field, with_field or field)
+    groups, skipped = grouped(right_items, g)
+    partners = {mark: [_without(item, g) for item in items] for mark, items in groups.items()}
+    values = [given(item, f) for item in left_items]
 
     def pairs() -> Iterator[Item]:
-        for item in left_items:
-            if (value := given(item, f)) is not None:
-                yield from (_joined(item, partner) for partner in partners.get(identity(value), ()))
+        for item, value in zip(left_items, values, strict=True):
+            for partner in partners.get(identity(value), ()) if value is not None else ():
+                joined = dict(item)
+                for name, member in partner.items():
+                    joined[free_name(name, joined)] = member
+                yield joined
 
-    return Outcome(pairs(), skipped)
+    return Outcome(pairs(), skipped + sum(value is None for value in values))
 
 
 def _sides(left_items: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
@@ -88,13 +87,6 @@ def _without(item: Item, field: Field) -> Item:
     return {key: value for key, value in item.items() if key != name}
 
 
-def _joined(left_item: Item, right: Item) -> Item:
-    joined = dict(left_item)
-    for name, value in right.items():
-        joined[free_name(name, joined)] = value
-    return joined
-
-
 def free_name(name: str, used: Iterable[str]) -> str:
     """The name, or name_1, name_2 … if it is in `used`."""
     if name not in used:
@@ -105,54 +97,28 @@ def free_name(name: str, used: Iterable[str]) -> str:
     return f"{name}_{number}"
 
 
-def merge(command: Merge, world: World) -> Outcome:
+def merge(world: World, *refs: Ref) -> Outcome:
     """All items of several lists, each once; all entries of several DICTs."""
-    values = [world.value(ref) for ref in command.refs]
+    values = [world.value(ref) for ref in refs]
     if all(isinstance(value, dict) for value in values):
         merged: dict[str, Any] = {}
         for value in values:
             merged.update((key, member) for key, member in value.items() if key not in merged)
         return Outcome(merged)
-    lists = [world.items(ref) for ref in command.refs]
-    return Outcome(_distinct(item for items in lists for item in items))
+    distinct: dict[Hashable, Item] = {}
+    for ref in refs:
+        for item in world.items(ref):
+            distinct.setdefault(sameness(item), item)
+    return Outcome(list(distinct.values()))
 
 
-def _distinct(items: Iterable[Item]) -> Iterator[Item]:
-    seen: set[Hashable] = set()
-    for item in items:
-        mark = sameness(item)
-        if mark not in seen:
-            seen.add(mark)
-            yield item
-
-
-def compare(command: Compare, world: World) -> Outcome:
+def compare(world: World, ref: Ref, with_ref: Ref, field: Field) -> Outcome:
     """The values of a field that two lists share, and the items in which it changed."""
-    left_items, right = world.items(command.left), world.items(command.right)
-    field = command.field
+    left_items, right_items = world.items(ref), world.items(with_ref)
     check_field(left_items, field)
-    check_field(right, field)
-    lefts, rights = _values(left_items, field), _values(right, field)
-    parts = {
-        "common": [value for mark, value in lefts.items() if mark in rights],
-        "only_left": [value for mark, value in lefts.items() if mark not in rights],
-        "only_right": [value for mark, value in rights.items() if mark not in lefts],
-        "changed": list(_changes(left_items, right, field)),
-    }
-    skipped = sum(given(item, field) is None for item in (*left_items, *right))
-    return Outcome(parts, skipped)
-
-
-def _values(items: Sequence[Item], field: Field) -> dict[Hashable, Any]:
-    by_value: dict[Hashable, Any] = {}
-    for item in items:
-        if (value := given(item, field)) is not None:
-            by_value.setdefault(identity(value), value)
-    return by_value
-
-
-def _changes(left_items: Sequence[Item], right: Sequence[Item], field: Field) -> Iterator[Item]:
-    by_id = _by_id(right)
+    check_field(right_items, field)
+    (lefts, skipped), (rights, more_skipped) = grouped(left_items, field), grouped(right_items, field)
+    by_id, changes = _by_id(right_items), []
     for mark, item in _by_id(left_items).items():
         before, after = given(item, field), given(by_id.get(mark, {}), field)
         if before is None or after is None or identity(before) == identity(after):
@@ -160,7 +126,14 @@ def _changes(left_items: Sequence[Item], right: Sequence[Item], field: Field) ->
         change = {"id": item["id"], "left": before, "right": after}
         if is_number(before) and is_number(after) and abs(after - before) <= LARGEST:
             change["difference"] = after - before
-        yield change
+        changes.append(change)
+    parts = {
+        "common": [given(items[0], field) for mark, items in lefts.items() if mark in rights],
+        "only_left": [given(items[0], field) for mark, items in lefts.items() if mark not in rights],
+        "only_right": [given(items[0], field) for mark, items in rights.items() if mark not in lefts],
+        "changed": changes,
+    }
+    return Outcome(parts, skipped + more_skipped)
 
 
 def _by_id(items: Sequence[Item]) -> dict[Hashable, Item]:
@@ -172,57 +145,57 @@ def _by_id(items: Sequence[Item]) -> dict[Hashable, Item]:
     return by_id
 
 
-def select(command: Select, world: World) -> Outcome:
+def select(world: World, ref: Ref, *fields: Field) -> Outcome:
     """Items with some of their fields only."""
-    items = world.items(command.ref)
-    world.spend(len(items) * len(command.fields))
-    for field in command.fields:
+    items = world.items(ref)
+    world.spend(len(items) * len(fields))
+    for field in fields:
         check_field(items, field)
-    return Outcome({field.text: given(item, field) for field in command.fields} for item in items)
+    return Outcome({field.text: given(item, field) for field in fields} for item in items)
 
 
-def rank(command: Rank, world: World) -> Outcome:
+def rank(world: World, ref: Ref, by: Field, order: str | None, top: int | None) -> Outcome:
     """Items sorted by a field; items without it come last."""
-    items = world.items(command.ref)
-    check_field(items, command.by)
-    valued = [(given(item, command.by), item) for item in items]
+    items = world.items(ref)
+    check_field(items, by)
+    valued = [(given(item, by), item) for item in items]
     values = [value for value, _ in valued if value is not None]
     if not (all(map(is_number, values)) or all(isinstance(value, str) for value in values)):
-        raise ScriptError("type", f"RANK BY {command.by.text[:100]!r}: not all numbers and not all texts")
+        raise ScriptError("type", f"RANK BY {by.text[:100]!r}: not all numbers and not all texts")
     present = [pair for pair in valued if pair[0] is not None]
-    present.sort(key=lambda pair: pair[0], reverse=command.descending)
+    present.sort(key=lambda pair: pair[0], reverse=order != "ASC")
     ranked = [item for _, item in present] + [item for value, item in valued if value is None]
-    return Outcome(islice(ranked, command.top))
+    return Outcome(islice(ranked, top))
 
 
-def add_field(command: AddField, world: World) -> Outcome:
+def add_field(world: World, ref: Ref, name: x.Word | str, value: x.Expression) -> Outcome:
     """Each item with one more field."""
-    items = world.items(command.ref)
-    values, nothing = _evaluate(command.value, items, world)
-    name = free_name(command.name, names_in(items))
-    extended = ({**item, name: value} for item, value in zip(items, values, strict=True))
-    return Outcome(extended, nothing, notes={"field": name})
+    items = world.items(ref)
+    values, nothing = _evaluate(value, items, world)
+    field = free_name(name.text if isinstance(name, x.Word) else name, names_in(items))
+    extended = ({**item, field: result} for item, result in zip(items, values, strict=True))
+    return Outcome(extended, nothing, notes={"field": field})
 
 
 class _Nothing(Exception):
     """The whole value is null: a field is missing, a division by zero, a number beyond 1e308."""
 
 
-def _evaluate(expression: w.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
+def _evaluate(expression: x.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
     """The value for each item and how many of them are null. Raises ScriptError `name`, `type` or `limit`."""
-    if isinstance(expression, w.Name) and expression.alone and expression.field.text in world.variables:
+    if isinstance(expression, x.Name) and expression.alone and expression.field.text in world.variables:
         field = expression.field
-        expression = w.Variable(Ref(field.text, field.text, (), field.place))
-    world.spend(len(items) * w.operations(expression))
-    leaves = list(w.leaves(expression))
-    for leaf in leaves:
-        for field in leaf.fields if isinstance(leaf, w.Template) else ():
+        expression = x.Variable(Ref(field.text, field.text, (), field.place))
+    parts = list(x.parts(expression))
+    world.spend(len(items) * sum(map(_work, parts)))
+    for leaf in parts:
+        for field in leaf.fields if isinstance(leaf, x.Template) else ():
             check_field(items, field)
-        if isinstance(leaf, w.Name):
+        if isinstance(leaf, x.Name):
             check_field(items, leaf.field, also=world.variables if leaf is expression and leaf.alone else ())
     columns: dict[Ref, Sequence[Any]] = {}
-    for leaf in leaves:
-        if isinstance(leaf, w.Variable):
+    for leaf in parts:
+        if isinstance(leaf, x.Variable):
             column = world.column(leaf.ref)
             columns[leaf.ref] = [world.single(leaf.ref)] * len(items) if column is None else column
             if len(columns[leaf.ref]) != len(items):
@@ -240,32 +213,42 @@ def _evaluate(expression: w.Expression, items: Sequence[Item], world: World) -> 
     return values, nothing
 
 
-def _worth(expression: w.Expression, item: Item, variables: Mapping[Ref, Any]) -> Any:
+def _work(part: x.Expression) -> int:
+    """How many operations and operands a part adds to its expression."""
+    match part:
+        case x.Chain(_, operations):
+            return len(operations)
+        case x.Template(_, fields):
+            return 1 + len(fields)
+    return 1
+
+
+def _worth(expression: x.Expression, item: Item, variables: Mapping[Ref, Any]) -> Any:
     """The value of an expression at an item. Raises _Nothing, or ScriptError `type` or `limit`."""
     value: Any
     match expression:
-        case w.Number(value):
+        case x.Number(value):
             pass
-        case w.Name(field):
+        case x.Name(field):
             value = given(item, field)
-        case w.Variable(ref):
+        case x.Variable(ref):
             value = variables[ref]
-        case w.Minus(part):
+        case x.Minus(part):
             return -_number(_worth(part, item, variables))
-        case w.Call(function, argument):
+        case x.Call(function, argument):
             value = _worth(argument, item, variables)
             if function == "length" and isinstance(value, str | list | dict):
                 return len(value)
             if function == "length" or not isinstance(value, str):
                 raise ScriptError("type", f"{function} of a {_shown(value)}")
             return value.lower() if function == "lower" else value.upper()
-        case w.Template(texts, fields):
+        case x.Template(texts, fields):
             value, *following = texts
             for field, text in zip(fields, following, strict=True):
-                value += text_of(_worth(w.Name(field), item, variables)) + text
+                value += text_of(_worth(x.Name(field), item, variables)) + text
                 if len(value) > MAX_ITEM_BYTES:
                     raise ScriptError("limit", "an item of more than 64 KiB")
-        case w.Chain(operand, operations):
+        case x.Chain(operand, operations):
             value = _number(_worth(operand, item, variables))
             for sign, operand in operations:
                 try:

@@ -8,41 +8,48 @@ from functools import partial
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.commands import Aggregate, Ask, Count, Found, Group, Iterate
-from kgqa_hpc.plugins.gasl.finding import Predicate, check_fields, check_found_field, find, predicate, select
+from kgqa_hpc.plugins.gasl.finding import check_fields, check_found_field, find, predicate, select
 from kgqa_hpc.plugins.gasl.model import ask
+from kgqa_hpc.plugins.gasl.syntax import Command, Condition, Field, Found, Ref, comparisons
 from kgqa_hpc.plugins.gasl.values import (
     LARGEST,
     Item,
     check_field,
     given,
+    grouped,
     identity,
     is_number,
     sameness,
     text_of,
 )
-from kgqa_hpc.plugins.gasl.words import Field, comparisons
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 
-def count(command: Count, world: World) -> Outcome:
+def count(
+    world: World,
+    source: Ref | Found,
+    field: Field | None,
+    condition: Condition | None,
+    by: Field | None,
+    unique: str | None,
+) -> Outcome:
     """The number of items: in all, by value of a field, or of a field's values by another field."""
-    source = command.source
     if isinstance(source, Found):
-        for field in _fields(command):
-            check_found_field(source.what, field, world.graph)
-        return _counted(find(source, world), command)
+        for name in filter(None, (field, by)):
+            check_found_field(source.kind, name, world.graph)
+        return _counted(find(world, source), field, by, unique)
     items = world.items(source)
-    _check_body(items, command)
-    return _counted(select(items, command.where, world), command)
+    _check(items, condition, field, by)
+    return _counted(select(items, condition, world), field, by, unique)
 
 
-def _fields(command: Count) -> list[Field]:
-    return [field for field in (command.field, command.by) if field is not None]
+def _check(items: Sequence[Item], condition: Condition | None, *fields: Field | None) -> None:
+    check_fields(items, condition)
+    for field in filter(None, fields):
+        check_field(items, field)
 
 
-def _counted(items: Iterable[Item], command: Count) -> Outcome:
-    field, by, unique = command.field, command.by, command.unique
+def _counted(items: Iterable[Item], field: Field | None, by: Field | None, unique: str | None) -> Outcome:
     counts: dict[str, int] = {}
     total = skipped = 0
     seen: set[Hashable] = set()
@@ -60,20 +67,18 @@ def _counted(items: Iterable[Item], command: Count) -> Outcome:
             seen.add(mark)
         total += 1
         counts[key] = counts.get(key, 0) + 1
-    by_value = by is not None or (field is not None and not unique)
-    return Outcome(counts if by_value else total, skipped)
+    return Outcome(counts if by or (field and not unique) else total, skipped)
 
 
-def aggregate(command: Aggregate, world: World) -> Outcome:
-    """count, sum, avg, min or max of a field, for each value of another or of the field itself."""
-    items = world.items(command.ref)
-    _check_body(items, command)
-    return _aggregated(items, command)
+def aggregate(world: World, ref: Ref, by: Field, op: str, of: Field | None) -> Outcome:
+    """COUNT, SUM, AVG, MIN or MAX of a field, for each value of another or of the field itself."""
+    items = world.items(ref)
+    _check(items, None, by, of)
+    return _aggregated(items, by, op, of)
 
 
-def _aggregated(items: Sequence[Item], command: Aggregate) -> Outcome:
-    by, of, op = command.by, command.of, command.op
-    if of is None and op != "count":
+def _aggregated(items: Sequence[Item], by: Field, op: str, of: Field | None) -> Outcome:
+    if of is None and op != "COUNT":
         values = [value for value in (given(item, by) for item in items) if value is not None]
         result = _OPERATIONS[op](values)
         return Outcome(result, len(items) - len(values), empty=result is None)
@@ -89,47 +94,35 @@ def _aggregated(items: Sequence[Item], command: Aggregate) -> Outcome:
     return Outcome({key: _OPERATIONS[op](values) for key, values in groups.items()}, skipped)
 
 
-def group(command: Group, world: World) -> Outcome:
+def group(world: World, ref: Ref, by: Field) -> Outcome:
     """The items by the values of a field."""
-    items = world.items(command.ref)
-    check_field(items, command.by)
-    groups: dict[Hashable, tuple[Any, list[Item]]] = {}
-    for item in items:
-        value = given(item, command.by)
-        if value is not None:
-            groups.setdefault(identity(value), (value, []))[1].append(item)
-    grouped = ({"key": key, "count": len(members), "items": members} for key, members in groups.values())
-    return Outcome(grouped, len(items) - sum(len(members) for _, members in groups.values()))
+    items = world.items(ref)
+    check_field(items, by)
+    groups, skipped = grouped(items, by)
+    lists = groups.values()
+    return Outcome(({"key": given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
 
 
-def iterate(command: Iterate, world: World) -> Outcome:
+def iterate(world: World, ref: Ref, size: int, body: Command) -> Outcome:
     """Run a command on batches of items; a COUNT or AGGREGATE gives one item for each batch."""
-    body, size = command.body, command.size
-    if isinstance(body, Ask):
-        return ask(body, world, size)
-    items = world.items(command.ref)
-    _check_body(items, body)
-    if isinstance(body, Count):
-        world.spend(len(items) * sum(1 for _ in comparisons(body.where)))
-    holds = predicate(body.where, world) if isinstance(body, Count) else None
-    outcomes = [_batch(items[start : start + size], body, holds) for start in range(0, len(items), size)]
-    batches = [{"batch": number, "value": outcome.value} for number, outcome in enumerate(outcomes, 1)]
-    return Outcome(batches, sum(outcome.skipped for outcome in outcomes))
-
-
-def _check_body(items: Sequence[Item], body: Count | Aggregate) -> None:
-    if isinstance(body, Count):
-        check_fields(items, body.where)
-    for field in _fields(body) if isinstance(body, Count) else (body.by, body.of):
-        if field is not None:
-            check_field(items, field)
-
-
-def _batch(items: Sequence[Item], body: Count | Aggregate, holds: Predicate | None) -> Outcome:
-    if isinstance(body, Aggregate):
-        return _aggregated(items, body)
-    assert holds is not None
-    return _counted([item for item in items if holds(item, item, item)], body)
+    if body.name == "asked":
+        verb, text = body.arguments
+        return ask(world, verb, ref, text, size)
+    items = world.items(ref)
+    starts = range(0, len(items), size)
+    if body.name == "aggregated":
+        by, op, of = body.arguments
+        _check(items, None, by, of)
+        outcomes = [_aggregated(items[start : start + size], by, op, of) for start in starts]
+    else:
+        field, condition, by, unique = body.arguments
+        _check(items, condition, field, by)
+        world.spend(len(items) * sum(1 for _ in comparisons(condition)))
+        holds = predicate(condition, world)
+        batches = ([item for item in items[start : start + size] if holds(item)] for start in starts)
+        outcomes = [_counted(batch, field, by, unique) for batch in batches]
+    values = [{"batch": number, "value": outcome.value} for number, outcome in enumerate(outcomes, 1)]
+    return Outcome(values, sum(outcome.skipped for outcome in outcomes))
 
 
 def _sum(values: Sequence[Any]) -> int | float:
@@ -156,9 +149,9 @@ def _want_numbers(values: Sequence[Any]) -> None:
 
 
 _OPERATIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
-    "count": len,
-    "sum": _sum,
-    "avg": lambda values: _sum(values) / len(values) if values else None,
-    "min": partial(_extreme, min),
-    "max": partial(_extreme, max),
+    "COUNT": len,
+    "SUM": _sum,
+    "AVG": lambda values: _sum(values) / len(values) if values else None,
+    "MIN": partial(_extreme, min),
+    "MAX": partial(_extreme, max),
 }

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import InputError, ScriptError
-from kgqa_hpc.plugins.gasl.commands import Attempt, Cancel, On, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
 from kgqa_hpc.plugins.gasl.perform import perform, step_of
 from kgqa_hpc.plugins.gasl.source import Plan
+from kgqa_hpc.plugins.gasl.syntax import Attempt, On, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
 from kgqa_hpc.store.atomic import write_file
@@ -59,15 +59,11 @@ class State:
         """Raises ValueError when the document is not a state of this format."""
         if document.get("format") != FORMAT:
             raise ValueError(f"format is {document.get('format')!r}, not {FORMAT}")
-        kinds = {"script": str, "graph": str, "steps": list, "variables": dict, "declared": dict}
-        kinds |= {"nodes": list, "edges": list}
-        for name, kind in kinds.items():
-            if not isinstance(document.get(name), kind):
+        members = {"work": 0, **document}  # missing in files of earlier versions
+        for name, blank in vars(cls("", "")).items():
+            if type(members.get(name)) is not type(blank) or (name == "work" and members[name] < 0):
                 raise ValueError(f"`{name}` is missing or not what it must be")
-        work = document.get("work", 0)  # missing in files of earlier versions
-        if type(work) is not int or work < 0:
-            raise ValueError("`work` is not what it must be")
-        return cls(**{name: document[name] for name in kinds}, work=work)
+        return cls(**{name: members[name] for name in vars(cls("", ""))})
 
 
 def save_state(path: Path, state: State) -> None:
@@ -231,8 +227,9 @@ class _Run:
             raise _Stopped("empty")
 
     def _step(self, simple: Simple) -> Step:
-        if isinstance(simple.command, Cancel):
-            if simple.command.plan_id is not None and simple.command.plan_id != self.plan.plan_id:
+        if simple.command.name == "cancel":
+            (plan,) = simple.command.arguments
+            if plan is not None and plan.text != self.plan.plan_id:
                 return self._record(lambda: step_of(simple, "skipped"))
             self._record(lambda: step_of(simple, "success"))
             raise _Stopped("cancelled")

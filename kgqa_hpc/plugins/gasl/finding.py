@@ -8,10 +8,10 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from kgqa_hpc.plugins.gasl.commands import Found
 from kgqa_hpc.plugins.gasl.graph import Graph
+from kgqa_hpc.plugins.gasl.syntax import All, Any_, Comparison, Condition, Field, Found, Not, Ref, comparisons
 from kgqa_hpc.plugins.gasl.values import (
     ALIASES,
     MISSING,
@@ -25,11 +25,10 @@ from kgqa_hpc.plugins.gasl.values import (
     unknown_field,
 )
 from kgqa_hpc.plugins.gasl.walking import Meter, route_items, routes, stepper
-from kgqa_hpc.plugins.gasl.words import All, Any_, Comparison, Condition, Field, Literal_, Not, comparisons
 from kgqa_hpc.plugins.gasl.world import World
 
-# A function of an item, and of the first and last node of an edge or path.
-Predicate = Callable[[Item, Item, Item], bool]
+# A function of an item and, for an edge or a path, of its first and last node.
+Predicate = Callable[..., bool]
 Test = Callable[[Any], bool]
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
@@ -40,12 +39,24 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _literal_of(value: Any) -> Literal_:
-    """The possible readings of a value: as a text, a number and a truth value."""
+class Reading(NamedTuple):
+    """The possible readings of a value that others are compared with."""
+
+    text: str
+    number: int | float | None = None
+    truth: bool | None = None
+
+
+def reading(value: str | Ref, world: World) -> Reading:
+    """The readings of a text or of the value of `$name`."""
+    return _reading_of(world.single(value) if isinstance(value, Ref) else value)
+
+
+def _reading_of(value: Any) -> Reading:
     text = text_of(value)
     if isinstance(value, str):
-        return Literal_(text, number(text), {"true": True, "false": False}.get(text.lower()))
-    return Literal_(text, value) if is_number(value) else Literal_(text, truth=value)
+        return Reading(text, number(text), {"true": True, "false": False}.get(text.lower()))
+    return Reading(text, value) if is_number(value) else Reading(text, truth=value)
 
 
 def check_fields(items: Sequence[Item], condition: Condition | None) -> None:
@@ -62,28 +73,23 @@ def select(items: Sequence[Item], condition: Condition | None, world: World) -> 
     world.spend(len(items) * sum(1 for _ in comparisons(condition)))
     check_fields(items, condition)
     holds = predicate(condition, world)
-    return [item for item in items if holds(item, item, item)]
+    return [item for item in items if holds(item)]
 
 
 def predicate(condition: Condition | None, world: World) -> Predicate:
     """Compile the condition to a function; `$` values are read now. Raises ScriptError `name` or `type`."""
     if condition is None:
-        return lambda item, source, target: True
+        return lambda *ends: True
     if isinstance(condition, Not):
         part = predicate(condition.part, world)
-        return lambda item, source, target: not part(item, source, target)
+        return lambda *ends: not part(*ends)
     if isinstance(condition, Comparison):
         test, field = _test(condition, world), condition.field
-        if condition.end == "source":
-            return lambda item, source, target: test(given(source, field))
-        if condition.end == "target":
-            return lambda item, source, target: test(given(target, field))
-        return lambda item, source, target: test(given(item, field))
+        position = ("item", "source", "target").index(condition.end)
+        return lambda *ends: test(given(ends[position], field))
     parts = [predicate(condition_part, world) for condition_part in condition.parts]
-    if isinstance(condition, Any_):
-        return lambda item, source, target: any(holds(item, source, target) for holds in parts)
-    assert isinstance(condition, All)
-    return lambda item, source, target: all(holds(item, source, target) for holds in parts)
+    combine = any if isinstance(condition, Any_) else all
+    return lambda *ends: combine(holds(*ends) for holds in parts)
 
 
 def _test(comparison: Comparison, world: World) -> Test:
@@ -95,38 +101,31 @@ def _test(comparison: Comparison, world: World) -> Test:
     if op == "matches":
         import re2
 
-        search = re2.compile(comparison.values[0].text).search
+        search = re2.compile(comparison.values[0]).search
         return lambda value: isinstance(value, str) and search(value) is not None
     if op == "in_variable":
-        assert comparison.ref is not None
-        values = world.column(comparison.ref)
+        (ref,) = comparison.values
+        assert isinstance(ref, Ref)
+        values = world.column(ref)
         if values is None:
-            values = [world.single(comparison.ref)]
+            values = [world.single(ref)]
         scalars = (value for value in values if value is not None and not isinstance(value, list | dict))
-        return one_of(map(_literal_of, scalars))
-    literals = [literal(value_, world) for value_ in comparison.values]
+        return one_of(map(_reading_of, scalars))
+    readings = [reading(value, world) for value in comparison.values]
     if op == "in":
-        return one_of(literals)
+        return one_of(readings)
     if op == "contains":
-        text, is_member = literals[0].text.casefold(), one_of(literals)
+        text, is_member = readings[0].text.casefold(), one_of(readings)
         return lambda value: (
             text in value.casefold()
             if isinstance(value, str)
             else isinstance(value, list) and any(map(is_member, value))
         )
-    return compare(op, literals[0])
+    return compare(op, readings[0])
 
 
-def literal(written: Literal_, world: World) -> Literal_:
-    """A literal as written, or the value of its `$name`."""
-    if written.ref is not None:
-        return _literal_of(world.single(written.ref))
-    has_type = written.number is not None or written.truth is not None
-    return written if has_type else _literal_of(written.text)
-
-
-def compare(op: str, expected: Literal_) -> Test:
-    """A CMP against a literal; a missing value (None) fits nothing."""
+def compare(op: str, expected: Reading) -> Test:
+    """A CMP against a value; a missing value (None) fits nothing."""
     equals = one_of([expected])
     if op == "=":
         return equals
@@ -142,9 +141,9 @@ def compare(op: str, expected: Literal_) -> Test:
     return ordered
 
 
-def one_of(literals: Iterable[Literal_]) -> Test:
-    """Equal to one of the literals, however many they are."""
-    candidates = list(literals)
+def one_of(readings: Iterable[Reading]) -> Test:
+    """Equal to one of the values, however many they are."""
+    candidates = list(readings)
     texts = {candidate.text for candidate in candidates}
     numbers = {candidate.number for candidate in candidates if candidate.number is not None}
     truths = {candidate.truth for candidate in candidates if candidate.truth is not None}
@@ -165,16 +164,16 @@ _NODES_KEPT = 100_000
 PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
 
 
-def find(command: Found, world: World) -> Iterator[Item]:
+def find(world: World, command: Found) -> Iterator[Item]:
     """Matches of FIND, in graph order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
-    for comparison in comparisons(command.where):
-        if command.what == "edges" and not world.graph.num_edges:
+    for comparison in comparisons(command.condition):
+        if command.kind == "edges" and not world.graph.num_edges:
             break  # an empty graph is no error
         if comparison.op in ("is_null", "is_not_null"):
             continue
         ends = comparison.end != "item"
-        check_found_field("nodes" if ends else command.what, comparison.field, world.graph)
-    matches = {"nodes": _nodes, "edges": _edges, "paths": _paths}[command.what](command, world)
+        check_found_field("nodes" if ends else command.kind, comparison.field, world.graph)
+    matches = {"nodes": _nodes, "edges": _edges, "paths": _paths}[command.kind](command, world)
     return islice(matches, command.limit)
 
 
@@ -196,22 +195,20 @@ def check_found_field(kind: str, field: Field, graph: Graph) -> None:
 
 
 def _nodes(command: Found, world: World) -> Iterator[Item]:
-    holds = _counting(command.where, world)
-    only = _id_of(command.where, world)
-    if only is None:
-        return (item for item in world.graph.nodes() if holds(item, item, item))
-    position = world.graph.position(only)
-    items = () if position is None else (world.graph.node(position),)
-    return (item for item in items if holds(item, item, item))
+    holds = _counting(command.condition, world)
+    only = _id_of(command.condition, world)
+    position = None if only is None else world.graph.position(only)
+    items = world.graph.nodes() if only is None else () if position is None else (world.graph.node(position),)
+    return filter(holds, items)
 
 
 def _counting(condition: Condition | None, world: World) -> Predicate:
     """The condition as a function that counts the tested items."""
     holds, work = predicate(condition, world), 1 + sum(1 for _ in comparisons(condition))
 
-    def counted(item: Item, source: Item, target: Item) -> bool:
+    def counted(*ends: Item) -> bool:
         world.spend(work)
-        return holds(item, source, target)
+        return holds(*ends)
 
     return counted
 
@@ -222,13 +219,13 @@ def _id_of(condition: Condition | None, world: World) -> str | None:
         return next((only for part in condition.parts if (only := _id_of(part, world)) is not None), None)
     if not isinstance(condition, Comparison) or (condition.field.steps, condition.op) != (("id",), "="):
         return None
-    return literal(condition.values[0], world).text
+    return reading(condition.values[0], world).text
 
 
 def _edges(command: Found, world: World) -> Iterator[Item]:
-    graph, holds = world.graph, _counting(command.where, world)
-    if not any(comparison.end != "item" for comparison in comparisons(command.where)):
-        return (item for item in graph.edges() if holds(item, item, item))
+    graph, holds = world.graph, _counting(command.condition, world)
+    if not any(comparison.end != "item" for comparison in comparisons(command.condition)):
+        return filter(holds, graph.edges())
     node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
     return (
         item
@@ -242,7 +239,7 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
     # Conditions on one end alone are tested on that node, before paths are searched.
     # The conditions that must all hold, by the end of a path that they look at, `path` for both
     # or more
-    condition = command.where
+    condition = command.condition
     by_part: dict[str, list[Condition]] = {part: [] for part in _PARTS}
     for conjunct in condition.parts if isinstance(condition, All) else [condition] if condition else []:
         looks = {_looked_at(comparison) for comparison in comparisons(conjunct)}
@@ -250,7 +247,7 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
     holds_at_start, last, holds_on_path = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
     starts = [node for node in range(graph.num_nodes) if _holds_at(holds_at_start, "source", graph, node)]
     ends: dict[int, bool] = {}
-    step = stepper(graph, Meter(world), command.direction)
+    step = stepper(Meter(world), command.direction)
     for length in range(1, command.depth + 1):
         found_any = False
         for route in routes(starts, [step] * length):

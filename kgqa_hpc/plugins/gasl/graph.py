@@ -74,7 +74,7 @@ class Graph:
     def _index(self) -> None:
         self._new_positions: dict[str, int] = {}
         self._new_ends: list[tuple[int, int]] = []
-        self._new_rows: dict[tuple[str, int], list[int]] = {}
+        self._new_rows: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._keys: dict[int, set[tuple[int, str]]] = {}
         for position, node in enumerate(self.new_nodes, len(self.base.ids)):
             self._new_positions[node["id"]] = position
@@ -85,8 +85,8 @@ class Graph:
         source, target = self.position(edge["source"]), self.position(edge["target"])
         assert source is not None
         assert target is not None
-        self._new_rows.setdefault(("out", source), []).append(position)
-        self._new_rows.setdefault(("in", target), []).append(position)
+        self._new_rows.setdefault(("out", source), []).append((target, position))
+        self._new_rows.setdefault(("in", target), []).append((source, position))
         self._new_ends.append((source, target))
         return source, target
 
@@ -222,14 +222,8 @@ class Graph:
             starts, ends, edges = rows[direction]
             part = slice(starts[node], starts[node + 1])
             row = list(zip(ends[part].tolist(), edges[part].tolist(), strict=True))
-        sides = (
-            (("out", 1), ("in", 0)) if direction == "both" else ((direction, 1 if direction == "out" else 0),)
-        )
-        new = [
-            (self.ends(edge)[end], edge)
-            for side, end in sides
-            for edge in self._new_rows.get((side, node), ())
-        ]
+        sides = ("out", "in") if direction == "both" else (direction,)
+        new = [pair for side in sides for pair in self._new_rows.get((side, node), ())]
         return sorted(row + new) if new else row
 
 

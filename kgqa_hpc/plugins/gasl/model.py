@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.errors import InputError, ScriptError
-from kgqa_hpc.plugins.gasl.commands import Ask, Generate
 from kgqa_hpc.plugins.gasl.source import MAX_NESTING
+from kgqa_hpc.plugins.gasl.syntax import Ref, Word
 from kgqa_hpc.plugins.gasl.values import is_deeper, text_of
 from kgqa_hpc.plugins.gasl.world import Outcome, Prompt, World
 from kgqa_hpc.text.opener import read_bytes
@@ -36,9 +36,7 @@ class Answers:
     def read(cls, path: Path) -> Answers:
         """Raises InputError when the file is not there or not of this shape."""
         try:
-            document = orjson.loads(read_bytes(path))
-        except OSError as problem:
-            raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+            document = orjson.loads(read_input(path))
         except orjson.JSONDecodeError as problem:
             raise InputError(f"{path}: is not JSON: {problem}") from None
         if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
@@ -58,20 +56,28 @@ class Answers:
         raise ScriptError("model", f"the file of answers has none for {description}")
 
 
+def read_input(path: Path) -> bytes:
+    """The bytes of a file that the user named. Raises InputError when it cannot be read."""
+    try:
+        return read_bytes(path)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+
+
 _ADDS = {"PROCESS": "result", "CLASSIFY": "category"}
 
 
-def ask(command: Ask, world: World, size: int = BATCH) -> Outcome:
+def ask(world: World, verb: str, ref: Ref, instruction: str, size: int = BATCH) -> Outcome:
     """Each item with the model's answer, asked `size` at a time."""
-    items = world.items(command.ref)
+    items = world.items(ref)
     keys = (item.get("id") for item in items)
     prompts = [
-        Prompt(command.verb, command.instruction, str(number) if key is None else text_of(key), item)
+        Prompt(verb, instruction, str(number) if key is None else text_of(key), item)
         for number, (key, item) in enumerate(zip(keys, items, strict=True), 1)
     ]
     batches = (prompts[start : start + size] for start in range(0, len(prompts), size))
     answers = [answer for batch in batches for answer in _ask(world, batch)]
-    name = _ADDS[command.verb]
+    name = _ADDS[verb]
     if name == "category":
         answers = [None if answer is None else text_of(answer) for answer in answers]
     missing = sum(answer is None for answer in answers)
@@ -79,9 +85,9 @@ def ask(command: Ask, world: World, size: int = BATCH) -> Outcome:
     return Outcome(answered, partial=missing > 0, notes={"unanswered": missing} if missing else {})
 
 
-def generate(command: Generate, world: World) -> Outcome:
+def generate(world: World, kind: Word, ref: Ref, text: str | None) -> Outcome:
     """One text from a whole variable."""
-    prompt = Prompt("GENERATE", command.text or "", "*", world.value(command.ref), command.kind)
+    prompt = Prompt("GENERATE", text or "", "*", world.value(ref), kind.text)
     answer = _ask(world, [prompt])[0]
     if answer is None:
         return Outcome(None, partial=True, notes={"unanswered": 1})

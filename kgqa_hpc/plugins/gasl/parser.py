@@ -13,10 +13,9 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import commands as c
-from kgqa_hpc.plugins.gasl.build import CommandBuilder, Tree
+from kgqa_hpc.plugins.gasl.build import Builder, Tree
 from kgqa_hpc.plugins.gasl.source import MAX_NESTING, Source, read_source
-from kgqa_hpc.plugins.gasl.words import nearest
+from kgqa_hpc.plugins.gasl.syntax import Script, nearest
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -35,7 +34,7 @@ _BESIDE_PATH = {"NOT", "SOURCE_FILTER", "TARGET_FILTER", "FIND"}
 _PATH_GOES_ON = r"[A-Za-z0-9_]|\.[A-Za-z0-9_]"
 
 
-def parse(data: bytes) -> c.Script:
+def parse(data: bytes) -> Script:
     """The script of a text or of a JSON plan. Raises ScriptError for the first error."""
     script, problems = read_script(data)
     if problems:
@@ -44,7 +43,7 @@ def parse(data: bytes) -> c.Script:
     return script
 
 
-def read_script(data: bytes) -> tuple[c.Script | None, list[ScriptError]]:
+def read_script(data: bytes) -> tuple[Script | None, list[ScriptError]]:
     """The script, or the first error of every faulty command in the order of their places."""
     try:
         source = read_source(data)
@@ -52,12 +51,12 @@ def read_script(data: bytes) -> tuple[c.Script | None, list[ScriptError]]:
         return None, [problem]
     reading = _Reading(source)
     reading.run()
-    builder = _Statements(source)
+    builder = Builder(source)
     statements = builder.statements(reading.tree) if reading.tree is not None else ()
     problems = sorted([*reading.problems, *builder.problems], key=lambda problem: problem.place or (1, 1))
     if problems:
         return None, problems
-    return c.Script(statements, source.plan, hashlib.sha256(data).hexdigest()), []
+    return Script(statements, source.plan, hashlib.sha256(data).hexdigest()), []
 
 
 @cache
@@ -198,75 +197,3 @@ class _Reading:
 def _open_blocks(parser: InteractiveParser) -> int:
     kinds = [getattr(value, "type", None) for value in parser.parser_state.value_stack]
     return kinds.count("_OPEN") - kinds.count("_CLOSE")
-
-
-class _Statements:
-    """Makes statements of a parse tree; `problems` holds the first error of each faulty command."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.problems: list[ScriptError] = []
-        self._builder = CommandBuilder(source)
-
-    def statements(self, tree: Tree) -> tuple[c.Statement, ...]:
-        """The statements of a `start`, `part` or `statements` tree."""
-        if tree.data == "simple":
-            return self._simple(tree)
-        if tree.data != "statements":
-            return self.statements(tree.children[0]) if tree.children else ()
-        built: list[c.Statement] = []
-        before = ""
-        kinds = [statement.data for statement in tree.children]
-        for position, statement in enumerate(tree.children):
-            kind, body = statement.data, statement.children[-1]
-            if kind == "plain":
-                built.extend(self._simple(body))
-            elif kind == "on":
-                if before not in ("plain", "on"):
-                    self._refuse(statement, "ON must follow a command")
-                at, text = self.source.place(statement.meta.start_pos), self._written(statement)
-                status = statement.children[0].lower()
-                built.extend(c.On(status, simple, text, at) for simple in self._simple(body))
-            elif kind == "attempt":
-                following = kinds[position + 1 : position + 2]
-                if following not in (["rescue"], ["final"]) and not _is_broken(body.children[0]):
-                    self._refuse(statement, "TRY without CATCH or FINALLY")
-                built.append(c.Attempt(self.statements(body), None, None))
-            else:
-                inside = self.statements(body)
-                attempt = built[-1] if built else None
-                if (
-                    isinstance(attempt, c.Attempt)
-                    and before in ("attempt", "rescue")[: 1 + (kind == "final")]
-                ):
-                    built[-1] = attempt._replace(**{kind: inside})
-                else:
-                    word, context = ("CATCH", "TRY") if kind == "rescue" else ("FINALLY", "TRY or CATCH")
-                    self._refuse(statement, f"{word} must stand right after {context}")
-                    kind = "stray"
-            before = kind
-        return tuple(built)
-
-    def _simple(self, tree: Tree) -> tuple[c.Simple, ...]:
-        """The command of a tree; none if it is faulty."""
-        if _is_broken(tree):
-            return ()
-        position = self.source.place(tree.meta.start_pos)
-        try:
-            command, into = self._builder.command(tree)
-        except ScriptError as problem:
-            problem.place = problem.place or position
-            self.problems.append(problem)
-            return ()
-        return (c.Simple(command, into, self._written(tree), position),)
-
-    def _written(self, tree: Tree) -> str:
-        return self.source.text[tree.meta.start_pos : tree.meta.end_pos]
-
-    def _refuse(self, tree: Tree, message: str) -> None:
-        self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
-
-
-def _is_broken(tree: Tree) -> bool:
-    """Whether the tree is a faulty command, which the parser has reported already."""
-    return bool(tree.data == "simple" and getattr(tree.children[0], "type", "") == "BROKEN")

@@ -11,41 +11,39 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import changing, combining, counting, finding, model, walking
-from kgqa_hpc.plugins.gasl import commands as c
-from kgqa_hpc.plugins.gasl.finding import compare, literal
+from kgqa_hpc.plugins.gasl.finding import compare, reading
+from kgqa_hpc.plugins.gasl.syntax import Found, On, Ref, Simple, Word
 from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, Item, given, item_bytes, items_of, kind_of
-from kgqa_hpc.plugins.gasl.words import Word
 from kgqa_hpc.plugins.gasl.world import MAX_ITEMS, Outcome, World
 
 _SHOWN = 10
 LAST = "last"
 
 
-def _check(command: c.Check, world: World) -> Outcome:
+def check(world: World, verb: str, ref: Ref, test: tuple[Any, ...]) -> Outcome:
     """No outcome if the test holds; otherwise `partial`, or for ASSERT an error."""
-    is_met = world.knows(command.ref) and _is_met(command, world)
-    if not is_met and command.verb == "ASSERT":
-        raise ScriptError("assert", f"{command.ref.text[:100]} is not as asserted")
+    is_met = world.knows(ref) and _is_met(world, ref, *test)
+    if not is_met and verb == "ASSERT":
+        raise ScriptError("assert", f"{ref.text[:100]} is not as asserted")
     return Outcome(stores=False, partial=not is_met)
 
 
-def _is_met(command: c.Check, world: World) -> bool:
-    value = world.value(command.ref)
-    if command.test == "compares":
-        assert command.value is not None
+def _is_met(world: World, ref: Ref, test: str, *operands: Any) -> bool:
+    value = world.value(ref)
+    if test == "compares":
+        op, expected = operands
         measured = len(value) if isinstance(value, list | dict) else value
-        return compare(command.comparison, literal(command.value, world))(measured)
-    if command.test == "has_field":
-        field = command.field
-        assert field is not None
+        return compare(op, reading(expected, world))(measured)
+    if test == "has_field":
+        (field,) = operands
         if isinstance(value, dict):
             return field.text in value
-        items = world.items(command.ref)
+        items = world.items(ref)
         return bool(items) and all(given(item, field) is not None for item in items)
-    if command.test == "exists":
+    if test == "exists":
         return True
     # Null, 0 and collections without members are empty; false is not.
-    return (not value and value is not False) == (command.test == "empty")
+    return (not value and value is not False) in operands
 
 
 def _shown(value: Any, limit: int) -> dict[str, Any]:
@@ -56,9 +54,13 @@ def _shown(value: Any, limit: int) -> dict[str, Any]:
     return {"kind": kind_of(value), "count": len(items), "items": items[:limit]}
 
 
-def _inspect(command: c.Inspect, world: World) -> Outcome:
+def show(world: World, ref: Ref, limit: int | None) -> Outcome:
+    return Outcome(stores=False, notes={"output": _shown(world.value(ref), limit or _SHOWN)})
+
+
+def inspect(world: World, ref: Ref) -> Outcome:
     """The fields of a variable's items, with the number of items that have each."""
-    value = world.value(command.ref)
+    value = world.value(ref)
     output = _shown(value, 0)
     if output.pop("items", None) is not None:
         fields: dict[str, int] = {}
@@ -78,52 +80,35 @@ def _fields(item: Item) -> dict[str, bool]:
     return {**{name: value is not None for name, value in properties.items()}, **names}
 
 
-_DO: dict[type, Callable[[Any, World], Outcome]] = {
-    c.Declare: changing.declare,
-    c.Set: lambda command, world: Outcome(command.value),
-    c.Found: lambda command, world: Outcome(finding.find(command, world)),
-    c.Ask: model.ask,
-    c.Generate: model.generate,
-    c.Iterate: counting.iterate,
-    c.Count: counting.count,
-    c.Aggregate: counting.aggregate,
-    c.Join: combining.join,
-    c.Merge: combining.merge,
-    c.Compare: combining.compare,
-    c.Group: counting.group,
-    c.Cluster: walking.cluster,
-    c.Select: combining.select,
-    c.Rank: combining.rank,
-    c.AddField: combining.add_field,
-    c.Create: changing.create,
-    c.Update: changing.update,
-    c.Walk: walking.walk,
-    c.Connect: walking.connect,
-    c.Subgraph: walking.subgraph,
-    c.Pattern: walking.pattern,
-    c.Check: _check,
-    c.Show: lambda command, world: Outcome(
-        stores=False, notes={"output": _shown(world.value(command.ref), command.limit)}
-    ),
-    c.DebugFound: lambda command, world: Outcome(finding.find(command.found, world)),
-    c.Inspect: _inspect,
+def find(world: World, search: Found) -> Outcome:
+    return Outcome(finding.find(world, search))
+
+
+# The function of each command by its rule in grammar.lark; the values of the rule's parts are its arguments.
+_COMMANDS: dict[str, Callable[..., Outcome]] = {
+    "set": lambda world, name, value: Outcome(value),
+    "debug": find,
+    **{
+        function.__name__: function
+        for function in (
+            *(changing.declare, changing.update, changing.create),
+            *(find, model.ask, model.generate),
+            *(counting.count, counting.aggregate, counting.group, counting.iterate),
+            *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
+            *(combining.add_field, walking.walk, walking.connect, walking.subgraph, walking.pattern),
+            *(walking.cluster, check, show, inspect),
+        )
+    },
 }
 
 
-def step_of(statement: c.Simple | c.On, status: str) -> dict[str, Any]:
+def step_of(statement: Simple | On, status: str) -> dict[str, Any]:
     """The step of a statement without a result."""
-    return {
-        "line": statement.place.line,
-        "column": statement.place.column,
-        "command": statement.text,
-        "status": status,
-        "variable": None,
-        "count": None,
-        "skipped": 0,
-    }
+    step = {"line": statement.place.line, "column": statement.place.column, "command": statement.text}
+    return {**step, "status": status, "variable": None, "count": None, "skipped": 0}
 
 
-def perform(simple: c.Simple, world: World) -> dict[str, Any]:
+def perform(simple: Simple, world: World) -> dict[str, Any]:
     """Execute a command and return its step; a command that fails changes nothing."""
     step = step_of(simple, "success")
     before = world.mark()
@@ -138,20 +123,22 @@ def perform(simple: c.Simple, world: World) -> dict[str, Any]:
     return step
 
 
-def _done(simple: c.Simple, world: World) -> dict[str, Any]:
+def _done(simple: Simple, world: World) -> dict[str, Any]:
     command = simple.command
-    outcome = _DO[type(command)](command, world)
+    outcome = _COMMANDS[command.name](world, *command.arguments)
     notes = dict(outcome.notes)
     if not outcome.stores:
         return {"status": "partial" if outcome.partial else "success", "skipped": outcome.skipped, **notes}
     value, truncated = _kept(outcome.value, world)
     name = _target(simple)
-    if isinstance(command, c.DebugFound):
+    if command.name == "debug":
         notes["output"] = _shown(value, _SHOWN)
     world.store(name, value)
     if truncated:
         notes["truncated"] = True
-    empty = outcome.empty or (_is_empty(value) and not isinstance(command, c.Declare | c.Set))
+    parts = list(value.values()) if isinstance(value, dict) else [value]
+    has_none = command.name not in ("declare", "set") and all(part == [] for part in parts)
+    empty = outcome.empty or has_none
     status = "partial" if truncated or outcome.partial else "empty" if empty else "success"
     count = len(value) if isinstance(value, list | dict) else None
     name = name.text if isinstance(name, Word) else name
@@ -159,40 +146,33 @@ def _done(simple: c.Simple, world: World) -> dict[str, Any]:
 
 
 def _kept(value: Any, world: World) -> tuple[Any, bool]:
-    """A result within its bounds: a LIST, and each LIST in a DICT, keeps its first items."""
-    if isinstance(value, dict):
-        parts = {key: _kept_part(part, world) for key, part in value.items()}
-        return {key: part for key, (part, _) in parts.items()}, any(cut for _, cut in parts.values())
+    """A result within its bounds, and whether a LIST in it was cut: a LIST, also in a DICT, keeps its first items."""
     if value is None or isinstance(value, str | int | float | bool):
         return value, False
-    return world.keep(value)
+    if not isinstance(value, dict):
+        return world.keep(value)
+    parts, truncated = dict(value), False
+    for key, part in value.items():
+        if isinstance(part, Iterator):
+            parts[key], is_cut = world.keep(part)
+            truncated |= is_cut
+        elif isinstance(part, list):
+            if any(item_bytes(entry) > MAX_ITEM_BYTES for entry in part):
+                raise ScriptError("limit", "an item of more than 64 KiB")
+            parts[key] = part[:MAX_ITEMS]
+            truncated |= len(part) > MAX_ITEMS
+    return parts, truncated
 
 
-def _kept_part(part: Any, world: World) -> tuple[Any, bool]:
-    if isinstance(part, Iterator):
-        return world.keep(part)
-    if not isinstance(part, list):
-        return part, False
-    if any(item_bytes(entry) > MAX_ITEM_BYTES for entry in part):
-        raise ScriptError("limit", "an item of more than 64 KiB")
-    return part[:MAX_ITEMS], len(part) > MAX_ITEMS
-
-
-def _is_empty(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(part, list) and not part for part in value.values())
-    return isinstance(value, list) and not value
-
-
-def _target(simple: c.Simple) -> Word | str:
+def _target(simple: Simple) -> Word | str:
     """The variable that takes the result: the one after AS, else the one that the command updates, else `last`."""
-    command = simple.command
+    name, arguments = simple.command
     if simple.into is not None:
         return simple.into
-    if isinstance(command, c.Declare | c.Set | c.Update):
-        return command.name
-    if isinstance(command, c.Iterate) and isinstance(command.body, c.Ask):
-        command = command.body
-    if isinstance(command, c.Ask | c.AddField | c.Rank) and not command.ref.entries:
-        return command.ref.name
+    if name in ("declare", "set", "update"):
+        word: Word = arguments[0]
+        return word
+    if name in ("ask", "add_field", "rank") or (name == "iterate" and arguments[-1].name == "asked"):
+        ref: Ref = next(argument for argument in arguments if isinstance(argument, Ref))
+        return LAST if ref.entries else ref.name
     return LAST

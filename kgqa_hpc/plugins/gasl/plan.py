@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
@@ -28,7 +27,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step, StepContext
 
 ROUNDS = 10
-# Limits of all scripts of an item together: under two seconds on one core (tests/plugins/gasl/test_plan_bounds.py).
+# Limits of all scripts of an item together: under two seconds on one core (tests/plugins/gasl/test_plan.py).
 BOUNDS = Bounds(work=200_000, bytes=1024**2)
 KEPT_BYTES = 64 * 1024**2  # bytes of stored states from which next turns continue
 SHOWN = 1500  # largest number of characters of a result in the prompt
@@ -94,30 +93,22 @@ class PlanScript(Step):
 
 
 class _States:
-    """States that scripts left, up to KEPT_BYTES, the least recently used dropped first."""
+    """The state after the last script of each item, up to KEPT_BYTES in all, the least recently used dropped first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._bytes = 0
+        self._kept: dict[str, tuple[str, bytes]] = {}
 
     def run(self, anchor: Anchor, before: str, script: str) -> Result:
         """The result of a script that begins with `before`, continued from the state after `before`."""
-        state = self._kept.pop((anchor.id, before), None)
-        self._bytes -= len(state or b"")
-        initial = State.from_dict(json.loads(state)) if state else State("", "")
-        result = run_on(anchor, script, initial)
-        self._keep((anchor.id, before), state)
+        kept_script, data = self._kept.pop(anchor.id, ("", b""))
+        state = State.from_dict(json.loads(data)) if data and kept_script == before else State("", "")
+        result = run_on(anchor, script, state)
         if result.status != "error":
-            self._keep((anchor.id, script), to_json(initial.to_dict()))
+            kept_script, data = script, to_json(state.to_dict())
+        self._kept[anchor.id] = kept_script, data
+        while sum(len(data) for _, data in self._kept.values()) > KEPT_BYTES:
+            del self._kept[next(iter(self._kept))]
         return result
-
-    def _keep(self, key: tuple[str, str], state: bytes | None) -> None:
-        if state is None:
-            return
-        self._bytes += len(state) - len(self._kept.pop(key, b""))
-        self._kept[key] = state
-        while self._bytes > KEPT_BYTES:
-            self._bytes -= len(self._kept.popitem(last=False)[1])
 
 
 def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:

@@ -11,7 +11,7 @@ end. A set of nodes is a function from a variable to the lines that say it is in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal
 
@@ -33,14 +33,22 @@ from kgqa_hpc.anchors.queries import QUERY, select
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.kg import iris
-from kgqa_hpc.plugins.gasl.commands import Count, Found, Script, Select, Simple, Update, Walk
-from kgqa_hpc.plugins.gasl.words import All, Comparison, Condition, Ref
+from kgqa_hpc.plugins.gasl.syntax import (
+    ANY_TYPE,
+    All,
+    Comparison,
+    Condition,
+    Found,
+    Ref,
+    Script,
+    Simple,
+    Word,
+)
 from kgqa_hpc.prompts.safe_text import clean_lines, clean_name
 from kgqa_hpc.settings import KindSettings, Settings
 
 ENTITY = "<entity>"  # placeholder for the id of the drawn node in a script
 ANSWER = "answer"
-_ANY = "any"
 _Pattern = Callable[[str], list[str]]
 
 
@@ -94,23 +102,38 @@ class ScriptAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: ScriptSettings, seed: int, tools: Tools) -> Drawn:
         """Raises ConfigError for a script that cannot be read, EmptyGraphError when none gives an answer."""
+        from kgqa_hpc.plugins.gasl.execute import State, execute
         from kgqa_hpc.plugins.gasl.graph_files import from_run
 
-        graph, whole = source.graph, source.answer_graph().graph
         for template in settings.scripts:
             _parsed(template, "x")
-        whole_graph, shared = from_run(whole, ""), shared_names(whole.names)
-        unnamed = source.answer_graph().unnamed
-        shares = [
-            _questions(
-                graph, whole_graph, shared, unnamed, template, settings, seed, _release(whole.attributes)
-            )
-            for template in settings.scripts
-        ]
-        anchors = list(in_turn(shares, settings.number))
+        answers = source.answer_graph()
+        property_graph, shared = from_run(answers.graph, ""), shared_names(answers.graph.names)
+        # Source and version of the graph as a question names them, if the graph has a version
+        attributes = answers.graph.attributes
+        title, version = attributes.get("title") or attributes.get("source"), attributes.get("version")
+        release = {"release": f"{title}, version {version}"} if title and version else {}
+
+        def questions(template: ScriptTemplate) -> Iterator[Anchor]:
+            """The template with each node of its type in seeded order, where the script gives an answer."""
+            nodes = map(source.graph.node, range(source.graph.num_nodes))
+            fitting = (node for node in nodes if node.type == template.entity and node.name not in shared)
+            for node in sorted(fitting, key=lambda node: place(seed, f"{template.name}/{node.id}")):
+                text, script = _parsed(template, node.id)
+                result = execute(script, property_graph, State(script.digest, property_graph.digest))
+                value = result.variables.get(ANSWER)
+                texts = answers_of(value) if result.status == "success" else []
+                if 1 <= len(texts) <= settings.max_answers and askable(node.name, texts, shared):
+                    data: dict[str, Any] = {"script": text, "asks": template.asks, "answers": texts}
+                    data |= {"steps": len(result.steps), "degree": 0, "unnamed": answers.unnamed}
+                    data |= release if isinstance(value, int | float) else {}
+                    name = content_id("script", node.id, text)
+                    yield Anchor(name, "script", template.name, (node,), data=data)
+
+        anchors = list(in_turn([questions(template) for template in settings.scripts], settings.number))
         if not anchors:
             raise EmptyGraphError("no script gave an answer", "try them with: kgqa gasl run")
-        return Drawn(anchors, {}, notes=(f"{len(anchors):,} results of {len(shares)} scripts",))
+        return Drawn(anchors, {}, notes=(f"{len(anchors):,} results of {len(settings.scripts)} scripts",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, what the script `asks`, the `script` and the `answers`."""
@@ -134,12 +157,16 @@ class ScriptAnchors(AnchorKind):
         return wording(fields["question"], [anchor.nodes[0].name], anchor.data["answers"])
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
-        data = anchor.data
+        from kgqa_hpc.plugins.gasl.parser import parse
+
+        data, query = anchor.data, None
+        if "unnamed" in data:  # anchors of earlier versions lack it
+            query = _sparql_of(parse(data["script"].encode()), ANSWER, data["unnamed"])
         nodes = 1 + len(data["answers"])
         return {
             "script": data["script"],
             "answers": list(data["answers"]),
-            QUERY.name: _query(data),
+            QUERY.name: query,
             **difficulty(data["steps"], nodes, data["degree"]),
         }
 
@@ -158,75 +185,16 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
         ) from None
 
 
-def _query(data: Mapping[str, Any]) -> str | None:
-    """The script in SPARQL; None where it has no direct translation, or an older version ran it."""
-    from kgqa_hpc.plugins.gasl.parser import parse
-
-    if "unnamed" not in data:
-        return None
-    return _sparql_of(parse(data["script"].encode()), ANSWER, data["unnamed"])
-
-
-def _questions(
-    graph: Any,
-    whole_graph: Any,
-    shared: frozenset[str],
-    unnamed: bool,
-    template: ScriptTemplate,
-    settings: ScriptSettings,
-    seed: int,
-    release: str,
-) -> Iterator[Anchor]:
-    """Instantiate the template with each node of its type in `graph`, in seeded order.
-
-    Only questions with an answer in `whole_graph` are yielded.
-    """
-    from kgqa_hpc.plugins.gasl.execute import State, execute
-
-    nodes = [node for node in range(graph.num_nodes) if graph.node(node).type == template.entity]
-    nodes.sort(key=lambda node: place(seed, f"{template.name}/{graph.node_ids[node]}"))
-    for position in nodes:
-        node = graph.node(position)
-        if node.name in shared:
-            continue
-        text, script = _parsed(template, node.id)
-        result = execute(script, whole_graph, State(script.digest, whole_graph.digest))
-        answers = answers_of(result.variables.get(ANSWER)) if result.status == "success" else []
-        if 1 <= len(answers) <= settings.max_answers and askable(node.name, answers, shared):
-            data = {
-                "script": text,
-                "asks": template.asks,
-                "answers": answers,
-                "steps": len(result.steps),
-                "degree": 0,
-                "unnamed": unnamed,
-            }
-            if release and isinstance(result.variables[ANSWER], int | float):
-                data["release"] = release
-            yield Anchor(content_id("script", node.id, text), "script", template.name, (node,), data=data)
-
-
-def _release(attributes: Mapping[str, str | int]) -> str:
-    """Source and version of a graph as a question names them; empty for a graph without a version."""
-    title, version = attributes.get("title") or attributes.get("source"), attributes.get("version")
-    return f"{title}, version {version}" if title and version else ""
-
-
 def answers_of(value: Any) -> list[str]:
     """A variable as answers: a number or text is one; a list gives the name, key or value of each item."""
-    if isinstance(value, bool) or value is None:
-        return []
-    if isinstance(value, int | float | str):
-        return [str(value)]
+
+    def is_answer(value: Any) -> bool:
+        return isinstance(value, int | float | str) and not isinstance(value, bool)
+
     if not isinstance(value, list):
-        return []
-    values = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
-    plain_ = [
-        str(value_)
-        for value_ in values
-        if isinstance(value_, str | int | float) and not isinstance(value_, bool)
-    ]
-    return sorted(set(plain_)) if len(plain_) == len(value) else []
+        return [str(value)] if is_answer(value) else []
+    members = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
+    return sorted(set(map(str, members))) if all(map(is_answer, members)) else []
 
 
 def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
@@ -237,25 +205,24 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
     for statement in script.statements:
         if not isinstance(statement, Simple):
             return None
-        command, into = statement.command, statement.into.text if statement.into else None
-        base = _base(command, sets)
+        name, into = statement.command.name, statement.into.text if statement.into else None
+        pattern: _Pattern | None = None
         query = None
-        if isinstance(command, Found):
-            pattern = _start(command)
-        elif base is None:
-            return None
-        elif isinstance(command, Count) and not (command.field or command.where or command.by):
-            inner = " ".join(base("?node"))
-            query = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
-            pattern = None
-        elif isinstance(command, Select) and ("name",) in [field.steps for field in command.fields]:
-            pattern = base
-        elif isinstance(command, Walk) and command.depth == 1:
-            pattern = _walked(base, command, unnamed, numbers)
-        elif isinstance(command, Update) and command.operation in ("replace", "filter"):
-            pattern, into = _filtered(base, command.where), command.name.text
-        else:
-            return None
+        match name, statement.command.arguments:
+            case "find", (search,):
+                pattern = _start(search)
+            case "count", (Ref(_, ref, ()), None, None, None, _) if ref in sets:
+                inner = " ".join(sets[ref]("?node"))
+                query = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
+            case "select", (Ref(_, ref, ()), *fields) if ref in sets:
+                if ("name",) in [field.steps for field in fields]:
+                    pattern = sets[ref]
+            case "walk", (Ref(_, ref, ()), follow, direction, None | 1) if ref in sets:
+                pattern = _walked(sets[ref], follow or (), direction or "both", unnamed, numbers)
+            case "update", (Word(into), Ref(_, ref, ()), None | "REPLACE" | "FILTER", condition) if (
+                ref in sets
+            ):
+                pattern = _filtered(sets[ref], condition)
         if into is None or (pattern is None and (query is None or into != answer)):
             return None
         if pattern is not None:
@@ -264,26 +231,24 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
     return query
 
 
-def _base(command: object, sets: dict[str, _Pattern]) -> _Pattern | None:
-    ref = command.source if isinstance(command, Count) else getattr(command, "ref", None)
-    return sets.get(ref.name) if isinstance(ref, Ref) and not ref.entries else None
-
-
 def _start(command: Found) -> _Pattern | None:
     """FIND nodes WITH id = a text."""
-    condition = command.where
-    if command.what != "nodes" or command.limit is not None or not isinstance(condition, Comparison):
+    condition = command.condition
+    if command.kind != "nodes" or command.limit is not None or not isinstance(condition, Comparison):
         return None
-    if condition.field.steps != ("id",) or condition.op != "=" or condition.values[0].ref is not None:
+    (value, *_) = condition.values or (None,)
+    if condition.field.steps != ("id",) or condition.op != "=" or not isinstance(value, str):
         return None
-    node = iris.node_iri(condition.values[0].text)
+    node = iris.node_iri(value)
     return lambda variable: [f"VALUES {variable} {{ {node} }}"]
 
 
-def _walked(base: _Pattern, command: Walk, unnamed: bool, numbers: Iterator[int]) -> _Pattern:
+def _walked(
+    base: _Pattern, follow: Sequence[Word], direction: str, unnamed: bool, numbers: Iterator[int]
+) -> _Pattern:
     """Nodes one edge away from a set, and not in it."""
-    types = [word.text for word in command.follow]
-    kinds = [] if _ANY in types else [iris.relation_iri(kind) for kind in types]
+    types = [word.text for word in follow]
+    kinds = [] if ANY_TYPE in types else [iris.relation_iri(kind) for kind in types]
 
     def edge(source: str, target: str, variable: str) -> str:
         if kinds:
@@ -294,7 +259,7 @@ def _walked(base: _Pattern, command: Walk, unnamed: bool, numbers: Iterator[int]
         number = next(numbers)
         before, relation = f"?from{number}", f"?relation{number}"
         ways = [edge(before, variable, relation), edge(variable, before, relation)]
-        ways = {"out": ways[:1], "in": ways[1:], "both": ways}[command.direction]
+        ways = {"out": ways[:1], "in": ways[1:], "both": ways}[direction]
         joined = ways[0] if len(ways) == 1 else " UNION ".join(f"{{ {branch} }}" for branch in ways)
         name = [f"{variable} {iris.LABEL} [] ."] if unnamed else []
         inside = " ".join(base(variable))
@@ -308,11 +273,11 @@ def _filtered(base: _Pattern, condition: Condition | None) -> _Pattern | None:
     parts = condition.parts if isinstance(condition, All) else (condition,) if condition else ()
     tests: list[tuple[str, str, str]] = []
     for part in parts:
-        if not isinstance(part, Comparison) or part.op not in ("=", "!=") or part.values[0].ref is not None:
-            return None
-        if part.field.steps not in (("id",), ("type",)):
-            return None
-        tests.append((part.field.steps[0], part.op, part.values[0].text))
+        match part:
+            case Comparison(field, "=" | "!=" as op, (str(value),)) if field.steps in (("id",), ("type",)):
+                tests.append((field.steps[0], op, value))
+            case _:
+                return None
 
     def pattern(variable: str) -> list[str]:
         lines = base(variable)

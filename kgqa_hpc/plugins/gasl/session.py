@@ -20,9 +20,8 @@ from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import ConfigError, InputError, ScriptError
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.plugins.gasl.execute import Result, State, execute, load_state, refused, save_state
-from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.graph_files import from_run, read_tables
-from kgqa_hpc.plugins.gasl.model import Answers
+from kgqa_hpc.plugins.gasl.model import Answers, read_input
 from kgqa_hpc.plugins.gasl.parser import parse, read_script
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import Model, Prompt, nobody
@@ -30,7 +29,6 @@ from kgqa_hpc.settings import problems_of
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text import bounded_json
-from kgqa_hpc.text.opener import read_bytes
 
 # Largest number of characters of an item or variable in a prompt; more may not fit into the context.
 _MAX_SHOWN = 8000
@@ -46,7 +44,7 @@ _TASK = {
 
 def check(script: Path) -> list[ScriptError]:
     """The first error of every faulty command. Raises InputError when the file cannot be read."""
-    return read_script(_read(script))[1]
+    return read_script(read_input(script))[1]
 
 
 def run(
@@ -68,10 +66,18 @@ def run(
     if engine is not None and answers is not None:
         raise InputError("--engine and --answers do not go together", "give one of them")
     try:
-        commands = parse(_read(script))
+        commands = parse(read_input(script))
     except ScriptError as problem:
         return refused(problem), 2
-    property_graph = read_tables(nodes, edges) if nodes and edges else _graph_of(graph or Path())
+    if graph is None:
+        assert nodes is not None
+        assert edges is not None
+        property_graph = read_tables(nodes, edges)
+    else:
+        path = graph / "kg.h5"
+        if not path.exists():
+            raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {graph}")
+        property_graph = from_run(read_graph(path), sha256_of(path))
     initial = State(commands.digest, property_graph.digest)
     if state:
         initial = load_state(state, commands.digest, property_graph.digest)
@@ -83,20 +89,6 @@ def run(
             commands, property_graph, initial, model, partial(save_state, state) if state else None
         )
     return result, 1 if result.status == "error" else 0
-
-
-def _graph_of(run_folder: Path) -> PropertyGraph:
-    path = run_folder / "kg.h5"
-    if not path.exists():
-        raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {run_folder}")
-    return from_run(read_graph(path), sha256_of(path))
-
-
-def _read(script: Path) -> bytes:
-    try:
-        return read_bytes(script)
-    except OSError as problem:
-        raise InputError(f"{script}: cannot be read: {problem.strerror}") from None
 
 
 @contextmanager

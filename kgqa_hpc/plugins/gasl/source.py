@@ -69,11 +69,13 @@ def read_source(data: bytes) -> Source:
         before = _lines(data[: problem.start].decode("utf-8").removeprefix("\ufeff"))
         byte = data[problem.start]
         raise ScriptError("syntax", f"byte 0x{byte:02X} is not UTF-8", _end(before)) from None
-    text = _lines(text)
+    text, plan = _lines(text), None
     if text.lstrip().startswith("{"):
         plan, commands = _plan(text)
-        return _source("\n".join(commands), plan)
-    return _source(text, None)
+        text = "\n".join(commands)
+    starts = (0, *(match.end() for match in re.finditer("\n", text)))
+    joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
+    return Source(_JOIN.sub("", text), joins, starts, plan)
 
 
 def _lines(text: str) -> str:
@@ -82,12 +84,6 @@ def _lines(text: str) -> str:
 
 def _end(text: str) -> Place:
     return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
-
-
-def _source(text: str, plan: Plan | None) -> Source:
-    starts = (0, *(match.end() for match in re.finditer("\n", text)))
-    joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
-    return Source(_JOIN.sub("", text), joins, starts, plan)
 
 
 def _plan(text: str) -> tuple[Plan, list[str]]:
@@ -127,29 +123,20 @@ def _shape(document: dict[str, Any]) -> tuple[Plan, list[str]]:
     commands = document.get("commands")
     if not isinstance(commands, list):
         raise ValueError("`commands` must be a list")
-    texts = [_command(command) for command in commands]
+    texts: list[Any] = [entry.get("command") if isinstance(entry, dict) else entry for entry in commands]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("each of `commands` must be a string or an object with a `command`")
     plan_id = document.get("plan_id")
     if plan_id is not None and not isinstance(plan_id, str):
         raise ValueError("`plan_id` must be a string")
-    config = document.get("config")
-    config = {} if config is None else config
+    config = {} if document.get("config") is None else document["config"]
     if not isinstance(config, dict):
         raise ValueError("`config` must be an object")
-    settings = {key: config.get(key, default) for key, default in _CONFIG.items()}
-    if not all(isinstance(value, bool) for value in settings.values()):
+    settings = config.get("stop_on_error", True), config.get("continue_on_empty", False)
+    if not all(isinstance(value, bool) for value in settings):
         raise ValueError("`stop_on_error` and `continue_on_empty` must be true or false")
     try:
         "".join([*texts, plan_id or ""]).encode("utf-8")
     except UnicodeEncodeError:
         raise ValueError("a \\u escape is half of a character") from None
-    return Plan(plan_id, **settings), [re.sub(r"[\r\n]", " ", command) for command in texts]
-
-
-def _command(written: Any) -> str:
-    text = written.get("command") if isinstance(written, dict) else written
-    if not isinstance(text, str):
-        raise ValueError("each of `commands` must be a string or an object with a `command`")
-    return text
-
-
-_CONFIG = {"stop_on_error": True, "continue_on_empty": False}
+    return Plan(plan_id, *settings), [re.sub(r"[\r\n]", " ", text) for text in texts]

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.words import Field, nearest
+from kgqa_hpc.plugins.gasl.syntax import Field, nearest
 
 Item = Mapping[str, Any]
 
@@ -95,10 +95,19 @@ def _own(item: Item, name: str) -> Any:
     return properties.get(name, MISSING) if isinstance(properties, dict) else MISSING
 
 
-def given(item: Any, field: Field) -> Any:
-    """The field's value, None when it is missing."""
-    value = look_up(item, field.steps)
+def given(item: Any, field: Field | str) -> Any:
+    """The value of a field, or of a field of one step by its name; None when it is missing."""
+    value = look_up(item, (field,) if isinstance(field, str) else field.steps)
     return None if value is MISSING else value
+
+
+def grouped(items: Sequence[Item], field: Field) -> tuple[dict[Hashable, list[Item]], int]:
+    """The items by the identity of a field's value, and the number of items that lack the field."""
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        if (value := given(item, field)) is not None:
+            groups.setdefault(identity(value), []).append(item)
+    return groups, len(items) - sum(map(len, groups.values()))
 
 
 def names_in(items: Iterable[Item]) -> set[str]:

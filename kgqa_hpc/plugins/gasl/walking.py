@@ -10,13 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.commands import Cluster, Connect, Pattern, PatternNode, Subgraph, Walk
 from kgqa_hpc.plugins.gasl.graph import Graph, Step
+from kgqa_hpc.plugins.gasl.syntax import ANY_TYPE, Direction, Ref, Word, nearest
 from kgqa_hpc.plugins.gasl.values import Item
-from kgqa_hpc.plugins.gasl.words import Ref, Word, nearest
 from kgqa_hpc.plugins.gasl.world import MAX_LOOKS, Outcome, World
 
 Stepper = Callable[[int], Sequence[Step]]
@@ -44,7 +43,6 @@ class Route(NamedTuple):
 
 
 def stepper(
-    graph: Graph,
     meter: Meter,
     direction: str,
     edge_types: Collection[str] | None = None,
@@ -53,32 +51,25 @@ def stepper(
     """A function that gives the steps from a node, in order of positions, over given types of edges to given
     types of nodes.
     """
+    graph = meter.world.graph
     cache: dict[int, tuple[int, list[Step]]] = {}
 
     def steps(node: int) -> Sequence[Step]:
         if node not in cache:
             near = graph.neighbours(node, direction)
-            looks = sum(len(edges) for _, edges in near)
-            meter.count(looks)
-            cache[node] = looks, list(_fitting(graph, near, edge_types, node_types))
-        else:
-            meter.count(cache[node][0])
-        return cache[node][1]
+            cache[node] = sum(len(edges) for _, edges in near), []
+            for neighbour, edges in near:
+                if node_types is not None and graph.node_type(neighbour) not in node_types:
+                    continue
+                if edge_types is not None:
+                    edges = [edge for edge in edges if graph.edge_type(edge) in edge_types]
+                if edges:
+                    cache[node][1].append((neighbour, edges))
+        looks, fitting = cache[node]
+        meter.count(looks)
+        return fitting
 
     return steps
-
-
-def _fitting(
-    graph: Graph, near: Iterable[Step], edge_types: Collection[str] | None, node_types: Collection[str] | None
-) -> Iterator[Step]:
-    for neighbour, edges in near:
-        if node_types is not None and graph.node_type(neighbour) not in node_types:
-            continue
-        fitting = (
-            edges if edge_types is None else [edge for edge in edges if graph.edge_type(edge) in edge_types]
-        )
-        if fitting:
-            yield neighbour, fitting
 
 
 def routes(starts: Iterable[int], steps: Sequence[Stepper]) -> Iterator[Route]:
@@ -135,7 +126,6 @@ def distances(starts: Sequence[int], step: Stepper, depth: int) -> dict[int, int
     return distance_of
 
 
-_ANY = "any"
 _OPPOSITE = {"out": "in", "in": "out", "both": "both"}
 
 
@@ -152,32 +142,41 @@ def nodes_of(ref: Ref, world: World) -> tuple[dict[int, Item], int]:
     return nodes, skipped
 
 
-def walk(command: Walk, world: World) -> Outcome:
+def walk(
+    world: World, ref: Ref, follow: tuple[Word, ...] | None, direction: Direction | None, depth: int | None
+) -> Outcome:
     """Nodes reached over some types of edges, with their distance."""
     graph = world.graph
-    starts, skipped = nodes_of(command.ref, world)
-    kinds = [word for word in command.follow if word.text != _ANY]
-    types = _known(kinds, "edges", graph) if len(kinds) == len(command.follow) else None
-    step = stepper(graph, Meter(world), command.direction, types)
-    reached = sorted((depth, node) for node, depth in distances(list(starts), step, command.depth).items())
-    return Outcome(({**graph.node(node), "depth": depth} for depth, node in reached if depth), skipped)
+    starts, skipped = nodes_of(ref, world)
+    has_any = any(word.text == ANY_TYPE for word in follow or ())
+    types = None if has_any else _known(follow, "edges", graph)
+    step = stepper(Meter(world), direction or "both", types)
+    reached = sorted((far, node) for node, far in distances(list(starts), step, depth or 1).items())
+    return Outcome(({**graph.node(node), "depth": far} for far, node in reached if far), skipped)
 
 
-def connect(command: Connect, world: World) -> Outcome:
+def connect(
+    world: World,
+    ref: Ref,
+    to_ref: Ref,
+    via: tuple[Word, ...] | None,
+    direction: Direction | None,
+    depth: int | None,
+) -> Outcome:
     """All shortest paths between the nodes of two variables."""
     graph, meter = world.graph, Meter(world)
-    (starts, skipped), (right, more) = nodes_of(command.left, world), nodes_of(command.right, world)
-    types = _known(command.via, "edges", graph)
-    forth = stepper(graph, meter, command.direction, types)
-    back = stepper(graph, meter, _OPPOSITE[command.direction], types)
+    (starts, skipped), (ends, more) = nodes_of(ref, world), nodes_of(to_ref, world)
+    types = _known(via, "edges", graph)
+    forth = stepper(meter, direction or "both", types)
+    back = stepper(meter, _OPPOSITE[direction or "both"], types)
     away: dict[int, dict[int, int]] = {}
 
     def paths() -> Iterator[Item]:
         for start in starts:
-            world.spend(len(right))
-            for last in right:
+            world.spend(len(ends))
+            for last in ends:
                 if last not in away:
-                    away[last] = distances([last], back, command.depth)
+                    away[last] = distances([last], back, depth or 4)
                 if start != last and start in away[last]:
                     for route in _shortest(start, away[last], forth):
                         yield from route_items(graph, route)
@@ -194,13 +193,13 @@ def _shortest(start: int, away: dict[int, int], forth: Stepper) -> Iterator[Rout
     return routes([start], [partial(nearer, steps=length - 1 - k) for k in range(length)])
 
 
-def subgraph(command: Subgraph, world: World) -> Outcome:
+def subgraph(world: World, ref: Ref, radius: int, include: tuple[Word, ...] | None) -> Outcome:
     """Nodes within a radius and every edge between them."""
     graph, meter = world.graph, Meter(world)
-    starts, skipped = nodes_of(command.ref, world)
-    types = _known(command.include, "nodes", graph)
-    step = stepper(graph, meter, "both", None, types)
-    inside = distances(list(starts), step, command.radius)
+    starts, skipped = nodes_of(ref, world)
+    types = _known(include, "nodes", graph)
+    step = stepper(meter, "both", None, types)
+    inside = distances(list(starts), step, radius)
     edges: list[int] = []
     for node in inside:
         row = graph.out_edges(node)
@@ -210,21 +209,27 @@ def subgraph(command: Subgraph, world: World) -> Outcome:
     return Outcome(parts, skipped)
 
 
-def pattern(command: Pattern, world: World) -> Outcome:
-    """Every chain of different nodes that fits, as its nodes by label and the types of its edges."""
+# A label and a type of a node in a pattern, each if there is one.
+PatternNode = tuple[Word | None, Word | None]
+
+
+def pattern(world: World, start: PatternNode, *following: Any) -> Outcome:
+    """Every chain of different nodes that fits, as its nodes by label and the types of its edges.
+
+    `following`: an edge (direction and type) and a node in turn, at last the variable of the first nodes or None.
+    """
     graph, meter = world.graph, Meter(world)
-    starts, skipped = nodes_of(command.within, world) if command.within else ({}, 0)
-    start, *following = command.nodes
-    allowed = _type(start.type, "nodes", graph)
+    *chain, within = following
+    edges, nodes = chain[::2], chain[1::2]
+    starts, skipped = nodes_of(within, world) if within else ({}, 0)
+    allowed = _known(start[1:], "nodes", graph)
     steps = [
-        stepper(
-            graph, meter, edge.direction, _type(edge.type, "edges", graph), _type(node.type, "nodes", graph)
-        )
-        for edge, node in zip(command.edges, following, strict=True)
+        stepper(meter, direction, _known([kind], "edges", graph), _known(node[1:], "nodes", graph))
+        for (direction, kind), node in zip(edges, nodes, strict=True)
     ]
-    candidates = sorted(starts) if command.within else range(graph.num_nodes)
+    candidates = sorted(starts) if within else range(graph.num_nodes)
     fitting = (node for node in candidates if allowed is None or graph.node_type(node) in allowed)
-    labels = _labels(command.nodes)
+    labels = _labels([start, *nodes])
     return Outcome(
         (item for route in routes(fitting, steps) for item in _matches(graph, labels, route)), skipped
     )
@@ -240,8 +245,9 @@ def _labels(nodes: Sequence[PatternNode]) -> list[str]:
     """What stands before the colon, else the type, else `node`; _1, _2 … where it is taken."""
     used = {"relations": 0}
     labels: list[str] = []
-    for node in nodes:
-        label = name = node.label or (node.type.text if node.type else "node")
+    for written, kind in nodes:
+        word = written or kind
+        label = name = word.text if word else "node"
         while label in used:
             used[name] = used.get(name, 0) + 1
             label = f"{name}_{used[name]}"
@@ -250,11 +256,11 @@ def _labels(nodes: Sequence[PatternNode]) -> list[str]:
     return labels
 
 
-def cluster(command: Cluster, world: World) -> Outcome:
+def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
     """The nodes of a variable by the connected parts of the graph among them, larger parts first."""
     graph = world.graph
-    nodes, skipped = nodes_of(command.ref, world)
-    step = stepper(graph, Meter(world), "both", _known(command.via, "edges", graph))
+    nodes, skipped = nodes_of(ref, world)
+    step = stepper(Meter(world), "both", _known(via, "edges", graph))
     order = {node: k for k, node in enumerate(nodes)}
 
     def inside(node: int) -> list[Step]:
@@ -275,16 +281,15 @@ def cluster(command: Cluster, world: World) -> Outcome:
     return Outcome(clusters, skipped)
 
 
-def _type(word: Word | None, of: Literal["nodes", "edges"], graph: Graph) -> set[str] | None:
-    return _known([word] if word else [], of, graph)
-
-
-def _known(words: Sequence[Word], of: Literal["nodes", "edges"], graph: Graph) -> set[str] | None:
+def _known(
+    words: Sequence[Word | None] | None, of: Literal["nodes", "edges"], graph: Graph
+) -> set[str] | None:
     """The types named, None for all when none is. Raises ScriptError `name` for one the graph lacks."""
-    types = graph.types(of) if words else set()
-    for word in words:
+    named = [word for word in words or () if word is not None]
+    types = graph.types(of) if named else set()
+    for word in named:
         if word.text not in types:
             kind = "edge" if of == "edges" else "node"
             message = f"the graph has no {kind} type {word.text[:100]!r}"
             raise ScriptError("name", message, word.place, nearest(word.text, types))
-    return {word.text for word in words} or None
+    return {word.text for word in named} or None

@@ -8,6 +8,7 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph
+from kgqa_hpc.plugins.gasl.syntax import Ref, Word, nearest
 from kgqa_hpc.plugins.gasl.values import (
     MAX_ITEM_BYTES,
     MISSING,
@@ -20,7 +21,6 @@ from kgqa_hpc.plugins.gasl.values import (
     look_up,
     to_json,
 )
-from kgqa_hpc.plugins.gasl.words import Ref, Word, nearest
 
 MAX_ITEMS = 100_000
 MAX_LOOKS = 5_000_000

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -173,9 +174,8 @@ class _GraphOptions:
         """
         graph, positions = self._answers.graph, self._answers.positions
         for subject in near:
-            starts, neighbours = graph.csr()
             at = int(positions[subject])
-            joined = set(neighbours[starts[at] : starts[at + 1]].tolist())
+            joined = set(_around(graph, at))
             candidates = [node for node in position_of if int(positions[node]) in joined]
             for answer in chance.sample(candidates, len(candidates)):
                 names = {str(graph.names[positions[node]]) for node in (subject, answer)}
@@ -186,13 +186,11 @@ class _GraphOptions:
         return None
 
 
-def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
+def _rotation(values: Sequence[str], number: int, seed: str) -> Iterator[str]:
     """`number` values in blocks; each block contains all values in a random order."""
     chance = random.Random(seed)
-    rotated: list[str] = []
-    while len(rotated) < number:
-        rotated += chance.sample(list(values), len(values))
-    return rotated[:number]
+    blocks = (chance.sample(list(values), len(values)) for _ in range(number))
+    return islice(chain.from_iterable(blocks), number)
 
 
 class _Drawing:
@@ -221,13 +219,10 @@ class _Drawing:
             centre = waiting.pop(next(fresh, 0))
             chance = random.Random(f"{self.seed}/{self.graph.node_ids[centre]}")
             near = self._near(centre, avoided, chance)
-            topics = self._topics_of(near)
+            topics = set().union(*map(self.topics, near))
             used.append(topics)
             data = {"type": kind, "letter": letter, "topics": sorted(topics)}
             yield self._anchor(near, avoided, chance, data)
-
-    def _topics_of(self, nodes: Iterable[int]) -> set[str]:
-        return set().union(*map(self.topics, nodes))
 
     def _near(self, centre: int, avoided: set[str], chance: random.Random) -> list[int]:
         """The centre and nodes within two steps of a chosen node, with new topics if possible."""
@@ -253,14 +248,13 @@ class _Drawing:
             piece = [node, *chance.sample(around, min(self.settings.neighbours, len(around)))]
             pieces.append([positions.setdefault(member, len(positions)) for member in piece])
         # Only topics of this context; the model need not read the others.
-        data |= {"avoided": sorted(avoided & self._topics_of(positions))}
+        data |= {"avoided": sorted(avoided & set().union(*map(self.topics, positions)))}
         data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
         if self.options is not None and (options := self.options.of(near, positions, chance)) is not None:
             data |= {"options": options}
-        nodes = tuple(graph.node(node) for node in positions)
-        ids = [node.id for node in nodes]
+        nodes = tuple(map(graph.node, positions))
+        name = content_id("context", data["type"], *(node.id for node in nodes))
         relations = graph.relations_between(list(positions))
-        name = content_id("context", data["type"], *ids)
         return Anchor(name, "context", data["type"], nodes, relations, data=data)
 
 

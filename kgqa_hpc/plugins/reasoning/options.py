@@ -37,12 +37,7 @@ class Options(Step):
             return Retry("not_allowed:distractors", lost_as="invalid")
         if len(set(map(plain, [answer["answer"], *wrong]))) < len(LETTERS):
             return Retry("options are alike", lost_as="invalid")
-        item.output = {
-            **item.output,
-            "question": answer["question"],
-            **lettered(item, answer["answer"], wrong, self.context.run_seed),
-        }
-        return Done()
+        return filled(item, answer["question"], answer["answer"], wrong, self.context.run_seed)
 
 
 class GraphOptions(Step):
@@ -67,19 +62,22 @@ class GraphOptions(Step):
         if declines(answer):
             return DECLINED
         names = option_names(item.anchor)
-        item.output = {
-            **item.output,
-            "question": answer["question"],
-            **lettered(item, names["right"], names["wrong"], self.context.run_seed),
-        }
-        return Done()
+        return filled(item, answer["question"], names["right"], names["wrong"], self.context.run_seed)
 
 
-def lettered(item: Item, right: str, wrong: Sequence[str], run_seed: int) -> dict[str, Any]:
-    """The fields answer, choices and answer_letter; the letter comes from the anchor, or from run seed and item."""
+def filled(item: Item, question: str, right: str, wrong: Sequence[str], run_seed: int) -> Done:
+    """Fill question, answer, choices and answer_letter; the letter comes from the anchor, or from run seed and item."""
     letter = item.anchor.data.get("letter")
     if letter is None:
         letter = random.Random(f"{run_seed}/{item.id}").choice(LETTERS)
     options = list(wrong)
     options.insert(LETTERS.index(letter), right)
-    return {"answer": right, "choices": dict(zip(LETTERS, options, strict=True)), "answer_letter": letter}
+    choices = dict(zip(LETTERS, options, strict=True))
+    item.output = {
+        **item.output,
+        "question": question,
+        "answer": right,
+        "choices": choices,
+        "answer_letter": letter,
+    }
+    return Done()

@@ -33,6 +33,7 @@ from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings, Package
 
 Effect = Literal["raises", "lowers", "needs"]
+Edge = tuple[int, int, str]  # source, target and type
 _RULES = """
 level(N,L) :- given(N,L).
 push(T,up) :- raises(S,T), level(S,up).
@@ -52,7 +53,7 @@ outcome(L) :- asked(N), level(N,L).
 """
 
 
-def effect_ends(edge: tuple[int, int, str], effect: Effect) -> tuple[int, int]:
+def effect_ends(edge: Edge, effect: Effect) -> tuple[int, int]:
     """Cause and effect of an edge, as node numbers."""
     return (edge[1], edge[0]) if effect == "needs" else (edge[0], edge[1])
 
@@ -141,11 +142,27 @@ class PuzzleAnchors(AnchorKind):
     def draw(self, source: Source, settings: PuzzleSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError without clingo, EmptyGraphError if no chain has exactly one conclusion."""
         answers = source.answer_graph()
-        edges = _signed(answers.graph, settings.effects)
-        pairs = np.array([effect_ends(edge, settings.effects[edge[2]]) for edge in edges], np.int32)
-        layer = Layer.build(*_within(answers, pairs.reshape(-1, 2)))
+        graph, effects = answers.graph, settings.effects
+        rows = zip(
+            graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True
+        )
+        named = (
+            (source, target, graph.edge_types[kind]) for source, target, kind in rows if source != target
+        )
+        edges = sorted({edge for edge in named if edge[2] in effects})
+        around: dict[int, list[Edge]] = {}
+        for edge in edges:
+            for end in edge[:2]:
+                around.setdefault(end, []).append(edge)
+        # Causes and effects by their numbers in the reduced graph; -1 for a node outside of it
+        position = np.full(graph.num_nodes, -1, np.int32)
+        position[answers.positions] = np.arange(len(answers.positions))
+        pairs = np.array([effect_ends(edge, effects[edge[2]]) for edge in edges], np.int32).reshape(-1, 2)
+        inner = position[pairs]
+        inner = inner[(inner >= 0).all(axis=1)]
+        layer = Layer.build(len(answers.positions), inner[:, 0], inner[:, 1])
         space = PathSpace([layer] * settings.length)
-        make = partial(_puzzle, answers, _by_node(edges), settings=settings, seed=seed)
+        make = partial(_puzzle, answers, around, settings=settings, seed=seed)
         anchors = list(space.fitting(seed, settings.number, IN_VAIN, make))
         if not anchors:
             raise EmptyGraphError(
@@ -199,33 +216,6 @@ class PuzzleAnchors(AnchorKind):
         }
 
 
-Edge = tuple[int, int, str]
-
-
-def _signed(graph: Any, effects: Mapping[str, Effect]) -> list[Edge]:
-    """The distinct edges with an effect."""
-    rows = zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
-    named = ((source, target, graph.edge_types[kind]) for source, target, kind in rows if source != target)
-    return sorted({edge for edge in named if edge[2] in effects})
-
-
-def _within(answers: AnswerGraph, pairs: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
-    """Pairs with both nodes in the reduced graph: its number of nodes, and both columns as its node numbers."""
-    position = np.full(answers.graph.num_nodes, -1, np.int32)
-    position[answers.positions] = np.arange(len(answers.positions))
-    inner = position[pairs]
-    inner = inner[(inner >= 0).all(axis=1)]
-    return len(answers.positions), inner[:, 0], inner[:, 1]
-
-
-def _by_node(edges: list[Edge]) -> dict[int, list[Edge]]:
-    around: dict[int, list[Edge]] = {}
-    for edge in edges:
-        around.setdefault(edge[0], []).append(edge)
-        around.setdefault(edge[1], []).append(edge)
-    return around
-
-
 def _puzzle(
     answers: AnswerGraph,
     around: Mapping[int, list[Edge]],
@@ -239,12 +229,16 @@ def _puzzle(
     ids = [str(graph.node_ids[node]) for node in path]
     chance = random.Random(f"{seed}/{ids}")
     change = chance.choice(list(CHANGES))
+    # The chain's own edges, and some others that touch it
+    steps = set(pairwise(path))
     touching = sorted({edge for node in path for edge in around[node]})
-    chosen = _chosen(touching, path, settings, chance)
+    chosen = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
+    off_path = [edge for edge in touching if edge not in chosen]
+    chosen += chance.sample(off_path, min(settings.distractors, len(off_path)))
     positions = {node: number for number, node in enumerate(path)}
-    for source, target, _ in chosen:
-        positions.setdefault(source, len(positions))
-        positions.setdefault(target, len(positions))
+    for edge in chosen:
+        for end in edge[:2]:
+            positions.setdefault(end, len(positions))
     nodes = tuple(graph.node(node) for node in positions)
     if len({plain(node.name) for node in nodes}) < len(nodes):
         return None
@@ -253,27 +247,10 @@ def _puzzle(
     outcomes = conclusions(relations, settings.effects, 0, change, len(path) - 1)
     if len(outcomes) != 1:
         return None
-    data = {
-        "changed": 0,
-        "change": change,
-        "asked": len(path) - 1,
-        "outcome": outcomes[0],
-        "steps": len(path) - 1,
-    }
-    content = [[node.id for node in nodes], [list(relation) for relation in relations], change]
-    return Anchor(
-        content_id("puzzle", *content), "puzzle", OUTCOMES[outcomes[0]], nodes, tuple(relations), data=data
-    )
-
-
-def _chosen(
-    touching: list[Edge], path: tuple[int, ...], settings: PuzzleSettings, chance: random.Random
-) -> list[Edge]:
-    """The chain's own edges and some others that touch it."""
-    steps = set(pairwise(path))
-    on_path = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
-    off_path = [edge for edge in touching if edge not in on_path]
-    return on_path + chance.sample(off_path, min(settings.distractors, len(off_path)))
+    length = len(path) - 1
+    data = {"changed": 0, "change": change, "asked": length, "outcome": outcomes[0], "steps": length}
+    name = content_id("puzzle", [node.id for node in nodes], [list(edge) for edge in relations], change)
+    return Anchor(name, "puzzle", OUTCOMES[outcomes[0]], nodes, tuple(relations), data=data)
 
 
 def _statements(anchor: Anchor) -> list[str]:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
@@ -18,8 +16,6 @@ from kgqa_hpc.plugins.gasl.graph_files import read_tables
 from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model
-from kgqa_hpc.runs.chain import build_chain
-from kgqa_hpc.steps.step import Step
 
 NODES = """\
 id,name,type,year,description
@@ -117,28 +113,17 @@ def graph_of(
 
 @pytest.fixture(scope="session")
 def short() -> Callable[[Any], Any]:
-    """A result as one writes it by hand: nodes as their ids, edges and paths as a>b."""
+    """A function that shortens a result: nodes to their ids, edges and paths to a>b."""
 
     def short(value: Any) -> Any:
         if isinstance(value, list):
-            return [short(each) for each in value]
+            return [short(member) for member in value]
         if not isinstance(value, dict):
             return value
         if "nodes" in value and "relations" in value:
             return ">".join(value["nodes"])
         if {"source", "target"} <= set(value):
             return f"{value['source']}>{value['target']}"
-        return value["id"] if "id" in value else {key: short(each) for key, each in value.items()}
+        return value["id"] if "id" in value else {key: short(member) for key, member in value.items()}
 
     return short
-
-
-@pytest.fixture
-def plan() -> Step:
-    """The step `plan` of a run over hubs with the scripted engine."""
-    data = {
-        "engine": {"kind": "scripted"},
-        "anchors": {"kind": "hub"},
-        "passes": [{"name": "main", "steps": ["plan"]}],
-    }
-    return build_chain(parse_config(data, "test"), "main", EngineInfo("scripted", "1", "m"))[0]

@@ -1,100 +1,186 @@
-"""The plan loop: scripts run on the evidence, their results are shown, and the answer is what execution gave."""
+"""The step `plan`: scripts run on the evidence within a bounded time and memory, their results are shown, and the
+answer is the result of execution.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
-from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.plugins.gasl import plan as plan_step
+from kgqa_hpc.plugins.gasl.plan import run_on
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 
-NODES = (
-    Node("g1", "ATP7B", "gene"),
-    Node("d1", "Wilson disease", "disease"),
-    Node("d2", "Tremor", "disease"),
-)
-ANCHOR = Anchor(
+GENE = Anchor(
     "hub-1",
     "hub",
     "gene",
-    NODES,
+    (Node("g1", "ATP7B", "gene"), Node("d1", "Wilson disease", "disease"), Node("d2", "Tremor", "disease")),
     (Relation(0, 1, "causes"), Relation(0, 2, "causes")),
     data={"degree": 2, "uses": 1},
 )
+DENSE = Anchor(
+    "hub-1",
+    "hub",
+    "t",
+    tuple(Node(f"n{k}", f"Node number {k}", "t") for k in range(5)),
+    tuple(Relation(a, b, "e") for a in range(5) for b in range(5) if a != b),
+    data={"degree": 4, "uses": 1},
+)
 FIND = "FIND nodes WITH type=disease AS found"
+COUNT = "COUNT found AS answer"
+# 400 items of one key, which a JOIN makes 160,000 pairs of.
+CROWD = "FIND nodes AS v\nADD_FIELD v FIELD: k = 1\n" + "UPDATE v WITH v OPERATION: append\n" * 6
+LINES = {
+    "joins": "JOIN v WITH v ON k AS w\n",
+    "joins to a count": "COUNT v UNIQUE AS n\n",
+    "created nodes": "CREATE_NODES FROM v AS last\n",
+    "batches": 'ITERATE v BATCH 1: COUNT WHERE name matches "a(b|c)*d" AS n\n',
+    "long expressions": f"ADD_FIELD v FIELD: y = {'1+' * 400}k\n",
+    "long conditions": f"COUNT v WHERE {' OR '.join(['name contains zz'] * 60)} AS n\n",
+    "paths": "FIND paths DEPTH 10 AS p\n",
+    "walks to nodes that were created": "CREATE_NODES FROM v AS c; GRAPHCONNECT c TO c AS p\n",
+    "errors": "SET n = 1; SELECT v FIELDS nmae AS w\n",
+}
 
 
-def say(plan: Step, item: Item, turn: int, **fields: Any) -> Outcome:
-    answer = {"thought": "So.", "sufficient": False, "script": "", "question": "", **fields}
+@pytest.fixture
+def plan() -> Step:
+    """The step of a run over hubs with the scripted engine."""
+    data = {
+        "engine": {"kind": "scripted"},
+        "anchors": {"kind": "hub"},
+        "passes": [{"name": "main", "steps": ["plan"]}],
+    }
+    return build_chain(parse_config(data, "test"), "main", EngineInfo("scripted", "1", "m"))[0]
+
+
+def say(plan: Step, item: Item, turn: int, script: str = "", question: str = "") -> Outcome:
+    """A turn of the model; with a question it calls the result sufficient."""
+    answer = {"thought": "So.", "sufficient": bool(question), "script": script, "question": question}
     plan.request(item, 0, 7, turn)
     return plan.take(item, Response("x", json.dumps(answer), "stop"), 0, turn)
 
 
-def test_the_answer_is_what_execution_gave_and_carries_its_script(plan: Step) -> None:
-    item = Item(ANCHOR)
-    assert say(plan, item, 0, script=FIND) == Ask()
-    assert say(plan, item, 1, script="COUNT found AS answer") == Ask()
-    outcome = say(
-        plan,
-        item,
-        2,
-        sufficient=True,
-        question="How many diseases does ATP7B cause?",
-        script="SET answer = 9",
-    )
-    assert outcome == Done()
-    assert item.output["answer"] == "2"
-    assert item.output["script"] == f"{FIND}\nCOUNT found AS answer"
-    assert item.annotations["rounds"] == 2
+def restored(item: Item) -> Item:
+    return Item.from_record(item.anchor, json.loads(json.dumps(item.to_record())))
+
+
+def test_the_answer_is_the_result_of_execution_and_carries_its_script(plan: Step) -> None:
+    item = Item(GENE)
+    assert say(plan, item, 0, FIND) == Ask()
+    again = restored(item)
+    assert plan.request(again, 0, 7, 1) == plan.request(item, 0, 7, 1)
+    for branch in (item, again):
+        assert say(plan, branch, 1, COUNT) == Ask()
+        question = "How many diseases does ATP7B cause?"
+        assert say(plan, branch, 2, "SET answer = 9", question) == Done()
+        assert branch.output["answer"] == "2"
+        assert branch.output["script"] == f"{FIND}\n{COUNT}"
+        assert branch.annotations["rounds"] == 2
 
 
 def test_the_model_sees_what_its_scripts_gave_and_where_they_failed(plan: Step) -> None:
-    item = Item(ANCHOR)
-    say(plan, item, 0, script=FIND)
-    say(plan, item, 1, script="CUONT found AS answer")
+    item = Item(GENE)
+    say(plan, item, 0, FIND)
+    say(plan, item, 1, "CUONT found AS answer")
     shown = plan.request(item, 0, 7, 2).messages[1]["content"]
     assert "Wilson disease" in shown
     assert "ended with error" in shown
-    assert say(plan, item, 2, script="SELECT found FIELDS name AS answer") == Ask()
-    assert say(plan, item, 3, sufficient=True, question="Which diseases does ATP7B cause?") == Done()
+    assert say(plan, item, 2, "SELECT found FIELDS name AS answer") == Ask()
+    assert say(plan, item, 3, question="Which diseases does ATP7B cause?") == Done()
     assert item.output["answer"] == "Tremor; Wilson disease"
     assert "CUONT" not in item.output["script"]
 
 
-def test_an_end_without_a_result_is_refused(plan: Step) -> None:
-    item = Item(ANCHOR)
-    say(plan, item, 0, script=FIND)
-    assert say(plan, item, 1, sufficient=True, question="What?") == Reject("plan: no script gave an answer")
-
-
-def test_what_nobody_has_executed_yet_is_not_sufficient(plan: Step) -> None:
-    item, script = Item(ANCHOR), f"{FIND}\nCOUNT found AS answer"
-    assert say(plan, item, 0, sufficient=True, script=script, question="How many?") == Ask()
+def test_a_script_without_result_or_execution_is_not_sufficient(plan: Step) -> None:
+    item = Item(GENE)
+    say(plan, item, 0, FIND)
+    assert say(plan, item, 1, question="What?") == Reject("plan: no script gave an answer")
+    item, script = Item(GENE), f"{FIND}\n{COUNT}"
+    assert say(plan, item, 0, script, "How many?") == Ask()
     assert '"answer":2' in plan.request(item, 0, 7, 1).messages[1]["content"].replace(" ", "")
-    assert say(plan, item, 1, sufficient=True, script=script, question="How many diseases?") == Done()
+    assert say(plan, item, 1, script, "How many diseases?") == Done()
     assert item.output["script"] == script
 
 
 def test_the_plan_ends_after_ten_rounds(plan: Step) -> None:
-    item = Item(ANCHOR)
-    for turn in range(9):
-        assert say(plan, item, turn, script=FIND) == Ask()
-    assert say(plan, item, 9, script=FIND) == Reject("plan: no end after 10 turns")
+    item = Item(GENE)
+    assert [say(plan, item, turn, FIND) for turn in range(9)] == [Ask()] * 9
+    assert say(plan, item, 9, FIND) == Reject("plan: no end after 10 turns")
 
 
-def test_a_plan_goes_on_from_a_journal(plan: Step) -> None:
-    item = Item(ANCHOR)
-    say(plan, item, 0, script=FIND)
-    again = Item.from_record(ANCHOR, json.loads(json.dumps(item.to_record())))
-    assert plan.request(again, 0, 7, 1) == plan.request(item, 0, 7, 1)
-    assert say(plan, again, 1, script="COUNT found AS answer") == Ask()
-    assert say(plan, again, 2, sufficient=True, question="How many?") == Done()
-
-
-@pytest.mark.parametrize("script", ["", "\x00", "FIND " * 5000, "SET a = [" * 2000, "é" * 10])
+@pytest.mark.parametrize("script", ["", "\x00", "FIND " * 300, "SET a = [" * 150, "é" * 10])
 def test_no_script_of_a_model_stops_the_run(plan: Step, script: str) -> None:
-    assert isinstance(say(plan, Item(ANCHOR), 0, script=script[:1500]), Ask | Retry)
+    assert isinstance(say(plan, Item(GENE), 0, script), Ask | Retry)
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
+@pytest.mark.parametrize("stop_on_error", [True, False])
+def test_no_script_of_a_model_takes_more_than_seconds_and_a_mebibyte(stop_on_error: bool, line: str) -> None:
+    begin = time.process_time()
+    commands = (CROWD + line * (15_000 // len(line))).splitlines()
+    result = run_on(DENSE, json.dumps({"commands": commands, "config": {"stop_on_error": stop_on_error}}))
+    assert time.process_time() - begin < 20, "two seconds on an idle core; hours without a bound"
+    assert len(json.dumps(result.variables)) < 2 * 1024**2
+
+
+def test_a_script_beyond_its_budget_ends_with_the_limit_named() -> None:
+    error = run_on(DENSE, CROWD + LINES["joins"]).error
+    assert error is not None
+    assert error["kind"] == "limit"
+    assert "in all" in error["message"] or "items and edges" in error["message"]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["in one process", "after a kill"])
+def test_commands_of_earlier_turns_are_executed_once(
+    plan: Step, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    commands: list[int] = []
+    execute = plan_step.execute
+
+    def counting(script: Any, graph: Any, state: Any, **options: Any) -> Any:
+        before = len(state.steps)
+        result = execute(script, graph, state, **options)
+        commands.append(len(result.steps) - before)
+        return result
+
+    monkeypatch.setattr(plan_step, "execute", counting)
+    item = Item(DENSE)
+    for turn in range(4):
+        if killed and turn == 3:
+            item = restored(item)
+            monkeypatch.setattr(plan, "_states", plan_step._States())
+        say(plan, item, turn, f"COUNT FIND nodes AS n{turn}")
+    assert commands == ([1, 1, 1, 4] if killed else [1, 1, 1, 1])
+    assert json.loads(plan.variables(item)["rounds"][-1][2]) == {f"n{turn}": 5 for turn in range(4)}
+
+
+def test_a_turn_that_failed_leaves_the_state_of_the_turns_before(plan: Step) -> None:
+    item = Item(DENSE)
+    scripts = [
+        "FIND nodes AS v",
+        "UPDATE v WITH v OPERATION: append\nCUONT v",
+        "ADD_FIELD v FIELD: k = nothing",
+    ]
+    for turn, script in enumerate([*scripts, "COUNT v AS n"]):
+        say(plan, item, turn, script)
+    assert '"n":5' in plan.variables(item)["rounds"][-1][2]
+
+
+def test_the_budget_counts_all_turns_alike_before_and_after_a_kill() -> None:
+    first, second = CROWD, "COUNT v UNIQUE AS n\n" * 3
+    state, whole = plan_step.State("", ""), plan_step.State("", "")
+    run_on(DENSE, first, state)
+    resumed = plan_step.State.from_dict(json.loads(json.dumps(state.to_dict())))
+    run_on(DENSE, first + second, resumed)
+    run_on(DENSE, first + second, whole)
+    assert resumed.work == whole.work > state.work

@@ -15,9 +15,8 @@ from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.families.sampled_runs import dataset, lines, sampled
-from tests.waiting import wait_for
-from tests.work.rig import Processes, answers_kept, reconfigure
+from tests.families.sampled_runs import finished, lines, sampled, whole_and_killed
+from tests.work.rig import Processes
 
 CONFIG = Path(__file__).parents[3] / "configs" / "plan.yaml"
 KINDS = ("gene", "disease", "phenotype")
@@ -48,25 +47,11 @@ def prepared(folder: Path, graph: dict[str, Any], number: int, **engine: Any) ->
 def test_a_run_killed_in_mid_plan_ends_in_the_same_bytes(
     tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:
-    faults = {"garbage": 0.05, "truncate": 0.05, "error": 0.02}
-    slow = {"batch": 4, "per_request_s": 0.6}  # a minute for all of it: none is done before it is killed
-    whole = prepared(tmp_path / "whole", graph, 100, faults=faults)
-    code, output = processes.finish(processes.start(whole))
-    assert code == 0, output
-    killed = prepared(tmp_path / "killed", graph, 100, faults=faults, latency=slow)
-    for _ in range(2):
-        before = answers_kept(killed)
-        process = processes.start(killed)
-        wait_for(lambda: answers_kept(killed) > before + 2000 or process.poll() is not None, "answers")  # noqa: B023
-        assert process.poll() is None
-        process.kill()
-        process.wait()
-    reconfigure(killed, engine={"latency": {"batch": 4}})
-    code, output = processes.finish(processes.start(killed))
-    assert code == 0, output
-    found = dataset(killed)
-    assert found == dataset(whole)
-    rounds = {record["rounds"] for record in lines(found["accepted.jsonl"])}
+    whole, killed = whole_and_killed(
+        lambda name, **engine: prepared(tmp_path / name, graph, 100, **engine), processes
+    )
+    assert killed == whole
+    rounds = {record["rounds"] for record in lines(killed["accepted.jsonl"])}
     assert max(rounds) >= 3
     assert rounds <= set(range(1, ROUNDS))
 
@@ -75,9 +60,7 @@ def test_every_answer_is_what_its_script_gives_on_its_evidence(
     tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:
     run = prepared(tmp_path, graph, 300)
-    code, output = processes.finish(processes.start(run))
-    assert code == 0, output
-    found = dataset(run)
+    found = finished(run, processes)
     with AnchorsFile(run.anchors) as file:
         anchors = {row["id"]: Anchor.from_dict(row) for row in file.rows()}
     accepted = lines(found["accepted.jsonl"])

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.anchors.anchor import Source, Tools
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.plugins.gasl.execute import State, execute
 from kgqa_hpc.plugins.gasl.graph_files import from_run
 from kgqa_hpc.plugins.gasl.parser import parse
-from kgqa_hpc.plugins.gasl.script import ScriptAnchors, ScriptSettings, answers_of
-from tests.families.graphs import random_graph
+from kgqa_hpc.plugins.gasl.script import answers_of
+from tests.families.graphs import draw, random_graph
 
 COUNT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\nCOUNT near AS answer"
 NAMES = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nSELECT near FIELDS name AS answer"
@@ -22,14 +21,9 @@ def template(name: str, script: str) -> dict[str, str]:
     return {"name": name, "script": script, "entity": "gene", "asks": "something"}
 
 
-def draw(graph: Any, *templates: dict[str, str], number: int = 40) -> list[Any]:
-    settings = ScriptSettings.model_validate({"number": number, "scripts": list(templates)})
-    return list(ScriptAnchors().draw(Source(graph), settings, 1, Tools()).anchors)
-
-
 def test_every_answer_is_what_the_script_gives_and_what_the_graph_holds() -> None:
     graph = random_graph(3, 80, 300)
-    anchors = draw(graph, template("count", COUNT), template("names", NAMES))
+    anchors = draw(graph, "script", number=40, scripts=[template("count", COUNT), template("names", NAMES)])
     assert {anchor.group for anchor in anchors} == {"count", "names"}
     own = from_run(graph, "")
     hits = graph.edge_types.index("hits")
@@ -49,7 +43,7 @@ def test_every_answer_is_what_the_script_gives_and_what_the_graph_holds() -> Non
 
 def test_a_script_that_cannot_be_read_is_refused_before_anything_is_drawn() -> None:
     with pytest.raises(ConfigError, match=r"anchors\.scripts wrong line 1"):
-        draw(random_graph(3, 20, 40), template("wrong", "FIDN nodes AS answer"))
+        draw(random_graph(3, 20, 40), "script", scripts=[template("wrong", "FIDN nodes AS answer")])
 
 
 @pytest.mark.parametrize(

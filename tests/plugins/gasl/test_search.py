@@ -123,35 +123,3 @@ def test_walks_subgraphs_and_clusters_agree_with_networkx(seed: int, graph_of: G
     groups = [[node for node in nodes if node in part] for part in nx.connected_components(parts)]
     groups.sort(key=lambda part: (-len(part), nodes.index(part[0])))
     assert [[x["id"] for x in part["items"]] for part in variables["c"]] == groups
-
-
-def test_subgraph_enters_only_the_types_it_may(run: Run, short: Callable[[Any], Any]) -> None:
-    script = "FIND nodes WITH id=p2 AS v; SUBGRAPH AROUND v RADIUS 3 INCLUDE PERSON, drug AS s"
-    assert short(run(script).variables["s"]["nodes"]) == ["p1", "p2", "p3", "d1", "d2"]
-
-
-def test_what_was_created_is_searched_too(run: Run, short: Callable[[Any], Any]) -> None:
-    result = run(
-        'SET v = [{"id": "x", "name": "new", "type": "made", "n": 5, "properties": {"m": 6}}, '
-        '{"id": "p1"}, {}]\n'
-        "CREATE_NODES FROM v AS made\n"
-        'SET w = [{"source": "x", "target": "p1"}, {"source": "p1", "target": "x", "w": 1}, {"source": "x", '
-        '"target": "p1"}, {"source": "x", "target": "nope"}]\n'
-        "CREATE_EDGES FROM w AS linked\n"
-        "FIND paths WITH source=x DEPTH 1 AS p; GRAPHWALK FROM made FOLLOW related_to AS near\n"
-        "FIND nodes WITH n=5 AND m=6 AS found; FIND edges WITH SOURCE_FILTER type=made AS e\n"
-        "GRAPHPATTERN (made)-[related_to]-(PERSON) AS g"
-    )
-    assert result.error is None
-    assert [step["skipped"] for step in result.steps if step["command"].startswith("CREATE")] == [2, 2]
-    assert short(result.variables["linked"]) == ["x>p1", "p1>x"]
-    assert short(result.variables["p"]) == ["x>p1", "x>p1"]
-    assert short(result.variables["near"]) == ["p1"]
-    assert short(result.variables["found"]) == ["x"]
-    assert short(result.variables["e"]) == ["x>p1"]
-    assert len(result.variables["g"]) == 2
-
-
-def test_only_nodes_of_the_graph_count_as_nodes(run: Run) -> None:
-    result = run('SET v = [{"id": "p1"}, {"id": "nope"}, {"id": "p1"}, {"id": 5}]; GRAPHWALK FROM v')
-    assert result.steps[-1]["skipped"] == 2

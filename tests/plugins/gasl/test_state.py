@@ -130,22 +130,24 @@ def test_a_finished_script_gives_its_result_again(files: dict[str, Path]) -> Non
 
 def test_an_error_that_ended_a_script_may_be_mended_outside_of_it(files: dict[str, Path]) -> None:
     (files["answers"]).write_text("{}")
-    failed = run(files)
-    assert failed["error"]["kind"] == "model"
+    assert run(files)["error"]["kind"] == "model"
     (files["answers"]).write_text(json.dumps(ANSWERS))
     assert run(files)["status"] == "cancelled"
 
 
-def test_another_script_or_graph_is_refused(files: dict[str, Path], tmp_path: Path) -> None:
+def test_a_state_of_another_script_or_graph_or_in_no_folder_is_refused(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
     run(files)
-    other = tmp_path / "other.gasl"
-    other.write_text(SCRIPT + "# more\n")
-    with pytest.raises(InputError, match="another script"):
-        run({**files, "script": other})
-    edges = tmp_path / "edges.csv"
-    edges.write_text(files["edges"].read_text().replace("0.9", "0.8"))
-    with pytest.raises(InputError, match="another graph"):
-        run({**files, "edges": edges})
+    (tmp_path / "other.gasl").write_text(SCRIPT + "# more\n")
+    (tmp_path / "edges.csv").write_text(files["edges"].read_text().replace("0.9", "0.8"))
+    for option, file, message in (
+        ("script", "other.gasl", "another script"),
+        ("edges", "edges.csv", "another graph"),
+        ("state", "nowhere/state.json", "its folder does not exist"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run({**files, option: tmp_path / file})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 2}', "[" * 5000])
@@ -154,11 +156,6 @@ def test_a_file_that_is_no_state_is_refused(files: dict[str, Path], text: str) -
     with pytest.raises(InputError, match="is not the state of a script"):
         run(files)
     assert files["state"].read_text() == text
-
-
-def test_a_state_file_in_no_folder_is_refused_before_anything_runs(files: dict[str, Path]) -> None:
-    with pytest.raises(InputError, match="its folder does not exist"):
-        run({**files, "state": files["state"].parent / "nowhere" / "state.json"})
 
 
 class _Later(Exception):

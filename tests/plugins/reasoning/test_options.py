@@ -1,65 +1,159 @@
-"""Questions with eight options: where the right one stands is given, and options that are alike are asked again."""
+"""Questions with eight options: the right one stands at a given letter, and no two are alike.
+
+Wrong options from the graph share the answer's type and no edge with the subject in the whole graph.
+"""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import orjson
 import pytest
 
-from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc import stages
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Outcome, Retry
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+from tests.families.graphs import random_graph
+from tests.golden.cases import config, write_graph
 
 WRONG = ["Asthma", "Measles", "Migraine", "Psoriasis", "Gout", "Tetanus", "Mumps"]
+OPTIONS = {"use": "options", "prompt": "demo_context"}
 
 
-def taken(wrong: list[str], **data: object) -> tuple[Item, Outcome]:
-    plain = {
+@pytest.fixture(scope="module")
+def graph() -> KnowledgeGraph:
+    return random_graph(3, 300, 900)
+
+
+def chain(*steps: Any, distractors: str = "model") -> list[Step]:
+    data = {
         "graph": {"source": "hpo"},
-        "anchors": {"kind": "context"},
+        "anchors": {"kind": "context", "distractors": distractors},
         "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": [{"use": "options", "prompt": "demo_context"}]}],
+        "passes": [{"name": "main", "steps": list(steps)}],
     }
-    (step,) = build_chain(parse_config(plain, "a test"), "main", EngineInfo("scripted", "1", "model", 1))
-    item = Item(Anchor("one", "context", "causal", (), data=data))
+    return list(build_chain(parse_config(data, "a test"), "main", EngineInfo("scripted", "1", "model", 1)))
+
+
+def take(step: Step, item: Item, answer: dict[str, Any]) -> Outcome:
+    return step.take(item, Response("one", orjson.dumps(answer).decode(), "stop"), 0)
+
+
+def optioned(wrong: list[str]) -> tuple[Item, Outcome]:
+    """An item of letter C after the model gave its options."""
+    item = Item(Anchor("one", "context", "causal", (), data={"letter": "C"}))
     answer = {"question": "Which of these goes together with Ataxia?", "answer": "Ptosis"}
-    text = orjson.dumps({**answer, "distractors": wrong}).decode()
-    return item, step.take(item, Response("one", text, "stop"), 0)
+    return item, take(chain(OPTIONS)[0], item, {**answer, "distractors": wrong})
+
+
+def drawn(graph: KnowledgeGraph, distractors: str, number: int = 60) -> list[Anchor]:
+    """Contexts drawn on a reduction that lacks the nodes of many and of few neighbours."""
+    reduction = reduce_to(graph, Wanted(min_degree=3, max_degree=9))
+    source = Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
+    kind = KINDS.get("context")
+    settings = kind.Settings(number=number, distractors=distractors)
+    return list(kind().draw(source, settings, 1, Tools()).anchors)
 
 
 def test_the_right_option_stands_at_the_letter_of_its_anchor() -> None:
-    item, outcome = taken(WRONG, letter="C")
+    item, outcome = optioned(WRONG)
     assert isinstance(outcome, Done)
     assert list(item.output["choices"].values()) == [*WRONG[:2], "Ptosis", *WRONG[2:]]
     assert item.output["answer_letter"] == "C"
 
 
+@pytest.mark.parametrize("alike", ["Asthma", "asthma", "PTOSIS"])
+def test_options_that_are_alike_are_asked_again(alike: str) -> None:
+    item, outcome = optioned([*WRONG[:6], alike])
+    assert outcome == Retry("options are alike", lost_as="invalid")
+    assert item.output == {}
+
+
 @pytest.mark.parametrize(
-    ("use", "prompt", "first"),
+    ("use", "prompt", "shown"),
     [("score", "quality", "A. Asthma"), ("judge_options", "judge_choices", "(1) Asthma")],
 )
-def test_a_judge_of_the_question_sees_all_its_options(use: str, prompt: str, first: str) -> None:
-    item, _ = taken(WRONG, letter="C")
-    steps = [
-        {"use": "options", "prompt": "demo_context"},
-        {"use": use, "as": "quality_score", "prompt": prompt},
-    ]
-    plain = {
-        "graph": {"source": "hpo"},
-        "anchors": {"kind": "context"},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": steps}],
-    }
-    judge = build_chain(parse_config(plain, "a test"), "main", EngineInfo("scripted", "1", "model", 1))[1]
+def test_a_judge_of_the_question_sees_all_its_options(use: str, prompt: str, shown: str) -> None:
+    item, _ = optioned(WRONG)
+    judge = chain(OPTIONS, {"use": use, "as": "quality_score", "prompt": prompt})[1]
     (user,) = [m["content"] for m in judge.request(item, 0, 1).messages if m["role"] == "user"]
-    assert first in user
+    assert shown in user
     assert all(text in user for text in item.output["choices"].values())
 
 
-@pytest.mark.parametrize("alike", ["Asthma", "asthma", "PTOSIS"])
-def test_options_that_are_alike_are_asked_again(alike: str) -> None:
-    item, outcome = taken([*WRONG[:6], alike], letter="C")
-    assert outcome == Retry("options are alike", lost_as="invalid")
-    assert item.output == {}
+def test_no_wrong_option_is_joined_to_the_subject_or_to_the_answer_anywhere_in_the_graph(
+    graph: KnowledgeGraph,
+) -> None:
+    ids = graph.node_ids.tolist()
+    joined = {(ids[a], ids[b]) for a, b in zip(graph.edge_source, graph.edge_target, strict=True)}
+    joined |= {(b, a) for a, b in joined}
+    degrees = dict(zip(ids, graph.degrees().tolist(), strict=True))
+    anchors = [anchor for anchor in drawn(graph, "graph") if "options" in anchor.data]
+    assert len(anchors) > 50
+    distances = []
+    for anchor in anchors:
+        options = anchor.data["options"]
+        subject, answer = anchor.nodes[options["subject"]], anchor.nodes[options["answer"]]
+        assert (subject.id, answer.id) in joined
+        assert len({name for _, name, _ in options["wrong"]} | {subject.name, answer.name}) == 9
+        for node, _, kind in options["wrong"]:
+            assert not {(subject.id, node), (answer.id, node)} & joined
+            assert kind == answer.type
+            distances.append(abs(degrees[node] - degrees[answer.id]))
+    spread = [abs(a - b) for a in degrees.values() for b in degrees.values()]
+    assert median(distances) < median(spread)
+
+
+def test_the_graphs_options_change_no_context_and_no_draw(graph: KnowledgeGraph) -> None:
+    plain, with_options = drawn(graph, "model"), drawn(graph, "graph")
+    assert with_options == drawn(graph, "graph")
+    for before, after in zip(plain, with_options, strict=True):
+        data = {key: value for key, value in after.data.items() if key != "options"}
+        assert (before.id, before.nodes, before.data) == (after.id, after.nodes, data)
+
+
+def test_the_model_writes_the_question_alone_and_sees_every_option(graph: KnowledgeGraph) -> None:
+    step = chain("graph_options", "verify", distractors="graph")[0]
+    plain = Item(drawn(graph, "model", 1)[0])
+    assert not step.asks_about(plain)
+    assert step.compute(plain) == Reject("graph_options: no options in the graph")
+    for anchor in drawn(graph, "graph", 20):
+        if "options" not in anchor.data:
+            continue
+        item, options = Item(anchor), anchor.data["options"]
+        right, wrong = anchor.nodes[options["answer"]].name, [name for _, name, _ in options["wrong"]]
+        shown = step.request(item, 0, 1).messages[1]["content"]
+        assert f"Right answer: {right}\nWrong answers:\n" + "\n".join(f"- {name}" for name in wrong) in shown
+        subject = anchor.nodes[options["subject"]].name
+        answer = {"analysis": "So.", "decline_reason": "", "worth_asking": True}
+        answer["question"] = f"Which thing would change first if {subject} were taken away from it?"
+        assert isinstance(take(step, item, answer), Done)
+        choices = item.output["choices"]
+        assert sorted(choices.values()) == sorted([right, *wrong])
+        assert choices[item.output["answer_letter"]] == item.output["answer"] == right
+        assert item.output["answer_letter"] == anchor.data["letter"]
+
+
+def test_a_run_with_the_graphs_options_ends_in_accepted_records_with_eight_choices(tmp_path: Path) -> None:
+    file = config(
+        tmp_path,
+        graph={**write_graph(tmp_path), "min_degree": 0},
+        anchors={"kind": "context", "number": 40, "distractors": "graph"},
+        engine={"kind": "scripted"},
+        passes=[{"name": "main", "steps": ["graph_options", "verify"]}],
+        dataset={"z_score": None},
+    )
+    run = stages.all_stages(file, tmp_path / "run")
+    records = [json.loads(line) for line in (run.dataset / "accepted.jsonl").read_text().splitlines()]
+    assert len(records) > 20
+    assert all(record["choices"][record["answer_letter"]] == record["answer"] for record in records)

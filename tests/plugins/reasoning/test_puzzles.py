@@ -12,7 +12,7 @@ from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.relations import Relation
 from kgqa_hpc.kg.settings import graph_config
-from kgqa_hpc.plugins.reasoning.puzzle import PuzzleAnchors, PuzzleSettings
+from kgqa_hpc.plugins.reasoning.puzzle import PuzzleAnchors, PuzzleSettings, conclusions
 
 pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
 FOLDER = Path(__file__).parents[3] / "configs" / "puzzle"
@@ -20,27 +20,27 @@ EFFECTS = {"activates": "raises", "inhibits": "lowers", "requires": "needs"}
 FLIP = {"up": "down", "down": "up"}
 
 
-def pushes(one: Relation, levels: dict[int, str]) -> tuple[int, str] | None:
+def pushes(edge: Relation, levels: dict[int, str]) -> tuple[int, str] | None:
     """What a statement does to a thing, where the others stand as in `levels`."""
-    level = levels[one.target] if one.type == "requires" else levels[one.source]
-    if level == "same" or (one.type == "requires" and level == "up"):
+    level = levels[edge.target] if edge.type == "requires" else levels[edge.source]
+    if level == "same" or (edge.type == "requires" and level == "up"):
         return None
-    if one.type == "requires":
-        return one.source, "down"
-    return one.target, FLIP[level] if one.type == "inhibits" else level
+    if edge.type == "requires":
+        return edge.source, "down"
+    return edge.target, FLIP[level] if edge.type == "inhibits" else level
 
 
 def outcomes(relations: tuple[Relation, ...], changed: int, change: str, asked: int) -> set[str]:
     """By trying every assignment: the rules of docs/guide/families.md, without any solver."""
-    nodes = sorted({changed, asked, *(end for one in relations for end in (one.source, one.target))})
+    nodes = sorted({changed, asked, *(end for edge in relations for end in (edge.source, edge.target))})
     found = set()
     for values in product(("up", "same", "down"), repeat=len(nodes)):
         levels = dict(zip(nodes, values, strict=True))
         if levels[changed] != change:
             continue
         into: dict[int, set[str]] = {node: set() for node in nodes}
-        for one in relations:
-            if push := pushes(one, levels):
+        for edge in relations:
+            if push := pushes(edge, levels):
                 into[push[0]].add(push[1])
         fits = all(
             node == changed
@@ -57,7 +57,7 @@ def _founded(relations: tuple[Relation, ...], levels: dict[int, str], changed: i
     reached = {changed}
     while True:
         known = {node: level if node in reached else "same" for node, level in levels.items()}
-        new = {p[0] for one in relations if (p := pushes(one, known)) and levels[p[0]] == p[1]} - reached
+        new = {p[0] for edge in relations if (p := pushes(edge, known)) and levels[p[0]] == p[1]} - reached
         if not new:
             return all(level == "same" or node in reached for node, level in levels.items())
         reached |= new
@@ -80,30 +80,22 @@ def test_every_conclusion_of_1000_puzzles_is_the_only_one(thousand: list[Anchor]
     for anchor in thousand:
         data = anchor.data
         assert outcomes(anchor.relations, data["changed"], data["change"], data["asked"]) == {data["outcome"]}
-
-
-def test_all_three_outcomes_occur(thousand: list[Anchor]) -> None:
     assert {anchor.group for anchor in thousand} == {"rises", "falls", "stays as it is"}
 
 
-def test_a_puzzle_with_two_conclusions_is_not_made() -> None:
-    from kgqa_hpc.plugins.reasoning.puzzle import conclusions
-
-    both = [
-        Relation(0, 1, "activates"),
-        Relation(0, 2, "inhibits"),
-        Relation(1, 3, "activates"),
-        Relation(2, 3, "activates"),
-    ]
-    assert conclusions(both, EFFECTS, 0, "up", 3) == ["down", "same", "up"]
-    assert conclusions(both[:1] + both[2:3], EFFECTS, 0, "up", 3) == ["up"]
-
-
-def test_a_circle_does_not_hold_itself_up() -> None:
-    from kgqa_hpc.plugins.reasoning.puzzle import conclusions
-
-    circle = [Relation(1, 2, "activates"), Relation(2, 1, "activates"), Relation(2, 3, "activates")]
-    assert conclusions(circle, EFFECTS, 0, "up", 3) == ["same"]
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        (["0 activates 1", "0 inhibits 2", "1 activates 3", "2 activates 3"], ["down", "same", "up"]),
+        (["0 activates 1", "1 activates 3"], ["up"]),
+        (["1 activates 2", "2 activates 1", "2 activates 3"], ["same"]),
+    ],
+    ids=["two conclusions", "one conclusion", "a circle does not hold itself up"],
+)
+def test_conclusions_are_all_that_follow(edges: list[str], expected: list[str]) -> None:
+    words = [edge.split() for edge in edges]
+    relations = [Relation(int(source), int(target), kind) for source, kind, target in words]
+    assert conclusions(relations, EFFECTS, 0, "up", 3) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,22 @@
-"""Parts of commands as data: names and literals with their positions, conditions and expressions.
+"""A script as data: its statements, commands, conditions and expressions, with the position of every name in the text.
 
-filters.py makes functions of conditions, combining.py of expressions; docs/guide/gasl.md. `nearest` finds the word
-that may have been meant by an unknown one.
+`nearest` finds the word that may have been meant by an unknown one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from kgqa_hpc.plugins.gasl.source import Place
+from kgqa_hpc.plugins.gasl.source import Place, Plan
 
 MAX_DISTANCE = 2
 MAX_CANDIDATES = 1000
+FUNCTIONS = ("lower", "upper", "length")
+ANY_TYPE = "any"  # every type, in FOLLOW
+
+Direction = Literal["out", "in", "both"]
+End = Literal["item", "source", "target"]
 
 
 class Word(NamedTuple):
@@ -39,30 +43,16 @@ class Ref(NamedTuple):
     place: Place
 
 
-class Literal_(NamedTuple):
-    """A value in a condition: its characters and, unless it was a string, its number or truth value.
-
-    `ref` is set for `$name` instead.
-    """
-
-    text: str
-    number: int | float | None = None
-    truth: bool | None = None
-    ref: Ref | None = None
-
-
-End = Literal["item", "source", "target"]
-
-
 class Comparison(NamedTuple):
-    """One field against literals. `op` is a CMP, contains, matches, in, in_variable, is_null or is_not_null."""
+    """One field against values, texts or `$name`s. `op` is a CMP, contains, matches, in, in_variable, is_null or
+    is_not_null.
+    """
 
     field: Field
     op: str
-    values: tuple[Literal_, ...] = ()
-    ref: Ref | None = None
-    end: End = "item"
-    place: Place | None = None
+    values: tuple[str | Ref, ...]
+    end: End
+    place: Place
 
 
 class Not(NamedTuple):
@@ -84,10 +74,8 @@ def comparisons(condition: Condition | None) -> Iterator[Comparison]:
     """Every comparison in a condition, in the order of the text."""
     if isinstance(condition, Comparison):
         yield condition
-    elif isinstance(condition, Not):
-        yield from comparisons(condition.part)
     elif condition is not None:
-        for part in condition.parts:
+        for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
             yield from comparisons(part)
 
 
@@ -127,45 +115,80 @@ class Minus(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """first, then (operator, operand) from left to right."""
+    """The first operand, then (operator, operand) from left to right."""
 
-    first: Expression
-    rest: tuple[tuple[str, Expression], ...]
+    operand: Expression
+    operations: tuple[tuple[str, Expression], ...]
 
 
 Expression = Number | Template | Name | Variable | Call | Minus | Chain
 
-FUNCTIONS = ("lower", "upper", "length")
 
-
-def leaves(expression: Expression) -> Iterator[Template | Name | Variable]:
-    """Every part that reads something, in the order of the text."""
-    if isinstance(expression, Template | Name | Variable):
-        yield expression
-    elif isinstance(expression, Call):
-        yield from leaves(expression.argument)
-    elif isinstance(expression, Minus):
-        yield from leaves(expression.part)
-    elif isinstance(expression, Chain):
-        yield from leaves(expression.first)
-        for _, operand in expression.rest:
-            yield from leaves(operand)
-
-
-def operations(expression: Expression) -> int:
-    """How many operations and operands an expression has."""
+def parts(expression: Expression) -> Iterator[Expression]:
+    """An expression and all its parts, in the order of the text."""
+    yield expression
     match expression:
-        case Call():
-            return 1 + operations(expression.argument)
-        case Minus():
-            return 1 + operations(expression.part)
-        case Chain():
-            return operations(expression.first) + sum(
-                1 + operations(operand) for _, operand in expression.rest
-            )
-        case Template():
-            return 1 + len(expression.fields)
-    return 1
+        case Call(_, part) | Minus(part):
+            yield from parts(part)
+        case Chain(operand, operations):
+            yield from parts(operand)
+            for _, operand in operations:
+                yield from parts(operand)
+
+
+class Found(NamedTuple):
+    """FIND and PATH; `kind` is nodes, edges or paths."""
+
+    kind: str
+    condition: Condition | None
+    limit: int | None
+    direction: Direction = "both"
+    depth: int = 3
+
+
+class Command(NamedTuple):
+    """A command as the name of its rule in grammar.lark and the values of the rule's parts, None for an absent clause.
+
+    The function of this name in `perform` takes the values as its arguments.
+    """
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
+class Simple(NamedTuple):
+    """One command with its place, its own text and the variable it names with AS."""
+
+    command: Command
+    into: Word | None
+    text: str
+    place: Place
+
+
+class On(NamedTuple):
+    status: str
+    simple: Simple
+    text: str
+    place: Place
+
+
+class Attempt(NamedTuple):
+    """TRY with its CATCH and FINALLY."""
+
+    body: tuple[Statement, ...]
+    rescue: tuple[Statement, ...] | None
+    final: tuple[Statement, ...] | None
+
+
+Statement = Simple | On | Attempt
+
+
+class Script(NamedTuple):
+    """A whole script. `digest` is the SHA-256 of its bytes."""
+
+    statements: tuple[Statement, ...]
+    plan: Plan | None
+    digest: str
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
