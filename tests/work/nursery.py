@@ -1,14 +1,12 @@
 """Starts `kgqa run` processes in a few milliseconds each: everything is imported once, then forked.
 
 Reads one line per process from standard input: RUN, LOG and FAULT, separated by tabs; answers with its process
-id. FAULT is empty, `ENOSPC@7` (the 7th call on the disk fails, see Fault) or `SIGTERM@100` (see Strike). When
-a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its standard
-input.
+id. FAULT is empty or what strikes it, as `SIGTERM@100` (see Strike). When a child ends, prints "ended PID CODE"
+(minus the signal's number when it was killed). Ends with its standard input.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -22,27 +20,6 @@ import kgqa_hpc.work.run  # all rooms a worker needs, before the first fork
 from kgqa_hpc.errors import KgqaError
 from tests.disk_watch import watch
 from tests.work.rig import size_of
-
-
-class Fault:
-    """A probe for tests/disk_watch.py: counts the calls and strikes at the k-th."""
-
-    def __init__(self, text: str) -> None:
-        self.kind, _, number = text.partition("@")
-        self.at = int(number)
-        self.calls = 0
-
-    def __call__(self, call: str, where: str) -> int | None:
-        if call in ("close", "unlink"):  # what cleans up may do so
-            return None
-        self.calls += 1
-        if self.calls < self.at:
-            return None
-        if self.kind == "KILL":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.kind == "SHORT":
-            return 1 if self.calls == self.at and "write" in call else None
-        raise OSError(getattr(errno, self.kind), os.strerror(getattr(errno, self.kind)))
 
 
 class Strike:
@@ -71,17 +48,13 @@ class Strike:
                 time.sleep(0.01)
 
 
-def probe_of(text: str, log: Path) -> Fault | Strike:
-    return Strike(text, log.parent) if text.startswith(("SIG", "HOLD")) else Fault(text)
-
-
 def work(folder: str, log: str, fault: str) -> int:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(0)
     try:
-        with watch(probe_of(fault, Path(log))) if fault else nullcontext():
+        with watch(Strike(fault, Path(log).parent)) if fault else nullcontext():
             kgqa_hpc.work.run.run_command(Path(folder))
     except KgqaError as problem:
         print(f"error: {problem}", file=sys.stderr)
