@@ -52,16 +52,6 @@ def record(anchor_id: str, text: str = "Why?") -> Dict:
 
 
 @pytest.fixture
-def make_anchor() -> Callable[[int], Dict]:
-    return anchor
-
-
-@pytest.fixture
-def make_record() -> Callable[..., Dict]:
-    return record
-
-
-@pytest.fixture
 def config() -> Dict:
     """A resolved configuration as plain data."""
     return parse_config({"engine": {"kind": "scripted"}}, "test").plain()

@@ -11,8 +11,9 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from tests.runs import read_shard
 from tests.store.conftest import age, anchor, record
 from tests.work.rig import seeded
 
+MEMORY = Path("/dev/shm")
 KILLED, DONE = -signal.SIGKILL, 0
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
 # What a full disk refuses; it still removes, renames and closes.
@@ -105,6 +107,16 @@ def suffer(work: Callable[[], object], strike: Strike, path: Path) -> None:
             assert problem.cure
     # Removing and closing files that nobody needs any more may fail without harm: they are swept later.
     assert strike.refused in ("unlink", "close") or temps(path) == []
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """In memory: ten thousand fsyncs on a busy disk take minutes, and nothing here cuts the power."""
+    if not MEMORY.is_dir():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def temps(folder: Path) -> list[str]:

@@ -49,13 +49,6 @@ def test_a_shard_is_held_by_one_worker_and_free_when_released(leases: MakeLeases
     assert leases("w2").claim(NAME) is not None
 
 
-def test_a_speculative_lease_is_a_second_one_of_the_shard(leases: MakeLeases) -> None:
-    claimed(leases("w1"), NAME)
-    second = claimed(leases("w2"), f"{NAME}.spec")
-    assert (second.shard, second.speculative) == (NAME, True)
-    assert leases("w3").claim(f"{NAME}.spec") is None
-
-
 def test_a_lease_without_heartbeat_is_taken_over_and_its_owner_learns_it(leases: MakeLeases) -> None:
     first, second = leases("w1"), leases("w2")
     mine = claimed(first, NAME)

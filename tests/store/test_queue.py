@@ -170,21 +170,6 @@ def test_a_claim_that_another_worker_wins_goes_on_to_the_next(
     assert claimed(queue).shard != stolen[0]
 
 
-def test_a_worker_is_never_given_a_shard_that_it_still_holds(few: RunFolder, clock: Clock) -> None:
-    """Its heart stopped, its lease expired or went to another worker, and it does not know yet."""
-    zombie, other = queue_of(few, "w1"), queue_of(few, "w2")
-    mine = claimed(zombie)
-    work_off(few, other)
-    expire(zombie, mine, clock)
-    assert zombie.claim(slow_after=-1) is None
-    second = claimed(other)
-    expire(other, second, clock)
-    assert zombie.claim(slow_after=-1) is None
-    mine.release()
-    assert zombie.claim() is None  # learns that it is free to ask again
-    assert claimed(zombie).shard == mine.shard
-
-
 def test_the_last_slow_shard_is_leased_a_second_time(few: RunFolder, clock: Clock) -> None:
     slow, quick = queue_of(few, "w1"), queue_of(few, "w2")
     held = claimed(slow)
