@@ -67,23 +67,23 @@ def expect_corrupt(read: Callable[[], object], damage: str) -> None:
     raise AssertionError(f"{damage} went unseen")
 
 
-Kind = Callable[[RunFolder], tuple[Path, Callable[[Path], object]]]
+Readable = tuple[Path, Callable[[Path], object]]
 
 
-def shard(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def shard(run: RunFolder) -> Readable:
     return run.shard("shard-000001"), read_shard
 
 
-def result(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def result(run: RunFolder) -> Readable:
     write_result(run.path / "r.h5", [record("g01-a"), record("g01-b")], {"pass": "main"})
     return run.path / "r.h5", read_result
 
 
-def anchors(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def anchors(run: RunFolder) -> Readable:
     return run.anchors, lambda path: AnchorsFile(path).close()
 
 
-def compressed(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def compressed(run: RunFolder) -> Readable:
     """A sealed file such as a graph's."""
     with create_sealed(run.kg, "thing") as file:
         values = np.arange(5000, dtype=np.int32) // 100
@@ -91,20 +91,20 @@ def compressed(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
     return run.kg, lambda path: verify(path, "thing")
 
 
-def run_manifest(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def run_manifest(run: RunFolder) -> Readable:
     return run.manifest_file, read_manifest
 
 
-def shards_manifest(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def shards_manifest(run: RunFolder) -> Readable:
     return run.shards_manifest, lambda path: read_shards_manifest(run)
 
 
-def pin(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def pin(run: RunFolder) -> Readable:
     run.pin("engine", {"digest": "abc"})
     return run.pins / "engine.json", lambda path: read_document(path, "pin")
 
 
-def reason(run: RunFolder) -> tuple[Path, Callable[[Path], object]]:
+def reason(run: RunFolder) -> Readable:
     copy = quarantine_copy(run.quarantine, run.config_file, "only a test")
     return copy.with_name(f"{copy.name}.reason.json"), lambda path: read_document(path, "reason")
 
@@ -126,7 +126,7 @@ slow = (pytest.mark.slow, pytest.mark.timeout(3600))
     ],
 )
 def test_every_flip_and_truncation_is_found(
-    cut_run: RunFolder, kind: Kind, all_bits_below: int, stride: int
+    cut_run: RunFolder, kind: Callable[[RunFolder], Readable], all_bits_below: int, stride: int
 ) -> None:
     path, read = kind(cut_run)
     read(path)

@@ -320,7 +320,7 @@ def test_a_stop_is_seen_while_steps_work_on_a_full_window_of_answers(monkeypatch
             [Toy("look", asks=False), Toy("ask"), Toy("count", asks=False), Toy("sum", asks=False)],
             ["yes"],
             True,
-            [(1, 1, False), (4, 0, True)],
+            [(1, 0, False), (4, 0, True)],
             "accepted",
         ),
     ],
