@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,6 +43,38 @@ def watch(probe: Probe) -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(disk, name, function)
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """The names of all calls of the block, in order."""
+    calls: list[str] = []
+    with watch(lambda call, where: calls.append(call)):
+        yield calls
+
+
+def refuse(refused: str, number: int = errno.ENOSPC, nth: int = 1) -> Probe:
+    """A probe under which each call named `refused` fails, from the nth on."""
+    seen = 0
+
+    def probe(call: str, where: str) -> None:
+        nonlocal seen
+        seen += call == refused
+        if call == refused and seen >= nth:
+            raise OSError(number, os.strerror(number))
+
+    return probe
+
+
+def before(awaited: str, action: Callable[[str], object]) -> Probe:
+    """A probe that calls `action(where)` once, right before the first call named `awaited`."""
+    waiting = [action]
+
+    def probe(call: str, where: str) -> None:
+        if call == awaited and waiting:
+            waiting.pop()(where)
+
+    return probe
 
 
 def _watched(real: Callable[..., Any], call: str, where: int, probe: Probe) -> Callable[..., Any]:

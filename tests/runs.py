@@ -21,7 +21,7 @@ from kgqa_hpc.steps.step import Done, Retry, Step, finish
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import read_shard, write_anchors
+from kgqa_hpc.store.shards import open_shard, write_anchors
 
 ENGINE = EngineInfo("scripted", "0.1", "scripted-1", digest="abc", quantisation="none")
 ATTEMPTS = 3
@@ -87,6 +87,12 @@ def new_run(
     run = RunFolder.create(folder, config.plain(), fingerprint(config))
     write_anchors(run.anchors, anchors, header)
     return run
+
+
+def read_shard(path: Path) -> list[dict[str, Any]]:
+    """The verified anchors of a shard."""
+    with open_shard(path) as rows:
+        return list(rows)
 
 
 def anchors(count: int) -> Iterator[dict[str, Any]]:

@@ -97,20 +97,16 @@ def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".")
     ]
     if not litter:
         return 0
-    before = time_at(folder) - older_than
-    return sum(_sweep(path, before) for path in litter)
-
-
-def _sweep(path: Path, before: float) -> bool:
-    # Another process may sweep at the same time.
-    with disk_errors(path), suppress(FileNotFoundError):
-        if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                disk.unlink(path)
-            return True
-    return False
+    before, removed = time_at(folder) - older_than, 0
+    for path in litter:
+        with disk_errors(path), suppress(FileNotFoundError):  # another process may sweep at the same time
+            if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    disk.unlink(path)
+                removed += 1
+    return removed
 
 
 def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
@@ -119,13 +115,13 @@ def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
     Beside it lies `<name>.reason.json` with where it was, when, who moved it and why. Raises DiskFull,
     StoreError.
     """
-    target = _place(folder, path, secrets.token_hex(4))
-    _write_reason(target, path, reason)
+    target = _target(folder, path, secrets.token_hex(4))
+    written = _write_reason(target, path, reason)
     try:
         disk.rename(path, target)
     except OSError as problem:
         with suppress(OSError):
-            disk.unlink(_reason_of(target))
+            disk.unlink(written)
         if problem.errno == errno.ENOENT:
             return None
         raise atomic.disk_error(path, problem) from problem
@@ -141,22 +137,19 @@ def quarantine_copy(folder: Path, path: Path, reason: str) -> Path:
     The copy's name follows from its content: the same damage found twice is kept once.
     """
     data = read_bytes(path)
-    target = _place(folder, path, canonical.bytes_digest(data)[:8])
+    target = _target(folder, path, canonical.bytes_digest(data)[:8])
     if atomic.write_file(target, data, exclusive=True):
         _write_reason(target, path, reason)
     return target
 
 
-def _place(folder: Path, path: Path, mark: str) -> Path:
+def _target(folder: Path, path: Path, mark: str) -> Path:
     atomic.make_folder(folder)
     return folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
 
 
-def _reason_of(target: Path) -> Path:
-    return target.with_name(f"{target.name}.reason.json")
-
-
-def _write_reason(target: Path, path: Path, reason: str) -> None:
+def _write_reason(target: Path, path: Path, reason: str) -> Path:
+    written = target.with_name(f"{target.name}.reason.json")
     content = {
         "format": "kgqa-reason",
         "version": 1,
@@ -166,4 +159,5 @@ def _write_reason(target: Path, path: Path, reason: str) -> None:
         "host": socket.gethostname(),
         "pid": os.getpid(),
     }
-    write_document(_reason_of(target), content)
+    write_document(written, content)
+    return written

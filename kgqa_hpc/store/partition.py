@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
@@ -141,21 +141,45 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     anchors_sha256 = _anchors_sha256(run)
     manifest = _existing(run)
     if manifest is None:
-        return _cut(run, anchors_sha256, _size_in_use(run, anchors_sha256) or shard_size, stopped)
-    if manifest.anchors_sha256 != anchors_sha256:
-        if any(piece.anchors_sha256 == manifest.anchors_sha256[:16] for piece in _pieces(run, 1)):
-            return _cut(run, anchors_sha256, manifest.shard_size, stopped)
-        raise FingerprintMismatch(
-            f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
-        )
-    pieces = _pieces(run, manifest.shard_size)
-    if len(pieces) != len(manifest.shards):
-        return _cut(run, anchors_sha256, manifest.shard_size, stopped)
-    for piece, entry in zip(pieces, manifest.shards, strict=True):
-        _go_on(stopped)
-        if _found(run, piece) != entry:
-            return _cut(run, anchors_sha256, manifest.shard_size, stopped)
-    return manifest
+        shard_size = _size_in_use(run, anchors_sha256) or shard_size
+    else:
+        shard_size = manifest.shard_size
+        rounds = {sha256[:16] for _, _, sha256 in _rounds(run)}
+        if manifest.anchors_sha256[:16] not in rounds:
+            raise FingerprintMismatch(
+                f"{run.shards} was cut from another anchors.h5",
+                "use another run folder, or restore anchors.h5",
+            )
+    pieces = _pieces(run, shard_size)
+    entries: list[ShardEntry | Future[ShardEntry]] = []
+    # Missing shards are written side by side, for most of the time goes into waiting for the disk; anchors are read
+    # in order, a few shards ahead.
+    with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as writers:
+        anchors: AnchorsFile | None = None
+        pending: deque[Future[ShardEntry]] = deque()
+        try:
+            for piece in pieces:
+                if stopped():
+                    raise StoppedEarly("stopped early while cutting shards", "run the same command again")
+                earlier = _found(run, piece)
+                if earlier is None:
+                    make_folder(run.shards)
+                    if anchors is None:
+                        anchors = stack.enter_context(AnchorsFile(run.anchors))
+                    rows = list(anchors.rows(piece.start, piece.stop))
+                    pending.append(writers.submit(_write, run, piece, rows))
+                entries.append(earlier or pending[-1])
+                if len(pending) > 2 * WRITERS:
+                    pending.popleft().result()
+            whole = tuple(entry if isinstance(entry, ShardEntry) else entry.result() for entry in entries)
+        except BaseException:
+            writers.shutdown(cancel_futures=True)
+            raise
+    current = ShardsManifest(anchors_sha256, shard_size, pieces[-1].stop if pieces else 0, whole)
+    if current != manifest:
+        make_folder(run.shards)
+        write_document(run.shards_manifest, current.to_dict())
+    return current
 
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
@@ -184,60 +208,26 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
 @contextmanager
 def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
     """Read a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
+    piece, path = _piece(run, manifest.shard_size, manifest.entry(name).name), run.shard(name)
     with ExitStack() as stack:
-        yield _opened(run, _piece(run, manifest.shard_size, manifest.entry(name).name), stack)
-
-
-def _opened(run: RunFolder, piece: _Piece, stack: ExitStack) -> Iterator[dict[str, Any]]:
-    path = run.shard(piece.name)
-    if _found(run, piece) is not None:
-        try:
-            return stack.enter_context(open_shard(path))
-        except MissingFile:  # another process has just set it aside
-            pass
-        except CorruptFile as problem:
-            quarantine(run.quarantine, path, problem.message)
-    with AnchorsFile(run.anchors) as anchors:
-        _write(run, piece, list(anchors.rows(piece.start, piece.stop)))
-    return stack.enter_context(open_shard(path))
+        shard = None
+        if _found(run, piece) is not None:
+            try:
+                shard = stack.enter_context(open_shard(path))
+            except MissingFile:  # another process has just set it aside
+                pass
+            except CorruptFile as problem:
+                quarantine(run.quarantine, path, problem.message)
+        if shard is None:
+            with AnchorsFile(run.anchors) as anchors:
+                _write(run, piece, list(anchors.rows(piece.start, piece.stop)))
+            shard = stack.enter_context(open_shard(path))
+        yield shard
 
 
 def shard_name(position: int) -> str:
     """The name of a shard; names sort like positions, and their number of digits never changes within a run."""
     return f"shard-{position:06d}"
-
-
-def _cut(run: RunFolder, anchors_sha256: str, shard_size: int, stopped: Callable[[], bool]) -> ShardsManifest:
-    """Find or write every shard. Anchors are read in order, a few shards ahead; files are written side by
-    side, for most of the time goes into waiting for the disk.
-    """
-    make_folder(run.shards)
-    entries: list[ShardEntry | Future[ShardEntry]] = []
-    with AnchorsFile(run.anchors) as anchors, ThreadPoolExecutor(WRITERS) as writers:
-        plan = ShardsManifest(anchors_sha256, shard_size, len(anchors), ())
-        pending: deque[Future[ShardEntry]] = deque()
-        try:
-            for piece in _pieces(run, shard_size):
-                _go_on(stopped)
-                earlier = _found(run, piece)
-                if earlier is None:
-                    rows = list(anchors.rows(piece.start, piece.stop))
-                    pending.append(writers.submit(_write, run, piece, rows))
-                entries.append(earlier or pending[-1])
-                if len(pending) > 2 * WRITERS:
-                    pending.popleft().result()
-            whole = tuple(entry if isinstance(entry, ShardEntry) else entry.result() for entry in entries)
-        except BaseException:
-            writers.shutdown(cancel_futures=True)
-            raise
-    manifest = replace(plan, shards=whole)
-    write_document(run.shards_manifest, manifest.to_dict())
-    return manifest
-
-
-def _go_on(stopped: Callable[[], bool]) -> None:
-    if stopped():
-        raise StoppedEarly("stopped early while cutting shards", "run the same command again")
 
 
 def _write(run: RunFolder, piece: _Piece, rows: list[dict[str, Any]]) -> ShardEntry:

@@ -23,7 +23,6 @@ from pathlib import Path
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
-from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_summary
@@ -230,33 +229,22 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
 
     Reads 1 KiB per result. Raises StoreError.
     """
-    origin = run.origin(pass_name)
-    quarantined = sum(
-        _quarantine_corrupt(run, origin, shard) for shard in sorted(done_shards(run, pass_name))
-    )
+    origin, folder, leases = run.origin(pass_name), run.results(pass_name), run.leases(pass_name)
+    journals = quarantined = 0
+    for shard in sorted(done_shards(run, pass_name)):
+        path = run.result(pass_name, shard)
+        try:
+            read_summary(path, origin)
+        except CorruptFile as problem:
+            quarantined += quarantine(run.quarantine, path, problem.message) is not None
+        except MissingFile:  # another process was first
+            pass
     done = done_shards(run, pass_name)
-    journals = 0
-    folder = run.results(pass_name)
     for path in sorted(folder.glob("*.journal")) if folder.is_dir() else ():
         if path.name.split(".")[0] in done:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
                 disk.unlink(path)
                 journals += 1
-    return Swept(sum(sweep_temps(directory) for directory in _places(run, pass_name)), journals, quarantined)
-
-
-def _quarantine_corrupt(run: RunFolder, origin: ResultOrigin, shard: str) -> bool:
-    path = run.result(origin.pass_name, shard)
-    try:
-        read_summary(path, origin)
-    except CorruptFile as problem:
-        return quarantine(run.quarantine, path, problem.message) is not None
-    except MissingFile:  # another process was first
-        return False
-    return False
-
-
-def _places(run: RunFolder, pass_name: str) -> list[Path]:
-    leases = run.leases(pass_name)
-    fans = [entry for entry in leases.iterdir() if entry.is_dir()] if leases.is_dir() else []
-    return [run.path, run.stats, run.pins, run.shards, run.results(pass_name), run.quarantine, leases, *fans]
+    written = [run.path, run.stats, run.pins, run.shards, folder, run.quarantine, leases]
+    written += [entry for entry in leases.iterdir() if entry.is_dir()] if leases.is_dir() else []
+    return Swept(sum(map(sweep_temps, written)), journals, quarantined)

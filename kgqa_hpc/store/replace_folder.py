@@ -48,25 +48,26 @@ def replaced_folder(target: Path, require: Callable[[Path], None] = lambda stand
     try:
         with disk_errors(target):
             yield growing
-            _sync(growing)
+            for path in (*sorted(growing.rglob("*")), growing):
+                if path.is_file():
+                    with open(path, "rb") as file:
+                        os.fsync(file)
+                else:
+                    sync_folder(path)
             require(target)
             _take_place(growing, target)
-            _give_back(growing, target, require)
+            try:
+                require(growing)  # now the replaced folder
+            except Exception:
+                if growing.exists():
+                    exchange(growing, target)
+                else:
+                    os.rename(target, growing)
+                raise
     finally:
         # This folder holds the unfinished new folder after a failure, and the old one after an exchange.
         _remove(growing)
         os.close(lock)
-
-
-def _give_back(replaced: Path, target: Path, require: Callable[[Path], None]) -> None:
-    try:
-        require(replaced)
-    except Exception:
-        if replaced.exists():
-            exchange(replaced, target)
-        else:
-            os.rename(target, replaced)
-        raise
 
 
 def settle(target: Path) -> None:
@@ -77,8 +78,13 @@ def settle(target: Path) -> None:
                 _rename_into_gap(old, target)
         _remove(old)
     for leftover in target.parent.glob(f".{target.name}.new-{machine() or 'unknown'}-*{TEMP_SUFFIX}"):
-        if _is_dead(leftover):
-            _remove(leftover)
+        with suppress(OSError):
+            lock = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                if _lock(lock) is True:  # no process of this machine holds it any more
+                    _remove(leftover)
+            finally:
+                os.close(lock)
     # Leftovers of other machines are removed when they have not been written for long.
     sweep_temps(target.parent, prefix=f".{target.name}.")
 
@@ -105,18 +111,6 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_dead(leftover: Path) -> bool:
-    """Whether no process of this machine holds the folder any more. False where locks are not known."""
-    try:
-        fd = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return False
-    try:
-        return _lock(fd) is True
-    finally:
-        os.close(fd)
-
-
 def _lock(fd: int) -> bool | None:
     """True when it is ours now, False when another holds it, None where there are no locks."""
     try:
@@ -126,19 +120,6 @@ def _lock(fd: int) -> bool | None:
     except OSError:
         return None
     return True
-
-
-def _sync(folder: Path) -> None:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-        else:
-            sync_folder(path)
-    sync_folder(folder)
 
 
 def _take_place(growing: Path, target: Path) -> None:

@@ -110,11 +110,7 @@ class RunFolder:
         else; DiskFull, StoreError with nothing left behind.
         """
         run = cls(path)
-        if atomic.exists(run.manifest_file):
-            run._update(config, sections, trusted)
-            return run
-        if run.holds_work():
-            run._mend(sections, trusted or {}, "the manifest is missing")
+        if atomic.exists(run.manifest_file) or run.holds_work():
             run._update(config, sections, trusted)
             return run
         resolved = path.resolve()
@@ -125,9 +121,21 @@ class RunFolder:
             atomic.make_folder(temp)
             atomic.write_file(temp / run.config_file.name, _yaml(config))
             write_manifest(temp / run.manifest_file.name, new_manifest(sections, trusted or {}))
-            run._take_place(temp, resolved, config, sections, trusted)
+            with atomic.disk_errors(path):
+                try:
+                    disk.rename(temp, resolved)
+                    atomic.sync_folder(resolved.parent)
+                    return run
+                except OSError as problem:
+                    if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        raise
         finally:
             shutil.rmtree(temp, ignore_errors=True)
+        if not atomic.exists(run.manifest_file):
+            raise InputError(
+                f"{path}: exists and is not a run folder", "choose another folder, or empty this one"
+            )
+        run._update(config, sections, trusted)  # another process was faster
         return run
 
     @classmethod
@@ -208,6 +216,8 @@ class RunFolder:
     def _update(
         self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any] | None
     ) -> None:
+        if not atomic.exists(self.manifest_file):
+            self._mend(sections, trusted or {}, "the manifest is missing")
         try:
             self.check(sections)
         except CorruptFile as problem:
@@ -275,17 +285,6 @@ class RunFolder:
 
     def _mend(self, sections: Sections, trusted: Mapping[str, Any], reason: str) -> None:
         """Make a damaged or deleted manifest again, when the files that are there fit this fingerprint."""
-        try:
-            self._require_own(sections)
-        except CorruptFile as problem:
-            location = f"{self.path} ({reason}, but {problem.message})"
-            raise FingerprintMismatch(f"{location}: it was made with another configuration", _CURE) from None
-        if atomic.exists(self.manifest_file):
-            quarantine(self.quarantine, self.manifest_file, reason)
-        write_manifest(self.manifest_file, new_manifest(sections, trusted))
-
-    def _require_own(self, sections: Sections) -> None:
-        """Raise CorruptFile for the first file that another run has made; damaged files are not judged."""
         from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
 
         def header_of(path: Path, kind: str) -> dict[str, Any]:
@@ -294,40 +293,21 @@ class RunFolder:
             except (CorruptFile, MissingFile):
                 return {}  # the next run sets it aside
 
-        for path, kind, origin in (
-            (self.kg, "knowledge-graph", graph_origin(sections)),
-            (self.anchors, "anchors", anchors_origin(sections)),
-        ):
-            require_origin(path, header_of(path, kind), origin)
-        for path in sorted(self.path.glob("results/*/shard-*.h5")):
-            name = path.parent.name
-            if name not in sections["passes"]["values"]:
-                raise CorruptFile(f"{path}: is of a pass {name!r} that the configuration has not")
-            if header := header_of(path, "result"):
-                ResultOrigin.of(sections, name).require(path, header)
-
-    def _take_place(
-        self,
-        temp: Path,
-        folder: Path,
-        config: Mapping[str, Any],
-        sections: Sections,
-        trusted: Mapping[str, Any] | None,
-    ) -> None:
-        with atomic.disk_errors(self.path):
-            try:
-                disk.rename(temp, folder)
-            except OSError as problem:
-                if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                    raise
-            else:
-                atomic.sync_folder(folder.parent)
-                return
-        if not atomic.exists(self.manifest_file):
-            raise InputError(
-                f"{self.path}: exists and is not a run folder", "choose another folder, or empty this one"
-            )
-        self._update(config, sections, trusted)  # another process was faster
+        try:
+            require_origin(self.kg, header_of(self.kg, "knowledge-graph"), graph_origin(sections))
+            require_origin(self.anchors, header_of(self.anchors, "anchors"), anchors_origin(sections))
+            for path in sorted(self.path.glob("results/*/shard-*.h5")):
+                name = path.parent.name
+                if name not in sections["passes"]["values"]:
+                    raise CorruptFile(f"{path}: is of a pass {name!r} that the configuration has not")
+                if header := header_of(path, "result"):
+                    ResultOrigin.of(sections, name).require(path, header)
+        except CorruptFile as problem:
+            location = f"{self.path} ({reason}, but {problem.message})"
+            raise FingerprintMismatch(f"{location}: it was made with another configuration", _CURE) from None
+        if atomic.exists(self.manifest_file):
+            quarantine(self.quarantine, self.manifest_file, reason)
+        write_manifest(self.manifest_file, new_manifest(sections, trusted))
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:

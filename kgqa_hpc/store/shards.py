@@ -6,16 +6,15 @@ docs/reference/format.md, section 5.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.sealed import create_sealed, read_header
 from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_table
@@ -37,11 +36,13 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     """
     with create_sealed(path, ANCHORS, header=header) as file:
         writer = TableWriter(file.create_group(GROUP), COLUMNS)
-        ids = _Distinct()
+        # Equal 64-bit hashes of different ids are as good as impossible (1e-7 for a million).
+        hashes = array("q")
         for anchor in anchors:
             writer.append(anchor_row(anchor))
-            ids.add(anchor["id"])
-        ids.check(path)
+            hashes.append(hash(anchor["id"]))
+        if repeated := len(hashes) - len(np.unique(np.array(hashes, dtype=np.int64))):
+            raise ValueError(f"{path}: {repeated} anchors have an id that another one has")
         writer.close()
         file.header["rows"] = writer.rows
     return writer.rows
@@ -81,28 +82,8 @@ class AnchorsFile:
     def __enter__(self) -> AnchorsFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Distinct:
-    """Finds repeated ids by 8 bytes each: equal 64-bit hashes of different ids are as good as impossible
-    (1e-7 for a million).
-    """
-
-    def __init__(self) -> None:
-        self._hashes = bytearray()
-
-    def add(self, value: str) -> None:
-        self._hashes += hash(value).to_bytes(8, "little", signed=True)
-
-    def check(self, path: Path) -> None:
-        hashes = np.sort(np.frombuffer(bytes(self._hashes), dtype=np.int64))
-        repeated = int((hashes[1:] == hashes[:-1]).sum())
-        if repeated:
-            raise ValueError(f"{path}: {repeated} anchors have an id that another one has")
 
 
 SHARD = "shard"
@@ -126,24 +107,8 @@ def write_shard(
     """Commit a shard. `exclusive`: leave a shard that is already there; the entry then describes that one."""
     with create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
         write_table(file.create_group(GROUP), COLUMNS, [anchor_row(row) for row in rows])
-    return shard_entry(path)
-
-
-def shard_entry(path: Path) -> ShardEntry:
-    """The shard's entry, from its header alone. Raises CorruptFile, NewerFormat, StoreError."""
     header = read_header(path, SHARD)
     return ShardEntry(path.stem, header["rows"], header["sha256"])
-
-
-def read_shard(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
-    """The anchors, after every byte was verified; with `sha256`, only those of the shard that has it.
-
-    Raises CorruptFile, NewerFormat or StoreError.
-    """
-    if sha256 is not None and read_header(path, SHARD)["sha256"] != sha256:
-        raise CorruptFile(f"{path}: is not the shard that the manifest lists")
-    with open_shard(path) as anchors:
-        return list(anchors)
 
 
 @contextmanager

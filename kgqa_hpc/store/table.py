@@ -116,10 +116,7 @@ class Table:
         return None
 
     def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """Offsets and bytes of a column.
-
-        The data sets stay open, because HDF5 then keeps the last chunks of offsets unpacked for the next slice.
-        """
+        """Offsets and bytes of a column. They stay open: HDF5 then keeps the last chunks of offsets unpacked."""
         if column not in self._opened:
             member = self._group[column]
             self._opened[column] = member["offsets"], member["bytes"]
@@ -223,7 +220,6 @@ class _Dataset:
     def __init__(self, group: h5py.Group, name: str, dtype: np.dtype[Any]) -> None:
         self._group, self._name, self._dtype = group, name, dtype
         self._pending: list[npt.NDArray[Any]] = []
-        self._pending_bytes = 0
         self._h5: h5py.Dataset | None = None
 
     def append(self, values: npt.NDArray[Any]) -> None:
@@ -233,30 +229,21 @@ class _Dataset:
             self._h5[size:] = values
             return
         self._pending.append(values)
-        self._pending_bytes += values.nbytes
-        if self._pending_bytes >= COMPRESS_FROM:
-            self._create()
+        if sum(values.nbytes for values in self._pending) >= COMPRESS_FROM:
+            self._h5 = self._create(
+                maxshape=(None,),
+                chunks=(CHUNK_BYTES // self._dtype.itemsize,),
+                compression="gzip",
+                compression_opts=4,
+                shuffle=self._dtype.itemsize > 1,
+                fletcher32=True,
+            )
 
     def close(self) -> None:
         if self._h5 is None:
-            self._group.create_dataset(self._name, data=self._take_pending(), track_times=False)
+            self._create()
 
-    def _create(self) -> None:
-        values = self._take_pending()
-        self._h5 = self._group.create_dataset(
-            self._name,
-            data=values,
-            maxshape=(None,),
-            chunks=(CHUNK_BYTES // self._dtype.itemsize,),
-            compression="gzip",
-            compression_opts=4,
-            shuffle=self._dtype.itemsize > 1,
-            fletcher32=True,
-            track_times=False,
-        )
-
-    def _take_pending(self) -> npt.NDArray[Any]:
-        pending, self._pending = self._pending, []
-        if len(pending) == 1:
-            return pending[0]
-        return np.concatenate(pending) if pending else np.empty(0, self._dtype)
+    def _create(self, **options: Any) -> h5py.Dataset:
+        values = np.concatenate([np.empty(0, self._dtype), *self._pending])
+        self._pending = []
+        return self._group.create_dataset(self._name, data=values, track_times=False, **options)

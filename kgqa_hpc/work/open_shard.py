@@ -113,23 +113,20 @@ class OpenShard:
         self._journal.close()
 
     def _place(self, anchor: Anchor, reached: Record | None, before: Record | None) -> None:
-        if before is not None and not self._goes_on(before):
-            self._rows[anchor.id] = self._tally.row(before)
-            return
-        self._rows[anchor.id] = None
-        if reached is not None:
-            step, attempt, turn = reached.pop(AT)
-            if reached["status"] != "open" or step >= len(self._chain):
-                self._rows[anchor.id] = self._tally.row(reached)
-                return
-            self.tasks.append(Task(Item.from_record(anchor, reached), self.name, step, attempt, turn))
-        else:
-            item = self._begin(anchor, before)
-            if item.status != "open":
-                self._rows[anchor.id] = self._tally.row(item.to_record())
-                return
-            self.tasks.append(Task(item, self.name))
-        self._left.add(anchor.id)
+        ended = before
+        if before is None or self._goes_on(before):
+            if reached is not None:
+                step, attempt, turn = reached.pop(AT)
+                item = Item.from_record(anchor, reached)
+                ended = reached if reached["status"] != "open" or step >= len(self._chain) else None
+            else:
+                step = attempt = turn = 0
+                item = self._begin(anchor, before)
+                ended = item.to_record() if item.status != "open" else None
+            if ended is None:
+                self.tasks.append(Task(item, self.name, step, attempt, turn))
+                self._left.add(anchor.id)
+        self._rows[anchor.id] = None if ended is None else self._tally.row(ended)
 
     def _goes_on(self, before: Record) -> bool:
         """Whether this pass processes an item: one that is accepted so far, or whose verdict another judge may

@@ -84,7 +84,8 @@ class Reporter:
             if not failed and self._trouble is None:
                 self._last_look(complete)
         finally:
-            self._close_progress()
+            if self._progress is not None:
+                self._progress.close(*(self._words() if self._seen else (0, 0, "nothing was begun")))
             self._lead.resign()
 
     def _last_look(self, complete: bool) -> None:
@@ -134,7 +135,8 @@ class Reporter:
             write_state(self._run.logs, self._worker, state)
             if self._lead.take():
                 self._lead.duties()
-            self._look()
+            if self._progress is not None:
+                self._seen = (self._lead.status if self._lead.leading else self._read_status()) or self._seen
         except (StoreError, OSError) as problem:
             self._transient_errors.failed(problem)
             self._log("report-failed", problem=str(problem))
@@ -142,27 +144,12 @@ class Reporter:
         self._transient_errors.ok()
         return True
 
-    def _look(self) -> None:
-        if self._progress is None:
-            return
-        status = self._lead.status if self._lead.leading else self._read_status()
-        if status is not None:
-            self._seen = status
-
     def _read_status(self) -> dict[str, Any] | None:
         try:
             status = canonical.loads(read_if_there(self._run.status_file) or b"")
         except ValueError:
             return None
         return status if isinstance(status, dict) and {"items", "verdicts"} <= status.keys() else None
-
-    def _close_progress(self) -> None:
-        if self._progress is None:
-            return
-        if self._seen is None:
-            self._progress.close(0, 0, "nothing was begun")
-        else:
-            self._progress.close(*self._words())
 
     def _words(self) -> tuple[int, int, str]:
         assert self._seen is not None

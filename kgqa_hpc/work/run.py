@@ -61,12 +61,8 @@ KEPT_FREE = 16 << 20
 Further = Callable[[RunFolder, RunConfig, Callable[[float], bool]], bool]
 
 
-def _no_further(*_: object) -> bool:
-    return False
-
-
 def run_command(
-    folder: Path, worker: str | None = None, *, trust: bool = False, further: Further = _no_further
+    folder: Path, worker: str | None = None, *, trust: bool = False, further: Further = lambda *_: False
 ) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
 
@@ -122,7 +118,8 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
     with stop.listening(), Logbook(run.logs / log_name, worker) as log:
         facts = _facts(world)
-        log.write("started", **facts, deadline=_seconds_to(stop.deadline))
+        seconds = None if stop.deadline is None else round(stop.deadline - time.monotonic(), 1)
+        log.write("started", **facts, deadline=seconds)
         if world.rank == 0:
             record_own_job(run)
         try:
@@ -180,18 +177,8 @@ def _work_through(
     failed, complete = True, False
     try:
         shards = _await_shards(run, reporter, stop)
-        session = Session(
-            run,
-            config,
-            run.manifest().sections,
-            shards,
-            worker,
-            stop,
-            log,
-            heartbeat,
-            check,
-            activity,
-        )
+        sections = run.manifest().sections
+        session = Session(run, config, sections, shards, worker, stop, log, heartbeat, check, activity)
         _all_passes(session, lead)
         failed, complete = False, session.complete
     finally:
@@ -253,10 +240,6 @@ def _facts(world: World) -> dict[str, Any]:
         "restart": os.environ.get("SLURM_RESTART_COUNT"),
         "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
-
-
-def _seconds_to(deadline: float | None) -> float | None:
-    return None if deadline is None else round(deadline - time.monotonic(), 1)
 
 
 class Spending:

@@ -13,8 +13,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.journal import open_next
 from kgqa_hpc.store.results import write_result
-from kgqa_hpc.store.shards import read_shard
-from tests.runs import SyntheticRun, synthetic
+from tests.runs import SyntheticRun, read_shard, synthetic
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,9 @@ from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shards import read_shard, write_shard
+from kgqa_hpc.store.shards import write_shard
 from tests.dataset.conftest import contents
+from tests.runs import read_shard
 
 SHARD = "shard-000002"
 Records = list[dict[str, Any]]

@@ -18,18 +18,28 @@ import signal
 import struct
 import sys
 import traceback
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import duckdb  # noqa: F401  imported once, before the first fork
-import h5py  # noqa: F401
-import pyarrow.parquet  # noqa: F401
-
-import kgqa_hpc.dataset.merge
-import kgqa_hpc.work.run  # noqa: F401
 from kgqa_hpc.cli import main as kgqa
 from tests.disk_watch import watch
 
+# Imported once, before the first fork: else each command takes seconds for them.
+for module in (
+    "duckdb",
+    "h5py",
+    "matplotlib.pyplot",
+    "numba",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "scipy.stats",
+):
+    with suppress(ImportError):
+        import_module(module)
+for module in ("dataset.merge", "runs.chain", "stages", "target", "work.run"):
+    import_module(f"kgqa_hpc.{module}")
 GROUP = 65533
 CHANGES = {"os.rename", "os.link", "os.mkdir", "os.truncate", "os.symlink"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -13,10 +13,10 @@ import pytest
 
 from tests.faults.conftest import Commands
 from tests.golden.cases import config, write_graph
+from tests.runs import make_run
 from tests.work.rig import seeded
 
 FACTS = {"kind": "fact", "number": 24, "max_answers": 3}
-WORDED = [{"name": "main", "steps": [{"use": "word", "template": "hpo"}, "verify"]}]
 ERRORS = {
     "ENOSPC": "No space left on device",
     "EROFS": "Read-only file system",
@@ -28,10 +28,11 @@ BOOKKEEPING = {"logs", "status.json", "report", "leases"}  # hold times and name
 
 @dataclass(frozen=True)
 class Verb:
-    """`words` of the command in a folder; `result` is what it makes, and `before` are its inputs."""
+    """`words` of the command in a folder; `result` is what it makes; it is struck `rounds` times by each fault."""
 
     words: Callable[[Path], list[object]]
     result: str
+    rounds: int = 1
 
 
 def run_of(folder: Path) -> Path:
@@ -39,6 +40,7 @@ def run_of(folder: Path) -> Path:
 
 
 VERBS = {
+    "run": Verb(lambda f: ["run", f / "runs" / "fresh"], "runs/fresh", rounds=2),
     "merge": Verb(lambda f: ["merge", run_of(f)], "runs/one/dataset"),
     "combine": Verb(lambda f: ["combine", f / "joined", run_of(f), f / "runs" / "two", "--mixed"], "joined"),
     "publish": Verb(lambda f: ["publish", run_of(f), f / "published"], "published"),
@@ -56,7 +58,7 @@ VERBS = {
 
 @pytest.fixture(scope="module")
 def base(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two merged runs, documents, and the configuration of a study."""
+    """Two merged runs, a fresh one, documents, and the configuration of a study."""
     folder = tmp_path_factory.mktemp("base") / "base"
     folder.mkdir()
     graph = {**write_graph(folder), "min_degree": 0}
@@ -67,6 +69,7 @@ def base(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         done = commands("all", file, folder / "runs" / name)
         assert done.code == 0, done.said
+    make_run(folder / "runs" / "fresh", 24, runtime={"shard_size": 8, "commit_every": 0, "lease": 1})
     documents = [
         {"id": f"d{n}", "title": f"Title {n}", "text": f"gene{n % 5} binds gene{n % 7}"} for n in range(40)
     ]
@@ -123,7 +126,7 @@ def test_a_verb_that_dies_or_meets_a_failing_disk_is_repeated_to_the_same_bytes(
     assert calm.code == 0, calm.said
     expected = content(folder / verb.result)
     assert calm.calls > 5, "nothing here could fail"
-    for fault in ("KILL", "KILL", "KILL", *ERRORS):
+    for fault in ("KILL", "KILL", "KILL", *ERRORS) * verb.rounds:
         struck = f"{fault}@{draw.randrange(1, calm.calls)}"
         folder = fresh(commands, base)
         ended = commands(*verb.words(folder), fault=struck)
@@ -133,8 +136,8 @@ def test_a_verb_that_dies_or_meets_a_failing_disk_is_repeated_to_the_same_bytes(
             assert ended.code in (0, 1, 2), f"{struck}: {ended.said}"
             assert "Traceback" not in ended.said, f"{struck}: {ended.said}"
             assert ended.code == 0 or ERRORS[fault] in ended.said, f"{struck}: {ended.said}"
-        shutil.rmtree(run_of(folder) / "leases", ignore_errors=True)  # of the dead; they expire after 20 s
-        shutil.rmtree(folder / "study" / "leases", ignore_errors=True)
+        for leases in list(folder.rglob("leases")):  # of the dead; they expire after 20 s
+            shutil.rmtree(leases)
         again = commands(*verb.words(folder))
         assert again.code == 0 or "already, not below" in again.said, f"after {struck}: {again.said}"
         assert content(folder / verb.result) == expected, f"after {struck}"

@@ -1,18 +1,28 @@
-"""fingerprint: what changes the dataset changes it, what does not does not, and the message names it."""
+"""Fingerprint and origin: settings that change the dataset change them, and nothing foreign is merged."""
 
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.registry import OPERATIONAL
-from kgqa_hpc.errors import FingerprintMismatch
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.runs import fingerprint as fingerprint_of
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store import fingerprint as module
-from kgqa_hpc.store.fingerprint import digest, require_same
+from kgqa_hpc.store.fingerprint import anchors_origin, digest, keeps_own, pass_digest, require_same
+from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.queue import sweep
+from kgqa_hpc.store.results import read_result, write_result
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_anchors
+from tests.store.conftest import anchor
 
 Dict = dict[str, Any]
 PROMPTS = {"p5": "aa", "filter": "bb"}
@@ -46,6 +56,10 @@ def test_what_changes_an_answer_changes_the_fingerprint(config: Dict, change: Ca
     assert digest(fingerprint(changed(config, change), PROMPTS)) != digest(fingerprint(config, PROMPTS))
 
 
+def test_a_prompts_text_counts(config: Dict) -> None:
+    assert digest(fingerprint(config, {**PROMPTS, "p5": "cc"})) != digest(fingerprint(config, PROMPTS))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -58,10 +72,6 @@ def test_what_changes_an_answer_changes_the_fingerprint(config: Dict, change: Ca
 )
 def test_what_only_moves_or_paces_the_work_does_not(config: Dict, change: Callable[[Dict], Any]) -> None:
     assert fingerprint(changed(config, change), PROMPTS) == fingerprint(config, PROMPTS)
-
-
-def test_a_prompts_text_counts(config: Dict) -> None:
-    assert digest(fingerprint(config, {**PROMPTS, "p5": "cc"})) != digest(fingerprint(config, PROMPTS))
 
 
 def test_the_same_files_elsewhere_are_the_same() -> None:
@@ -105,3 +115,106 @@ def test_a_setting_that_came_with_a_later_version_and_is_not_set_changes_nothing
     require_same("runs/x", {"sampling": {"seed": 1}}, {"sampling": {"seed": 1, "spread": None}}, "")
     with pytest.raises(FingerprintMismatch, match=r"sampling.spread: \(not set\) → types"):
         require_same("runs/x", {"sampling": {"seed": 1}}, {"sampling": {"seed": 1, "spread": "types"}}, "")
+
+
+BASE: dict[str, Any] = {
+    "seed": 1,
+    "graph": {"source": "hpo"},
+    "anchors": {"per_shape": 10},
+    "engine": {"kind": "scripted", "model": "large"},
+    "passes": [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}],
+}
+
+
+def sections(**changed: Any) -> dict[str, dict[str, Any]]:
+    return fingerprint_of(parse_config({**copy.deepcopy(BASE), **changed}, "the test"))
+
+
+def make(folder: Path, **changed: Any) -> RunFolder:
+    """A run of which every shard of the first pass is done."""
+    config = parse_config({**copy.deepcopy(BASE), **changed}, "the test")
+    run = RunFolder.create(folder, config.model_dump(mode="json"), fingerprint_of(config))
+    anchors = [anchor(n) for n in range(4)]
+    write_anchors(run.anchors, anchors, anchors_origin(run.manifest().sections))
+    for entry in partition(run, 2).shards:
+        rows = [{"id": f"{entry.name}-{n}", "status": "open"} for n in range(2)]
+        write_result(
+            run.result("draft", entry.name), rows, run.origin("draft").header(entry.name, entry.sha256)
+        )
+    return run
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"anchors": {"per_shape": 99}},
+        {"dataset": {"z_score": None}},
+        {"runtime": {"shard_size": 7}},
+        {"passes": BASE["passes"][:1]},
+        {"passes": [BASE["passes"][0], {**BASE["passes"][1], "engine": {"kind": "cpu"}}]},
+    ],
+)
+def test_more_anchors_later_passes_and_the_dataset_do_not_change_what_a_first_pass_is(changed: Any) -> None:
+    assert pass_digest(sections(**changed), "draft") == pass_digest(sections(), "draft")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 2},
+        {"graph": {"source": "hpo", "min_degree": 4}},
+        {"engine": {"kind": "scripted", "model": "cheap"}},
+        {"prompts": {"generate": "p1_1"}},
+        {"prompts": {"edge_types": False}},
+    ],
+)
+def test_graph_seed_engine_and_prompts_change_it_and_every_pass_behind(changed: Any) -> None:
+    for name in ("draft", "check"):
+        assert pass_digest(sections(**changed), name) != pass_digest(sections(), name)
+
+
+def test_a_result_of_a_cheaper_model_is_neither_counted_nor_read_and_is_done_again(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    cheap = make(tmp_path / "cheap", engine={"kind": "scripted", "model": "cheap"})
+    foreign = run.result("draft", "shard-000001")
+    shutil.copy(cheap.result("draft", "shard-000001"), foreign)
+    assert survey(run.path)["passes"][0]["shards_done"] == 1
+    with pytest.raises(CorruptFile, match="made with another configuration"):
+        read_result(foreign, run.origin("draft"))
+    assert sweep(run, "draft").quarantined == 1
+    assert not foreign.exists()
+    assert "another configuration" in next(run.quarantine.glob("*.reason.json")).read_text()
+
+
+def test_a_result_of_the_first_pass_is_none_of_the_second(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    run.results("check").mkdir()
+    shutil.copy(run.result("draft", "shard-000000"), run.result("check", "shard-000000"))
+    assert sweep(run, "check").quarantined == 1
+    assert sweep(run, "draft").quarantined == 0
+
+
+def test_anchors_of_another_seed_are_set_aside_and_never_cut(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    other = make(tmp_path / "other", seed=2)
+    shutil.copy(other.anchors, run.anchors)
+    with pytest.raises(CorruptFile, match="another configuration") as caught:
+        partition(run, 2)
+    assert "kgqa sample" in caught.value.cure
+    assert not keeps_own(run.quarantine, run.anchors, "anchors", anchors_origin(run.manifest().sections))
+    assert not run.anchors.exists()
+
+
+def test_a_deleted_manifest_is_made_again_only_when_the_files_fit(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    recorded = run.manifest().sections
+    run.manifest_file.unlink()
+    with pytest.raises(InputError, match="the run is there, but its manifest") as caught:
+        RunFolder.open(run.path)
+    assert "empty" not in str(caught.value)
+    with pytest.raises(FingerprintMismatch, match="made with another configuration") as refused:
+        RunFolder.create(run.path, run.config(), sections(seed=2))
+    assert "empty" not in str(refused.value)
+    assert not run.manifest_file.exists()
+    RunFolder.create(run.path, run.config(), recorded)
+    assert run.manifest().sections == recorded

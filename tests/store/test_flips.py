@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +20,9 @@ from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES, create_sealed, verify
-from kgqa_hpc.store.shards import AnchorsFile, read_shard
-
-Make = Callable[..., dict[str, Any]]
+from kgqa_hpc.store.shards import AnchorsFile
+from tests.runs import read_shard
+from tests.store.conftest import record
 
 
 def flips(path: Path, all_bits_below: int = 0, stride: int = 1) -> Iterator[tuple[int, int]]:
@@ -54,90 +54,101 @@ def truncations(path: Path, stride: int = 1) -> Iterator[int]:
     path.write_bytes(data)
 
 
-def expect_found(path: Path, read: Callable[[], object], all_bits_below: int = 0, stride: int = 1) -> None:
-    read()
-    for position, mask in flips(path, all_bits_below, stride):
-        with pytest.raises(CorruptFile):
-            _quiet(read, f"byte {position} xor {mask}")
-    for size in truncations(path, stride):
-        with pytest.raises(CorruptFile):
-            _quiet(read, f"size {size}")
-    path.write_bytes(path.read_bytes() + b"\n")
-    with pytest.raises(CorruptFile):
-        _quiet(read, "one byte too many")
-
-
-def _quiet(read: Callable[[], object], what: str) -> None:
+def expect_corrupt(read: Callable[[], object], damage: str) -> None:
+    """Neither taken for whole nor for a newer version, and no other exception."""
     try:
         read()
     except NewerFormat as problem:
-        raise AssertionError(f"{what} was taken for a newer version") from problem
+        raise AssertionError(f"{damage} was taken for a newer version") from problem
     except CorruptFile:
-        raise
+        return
     except Exception as problem:
-        raise AssertionError(f"{what}: {problem!r}") from problem
+        raise AssertionError(f"{damage}: {problem!r}") from problem
+    raise AssertionError(f"{damage} went unseen")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_shard(cut_run: RunFolder) -> None:
-    path = cut_run.shard("shard-000001")
-    expect_found(path, lambda: read_shard(path), HEADER_BYTES)
+Readable = tuple[Path, Callable[[Path], object]]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_result(tmp_path: Path, make_record: Make) -> None:
-    path = tmp_path / "r.h5"
-    write_result(path, [make_record("g01-a"), make_record("g01-b")], {"pass": "main"})
-    expect_found(path, lambda: read_result(path))
+def shard(run: RunFolder) -> Readable:
+    return run.shard("shard-000001"), read_shard
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_anchors(cut_run: RunFolder) -> None:
-    expect_found(cut_run.anchors, lambda: AnchorsFile(cut_run.anchors).close(), stride=7)
+def result(run: RunFolder) -> Readable:
+    write_result(run.path / "r.h5", [record("g01-a"), record("g01-b")], {"pass": "main"})
+    return run.path / "r.h5", read_result
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_compressed_sealed_file_such_as_a_graphs(tmp_path: Path) -> None:
-    path = tmp_path / "kg.h5"
-    with create_sealed(path, "knowledge-graph") as file:
+def anchors(run: RunFolder) -> Readable:
+    return run.anchors, lambda path: AnchorsFile(path).close()
+
+
+def compressed(run: RunFolder) -> Readable:
+    """A sealed file such as a graph's."""
+    with create_sealed(run.kg, "thing") as file:
         values = np.arange(5000, dtype=np.int32) // 100
         file.create_dataset("edge_source", data=values, compression="gzip", shuffle=True, fletcher32=True)
-    expect_found(path, lambda: verify(path, "knowledge-graph"), stride=5)
+    return run.kg, lambda path: verify(path, "thing")
 
 
-def test_a_manifest_of_a_run(run: RunFolder) -> None:
-    expect_found(run.manifest_file, lambda: read_manifest(run.manifest_file), 10_000)
+def run_manifest(run: RunFolder) -> Readable:
+    return run.manifest_file, read_manifest
 
 
-def test_a_manifest_of_shards(cut_run: RunFolder) -> None:
-    expect_found(cut_run.shards_manifest, lambda: read_shards_manifest(cut_run), 10_000)
+def shards_manifest(run: RunFolder) -> Readable:
+    return run.shards_manifest, lambda path: read_shards_manifest(run)
 
 
-def test_a_pin_and_a_reason(run: RunFolder) -> None:
+def pin(run: RunFolder) -> Readable:
     run.pin("engine", {"digest": "abc"})
+    return run.pins / "engine.json", lambda path: read_document(path, "pin")
+
+
+def reason(run: RunFolder) -> Readable:
     copy = quarantine_copy(run.quarantine, run.config_file, "only a test")
-    reason = copy.with_name(f"{copy.name}.reason.json")
-    expect_found(run.pins / "engine.json", lambda: read_document(run.pins / "engine.json", "pin"), 10_000)
-    expect_found(reason, lambda: read_document(reason, "reason"), 10_000)
+    return copy.with_name(f"{copy.name}.reason.json"), lambda path: read_document(path, "reason")
 
 
-def test_a_journal_yields_whole_records_only_and_tells_what_it_left_out(
-    tmp_path: Path, make_record: Make
+slow = (pytest.mark.slow, pytest.mark.timeout(3600))
+
+
+@pytest.mark.parametrize(
+    ("kind", "all_bits_below", "stride"),
+    [
+        pytest.param(shard, HEADER_BYTES, 1, marks=slow),
+        pytest.param(result, 0, 1, marks=slow),
+        pytest.param(anchors, 0, 7, marks=slow),
+        pytest.param(compressed, 0, 5, marks=slow),
+        (run_manifest, 10_000, 1),
+        (shards_manifest, 10_000, 1),
+        (pin, 10_000, 1),
+        (reason, 10_000, 1),
+    ],
+)
+def test_every_flip_and_truncation_is_found(
+    cut_run: RunFolder, kind: Callable[[RunFolder], Readable], all_bits_below: int, stride: int
 ) -> None:
+    path, read = kind(cut_run)
+    read(path)
+    for position, mask in flips(path, all_bits_below, stride):
+        expect_corrupt(partial(read, path), f"byte {position} xor {mask}")
+    for size in truncations(path, stride):
+        expect_corrupt(partial(read, path), f"size {size}")
+    path.write_bytes(path.read_bytes() + b"\n")
+    expect_corrupt(partial(read, path), "one byte too many")
+
+
+def test_a_journal_yields_whole_records_only_and_tells_what_it_left_out(tmp_path: Path) -> None:
     path, header = tmp_path / "s.w0.journal", {"fingerprint": "f" * 64, "pass": "main", "shard": "s"}
-    records = [make_record(f"g01-{k}") for k in range(3)]
+    records = [record(f"g01-{k}") for k in range(3)]
     with Journal(path, header) as journal:
-        for record in records:
-            journal.append(record)
+        for row in records:
+            journal.append(row)
     first_line = path.read_bytes().index(b"\n")
     for position, mask in flips(path, 10_000):
         found, damage = read_journal(path, header)
         assert damage or damage.torn, f"byte {position} xor {mask} went unseen"
-        assert all(record in records for record in found)
+        assert all(row in records for row in found)
         # A flip costs its line; one that breaks or makes a newline costs two; one in the header all of them.
         assert len(found) >= 1 or position <= first_line
     for _ in truncations(path):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,9 @@ import pytest
 from kgqa_hpc.errors import DiskFull, NewerFormat, StoreError
 from kgqa_hpc.store import canonical, journal
 from kgqa_hpc.store.journal import Journal, journals_of, open_next, read_journal, remove_journals
-from tests.disk_watch import watch
+from tests.disk_watch import counted, refuse, watch
+from tests.store.conftest import record
 
-Make = Callable[..., dict[str, Any]]
 HEADER = {"fingerprint": "f1", "pass": "main", "shard": "shard-000000"}
 
 
@@ -26,23 +24,23 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "shard-000000.w0.journal"
 
 
-def filled(path: Path, make_record: Make, number: int = 3) -> list[dict[str, Any]]:
-    records = [make_record(f"g01-{k:x}") for k in range(number)]
+def filled(path: Path, number: int = 3) -> list[dict[str, Any]]:
+    records = [record(f"g01-{k:x}") for k in range(number)]
     with Journal(path, {**HEADER, "worker": "w7"}) as own:
-        for record in records:
-            own.append(record)
+        for row in records:
+            own.append(row)
     return records
 
 
-def test_records_come_back_without_damage(path: Path, make_record: Make) -> None:
-    records = filled(path, make_record)
+def test_records_come_back_without_damage(path: Path) -> None:
+    records = filled(path)
     found, damage = read_journal(path, HEADER)
     assert found == records
     assert (damage.torn, damage.lines, damage.refused, bool(damage)) == (0, (), "", False)
 
 
-def test_a_torn_tail_is_cut_wherever_it_tears(path: Path, make_record: Make) -> None:
-    records = filled(path, make_record)
+def test_a_torn_tail_is_cut_wherever_it_tears(path: Path) -> None:
+    records = filled(path)
     data = path.read_bytes()
     ends = [position + 1 for position, byte in enumerate(data) if byte == ord("\n")]
     for size in range(len(data)):
@@ -54,8 +52,8 @@ def test_a_torn_tail_is_cut_wherever_it_tears(path: Path, make_record: Make) -> 
         assert not damage
 
 
-def test_a_damaged_inner_line_costs_that_line_only(path: Path, make_record: Make) -> None:
-    records = filled(path, make_record)
+def test_a_damaged_inner_line_costs_that_line_only(path: Path) -> None:
+    records = filled(path)
     lines = path.read_bytes().splitlines(keepends=True)
     lines[2] = lines[2].replace(b"Because", b"Becauze")
     path.write_bytes(b"".join(lines))
@@ -79,148 +77,116 @@ def test_a_damaged_inner_line_costs_that_line_only(path: Path, make_record: Make
         journal._line(canonical.dumps({"id": "x"})).upper()[:-1],
     ],
 )
-def test_lines_that_are_no_records_are_damage(path: Path, make_record: Make, line: bytes) -> None:
-    records = filled(path, make_record, 1)
+def test_lines_that_are_no_records_are_damage(path: Path, line: bytes) -> None:
+    records = filled(path, 1)
     path.write_bytes(path.read_bytes() + line + b"\n")
     found, damage = read_journal(path, HEADER)
     assert (found, damage.lines) == (records, (3,))
 
 
-def test_another_runs_journal_is_refused_and_says_why(path: Path, make_record: Make) -> None:
-    filled(path, make_record)
-    found, damage = read_journal(path, {**HEADER, "fingerprint": "f2"})
+@pytest.mark.parametrize(
+    ("header", "refused"),
+    [
+        ({**HEADER, "fingerprint": "f2"}, "belongs to another fingerprint: 'f2' instead of 'f1'"),
+        ({"format": "kgqa-other"}, "not a kgqa-journal"),
+        (None, "the header line is damaged"),
+    ],
+)
+def test_a_journal_with_another_or_a_damaged_header_is_refused_and_says_why(
+    path: Path, header: dict[str, Any] | None, refused: str
+) -> None:
+    filled(path)
+    first, _, records = path.read_bytes().partition(b"\n")
+    if header is None:
+        path.write_bytes(first.replace(b"main", b"mein") + b"\n" + records)
+    else:
+        fields = {"format": "kgqa-journal", "version": 1, **header}
+        path.write_bytes(journal._line(canonical.dumps(fields)) + records)
+    found, damage = read_journal(path, HEADER)
     assert found == []
-    assert damage.refused == "belongs to another fingerprint: 'f1' instead of 'f2'"
+    assert refused in damage.refused
     assert str(damage).startswith(str(path))
 
 
-def test_a_damaged_header_refuses_the_whole_journal(path: Path, make_record: Make) -> None:
-    filled(path, make_record)
-    path.write_bytes(path.read_bytes().replace(b"main", b"mein", 1))
-    found, damage = read_journal(path, HEADER)
-    assert (found, damage.refused) == ([], "the header line is damaged")
-
-
-def test_another_kind_of_file_is_refused(path: Path) -> None:
-    path.write_bytes(journal._line(canonical.dumps({"format": "kgqa-other", "version": 1})))
-    assert "not a kgqa-journal" in read_journal(path, {})[1].refused
-
-
-def test_a_newer_journal_says_so(path: Path) -> None:
+def test_a_newer_or_missing_journal_says_so(path: Path) -> None:
+    with pytest.raises(StoreError, match="no such file"):
+        read_journal(path, HEADER)
     path.write_bytes(journal._line(canonical.dumps({"format": "kgqa-journal", "version": 2})))
     with pytest.raises(NewerFormat, match="version 2 of kgqa-journal"):
         read_journal(path, {})
 
 
-def test_a_missing_journal_is_a_store_error(path: Path) -> None:
-    with pytest.raises(StoreError, match="no such file"):
-        read_journal(path, HEADER)
-
-
-def test_an_append_survives_the_kill_that_follows_it(path: Path, make_record: Make) -> None:
+def test_an_append_survives_the_kill_that_follows_it(path: Path) -> None:
     child = os.fork()
     if child == 0:
         own = Journal(path, HEADER)
-        own.append(make_record("g01-a"))
+        own.append(record("g01-a"))
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    assert read_journal(path, HEADER)[0] == [make_record("g01-a")]
+    assert read_journal(path, HEADER)[0] == [record("g01-a")]
 
 
-def test_fsyncs_come_in_groups(path: Path, make_record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsyncs_come_in_groups_and_an_empty_journal_costs_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    calls: list[str] = []
-    with watch(lambda call, where: calls.append(call)):
+    with counted() as calls:
         own = Journal(path, HEADER, commit_every=30)
         for second in range(100):
             now = 1000.0 + second
-            own.append(make_record(f"g01-{second:x}"))
+            own.append(record(f"g01-{second:x}"))
         assert calls.count("fsync") == 4  # three groups, and the folder once
         own.sync()
         own.sync()
         assert calls.count("fsync") == 5
         own.close()
         own.close()
-    assert calls.count("fsync") == 5
-    assert calls.count("close") == 1
+        Journal(path.with_name("empty"), HEADER).close()
+    assert (calls.count("fsync"), calls.count("close")) == (5, 2)
+    assert read_journal(path.with_name("empty"), HEADER)[0] == []
 
 
-def test_an_empty_journal_costs_no_fsync(path: Path) -> None:
-    calls: list[str] = []
-    with watch(lambda call, where: calls.append(call)), Journal(path, HEADER):
-        pass
-    assert "fsync" not in calls
-    assert read_journal(path, HEADER)[0] == []
-
-
-@pytest.mark.parametrize("call", ["write", "fsync"])
-def test_after_a_refused_call_a_journal_takes_no_more(path: Path, make_record: Make, call: str) -> None:
+@pytest.mark.parametrize(("call", "short"), [("write", 0), ("write", 10), ("fsync", 0)])
+def test_after_a_refused_call_a_journal_takes_no_more(path: Path, call: str, short: int) -> None:
+    """`short`: the disk took so many bytes of the line before it refused."""
     own = Journal(path, HEADER)
-    own.append(make_record("g01-a"))
+    own.append(record("g01-a"))
+    refusing, writes = refuse(call), []
 
     def probe(name: str, where: str) -> int | None:
-        if name == call:
-            raise OSError(errno.ENOSPC, "full")
-        return None
+        writes.append(name)
+        return short if short and writes == ["write"] else refusing(name, where)
 
     def append_and_sync() -> None:
-        own.append(make_record("g01-b"))
+        own.append(record("g01-b"))
         own.sync()
 
     with watch(probe), pytest.raises(DiskFull, match="No space left"):
         append_and_sync()
     with pytest.raises(StoreError, match="the journal is closed"):
-        own.append(make_record("g01-c"))
+        own.append(record("g01-c"))
     own.close()
     found, damage = read_journal(path, HEADER)
-    assert make_record("g01-a") in found
+    assert found[0] == record("g01-a")
+    assert damage.torn == short
     assert not damage
 
 
-def test_a_short_write_before_a_full_disk_leaves_a_torn_tail_only(path: Path, make_record: Make) -> None:
-    own = Journal(path, HEADER)
-    own.append(make_record("g01-a"))
-    writes: list[str] = []
-
-    def probe(name: str, where: str) -> int | None:
-        writes.append(name)
-        if len(writes) > 1:
-            raise OSError(errno.EDQUOT, "quota")
-        return 10
-
-    with watch(probe), pytest.raises(DiskFull, match="quota"):
-        own.append(make_record("g01-b"))
-    found, damage = read_journal(path, HEADER)
-    assert (found, damage.torn) == ([make_record("g01-a")], 10)
-
-
-def test_a_journal_that_cannot_be_created_is_disk_full(path: Path) -> None:
-    def probe(name: str, where: str) -> None:
-        raise OSError(errno.ENOSPC, "full")
-
-    with watch(probe), pytest.raises(DiskFull):
-        Journal(path, HEADER)
-
-
-def test_each_writer_opens_the_next_number_and_learns_of_those_before(tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "main"
-    first, none = open_next(folder, "s", HEADER)
-    second, one = open_next(folder, "s", HEADER)
-    assert [first.path.name, second.path.name] == ["s.w0.journal", "s.w1.journal"]
-    assert (none, one) == ([], [first.path])
-    assert journals_of(folder, "s") == [first.path, second.path]
-    assert journals_of(folder, "t") == []
-
-
-def test_a_number_taken_behind_a_stale_cache_is_stepped_over(
+def test_each_writer_opens_the_next_number_and_learns_of_those_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = open_next(tmp_path, "s", HEADER)
-    monkeypatch.setattr(journal, "journals_of", lambda *_: [])
-    second, before = open_next(tmp_path, "s", HEADER)
-    assert second.path.name == "s.w1.journal"
-    assert before == [first.path]
+    folder = tmp_path / "results" / "main"
+    first, before_first = open_next(folder, "s", HEADER)
+    second, before_second = open_next(folder, "s", HEADER)
+    assert [first.path.name, second.path.name] == ["s.w0.journal", "s.w1.journal"]
+    assert (before_first, before_second) == ([], [first.path])
+    assert journals_of(folder, "s") == [first.path, second.path]
+    assert journals_of(folder, "t") == []
+    monkeypatch.setattr(journal, "journals_of", lambda *_: [])  # a stale cache of a network file system
+    third, before_third = open_next(folder, "s", HEADER)
+    assert third.path.name == "s.w2.journal"
+    assert before_third == [first.path, second.path]
 
 
 def test_journals_are_removed_newest_first_so_that_no_gap_arises(tmp_path: Path) -> None:

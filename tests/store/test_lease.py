@@ -1,337 +1,301 @@
-"""lease: one holder at a time, a dead one is replaced, a zombie does no harm, and no clock is trusted."""
+"""lease: one holder at a time, a dead one is replaced, a zombie does no harm, and no clock is trusted.
+
+tests/store/test_queue_stateful.py plays any order of claims, heartbeats and crashes; tests/store/test_faults.py kills
+at every call.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kgqa_hpc.errors import DiskFull, StoreError
+from kgqa_hpc.status.worker_states import read_states, sweep_states, write_state
+from kgqa_hpc.store import atomic
+from kgqa_hpc.store.cleanup import machine, sweep_temps
 from kgqa_hpc.store.lease import Leases, holders
-from tests.disk_watch import watch
-from tests.store.conftest import age
+from kgqa_hpc.store.lease_renewal import Heartbeat
+from tests.disk_watch import before, counted, watch
+from tests.store.conftest import age, at_once, claimed
+from tests.waiting import wait_for
 
 NAME = "shard-000007"
+MakeLeases = Callable[..., Leases]
 
 
-def test_a_shard_is_held_by_one_worker(leases: Callable[..., Leases]) -> None:
-    mine = leases("w1").claim(NAME)
-    assert mine is not None
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the monotonic clock to so many seconds after now."""
+    now = time.monotonic()
+    return lambda seconds: monkeypatch.setattr(time, "monotonic", lambda: now + seconds)
+
+
+def test_a_shard_is_held_by_one_worker_and_free_when_released(leases: MakeLeases) -> None:
+    mine = claimed(leases("w1"), NAME)
     assert (mine.name, mine.shard, mine.speculative) == (NAME, NAME, False)
     assert leases("w2").claim(NAME) is None
     assert leases("w1").claim(NAME) is None
     assert mine.renew()
-
-
-def test_a_released_shard_is_free(leases: Callable[..., Leases]) -> None:
-    mine = leases("w1").claim(NAME)
-    assert mine is not None
     mine.release()
     mine.release()
     assert not mine.renew()
     assert leases("w2").claim(NAME) is not None
 
 
-def test_a_speculative_lease_is_one_of_its_own(leases: Callable[..., Leases]) -> None:
-    assert leases("w1").claim(NAME)
-    second = leases("w2").claim(f"{NAME}.spec")
-    assert second is not None
-    assert (second.shard, second.speculative) == (NAME, True)
-    assert leases("w3").claim(f"{NAME}.spec") is None
-
-
-def test_a_lease_without_heartbeat_is_taken_over_and_its_owner_learns_it(
-    leases: Callable[..., Leases],
-) -> None:
+def test_a_lease_without_heartbeat_is_taken_over_and_its_owner_learns_it(leases: MakeLeases) -> None:
     first, second = leases("w1"), leases("w2")
-    mine = first.claim(NAME)
-    assert mine is not None
-    age(first.path(NAME), 5_000)
-    assert second.claim(NAME) is None
+    mine = claimed(first, NAME)
+    age(first.path(NAME), 50_000)
+    assert mine.renew()
+    assert second.claim(NAME) is None, "the heartbeat keeps it"
     age(first.path(NAME), 20_000)
-    theirs = second.claim(NAME)
-    assert theirs is not None
+    theirs = claimed(second, NAME)
     assert not mine.renew()
     mine.release()
     assert theirs.renew()
     assert leases("w3").claim(NAME) is None
 
 
-def test_a_heartbeat_keeps_a_lease(leases: Callable[..., Leases]) -> None:
-    first = leases("w1")
-    mine = first.claim(NAME)
-    assert mine is not None
-    age(first.path(NAME), 50_000)
-    assert mine.renew()
-    assert leases("w2").claim(NAME) is None
-
-
-def test_of_many_claimants_one_gets_it(leases: Callable[..., Leases]) -> None:
+def test_of_many_claimants_one_gets_it(leases: MakeLeases) -> None:
     dead = leases("w0")
-    assert dead.claim(NAME)
+    claimed(dead, NAME)
     age(dead.path(NAME), 50_000)
-    start, got = threading.Barrier(8), []
-
-    def claim(worker: str) -> None:
-        mine = leases(worker)
-        start.wait()
-        if mine.claim(NAME):
-            got.append(worker)
-
-    threads = [threading.Thread(target=claim, args=(f"w{number}",)) for number in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    winners = at_once(8, lambda number: leases(f"w{number + 1}").claim(NAME) and f"w{number + 1}")
     holder = leases("w9").holder(NAME)
     assert holder is not None
-    assert holder.worker in got
+    assert holder.worker in winners
     assert not list(dead.path(NAME).parent.glob(f".*{NAME}*"))
 
 
-def test_a_takeover_that_hits_a_fresh_lease_puts_it_back(leases: Callable[..., Leases]) -> None:
-    """Between a claimant's look and its rename another one took over and claimed."""
+@pytest.mark.parametrize("call", ["rename", "link"])
+def test_a_claimant_that_another_one_overtakes_gets_nothing_and_harms_nobody(
+    leases: MakeLeases, call: str
+) -> None:
+    """Before its rename another took over and claimed; before its link another claimed."""
     dead, quick, slow = leases("w0"), leases("w1"), leases("w2")
-    assert dead.claim(NAME)
+    claimed(dead, NAME)
     age(dead.path(NAME), 50_000)
-    fresh = []
-
-    def probe(call: str, where: str) -> None:
-        if call == "rename" and not fresh:
-            fresh.append(None)
-            fresh.append(quick.claim(NAME))
-
-    with watch(probe):
+    fresh: list[Any] = []
+    with watch(before(call, lambda where: fresh.append(quick.claim(NAME)))):
         assert slow.claim(NAME) is None
-    assert fresh[1].renew()
+    assert fresh[0].renew()
 
 
-def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: Callable[..., Leases]) -> None:
+def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: MakeLeases) -> None:
     zombie, other = leases("w0"), leases("w1")
-    mine = zombie.claim(NAME)
-    assert mine is not None
+    mine = claimed(zombie, NAME)
     age(zombie.path(NAME), 50_000)
-
-    def probe(call: str, where: str) -> None:
-        if call == "rename":
-            assert mine.renew()
-
-    with watch(probe):
+    with watch(before("rename", lambda where: mine.renew())):
         assert other.claim(NAME) is None
     assert mine.renew()
 
 
-def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: Callable[..., Leases]) -> None:
+def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: MakeLeases) -> None:
     """Between the zombie's look at its nonce and its heartbeat, another one took over and stopped beating."""
     zombie, other = leases("w0"), leases("w1")
-    mine = zombie.claim(NAME)
-    assert mine is not None
+    mine = claimed(zombie, NAME)
     age(zombie.path(NAME), 50_000)
-    theirs = []
 
-    def probe(call: str, where: str) -> None:
-        if call == "utime" and not theirs:
-            theirs.append(None)
-            theirs.append(other.claim(NAME))
-            age(other.path(NAME), 40_000)
+    def take_over(where: str) -> None:
+        claimed(other, NAME)
+        age(other.path(NAME), 40_000)
 
-    with watch(probe):
+    with watch(before("utime", take_over)):
         mine.renew()
-    assert theirs[1].name == NAME
     assert leases("w2").claim(NAME) is not None
 
 
-def test_a_lease_that_vanishes_under_a_takeover_is_nobodys(leases: Callable[..., Leases]) -> None:
+def test_a_lease_that_vanishes_under_a_takeover_is_nobodys(leases: MakeLeases) -> None:
     dead, other = leases("w0"), leases("w1")
-    assert dead.claim(NAME)
+    claimed(dead, NAME)
     age(dead.path(NAME), 50_000)
-
-    def probe(call: str, where: str) -> None:
-        if call == "rename":
-            dead.path(NAME).unlink()
-
-    with watch(probe):
+    with watch(before("rename", lambda where: dead.path(NAME).unlink())):
         assert other.claim(NAME) is None
     assert other.claim(NAME) is not None
 
 
-def test_a_claimant_that_is_overtaken_gets_nothing(leases: Callable[..., Leases]) -> None:
-    quick, slow = leases("w1"), leases("w2")
-    first = []
-
-    def probe(call: str, where: str) -> None:
-        if call == "link" and not first:
-            first.append(None)
-            first.append(quick.claim(NAME))
-
-    with watch(probe):
-        assert slow.claim(NAME) is None
-    assert first[1].renew()
-
-
-@pytest.mark.parametrize(
-    "garbage", [b"", b"\x00" * 200, b"{}", b"[]", b'{"nonce": 5}', b"\xff\xfe", b"{" * 5000]
-)
-def test_a_garbage_lease_counts_as_expired(leases: Callable[..., Leases], garbage: bytes) -> None:
-    path = leases().path(NAME)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(garbage)
-    assert leases("w1").claim(NAME) is not None
-
-
-def test_a_stopped_worker_that_wakes_up_does_no_harm(leases: Callable[..., Leases], tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            mine = leases("zombie").claim(NAME)
-            assert mine is not None
-            (tmp_path / "claimed").touch()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            status = 2 if mine.renew() else 0
-            mine.release()
-        finally:
-            os._exit(status)
-    os.waitpid(child, os.WUNTRACED)
-    age(leases().path(NAME), 50_000)
-    theirs = leases("w2").claim(NAME)
-    assert theirs is not None
-    os.kill(child, signal.SIGCONT)
-    assert os.waitpid(child, 0)[1] == 0
-    assert theirs.renew()
-
-
-def test_a_killed_worker_leaves_nothing_that_blocks(leases: Callable[..., Leases]) -> None:
-    """SIGKILL at each file-system call of claim, renew and release; the shard is free or expires."""
-    nth = 0
-    while True:
-        nth += 1
-        name = f"shard-{nth:06d}"
-        child = os.fork()
-        if child == 0:
-            _cycle_killed_at(leases("w1"), name, nth)
-        _, status = os.waitpid(child, 0)
-        path = leases().path(name)
-        if path.exists():
-            age(path, 50_000)
-        assert leases("w2").claim(name) is not None
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0
-            break
-    assert nth > 10
-
-
-def _cycle_killed_at(mine: Leases, name: str, nth: int) -> None:
-    calls = [0]
-
-    def probe(call: str, where: str) -> None:
-        calls[0] += 1
-        if calls[0] == nth:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    status = 1
-    try:
-        with watch(probe):
-            lease = mine.claim(name)
-            assert lease is not None
-            assert lease.renew()
-            lease.release()
-            mine.close()
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def test_everyone_who_holds_something_is_listed_without_writing(leases: Callable[..., Leases]) -> None:
+def test_all_holders_are_listed_without_writing(leases: MakeLeases, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = leases("w1")
     for number in range(30):
-        assert mine.claim(f"shard-{number:06d}")
+        claimed(mine, f"shard-{number:06d}")
     mine.path("shard-000099").parent.mkdir(exist_ok=True)
     mine.path("shard-000099").write_bytes(b"garbage")
-    calls: list[str] = []
-    with watch(lambda call, where: calls.append(call)):
-        found = {holder.name: holder for holder in holders(mine.folder, time.time())}
+    with counted() as calls:
+        listed = {holder.name: holder for holder in holders(mine.folder, time.time())}
     assert calls == []
-    assert len(found) == 31
-    assert found["shard-000005"].worker == "w1"
-    assert found["shard-000005"].pid == os.getpid()
-    assert found["shard-000099"].nonce == ""
+    assert len(listed) == 31
+    assert (listed["shard-000005"].worker, listed["shard-000005"].pid) == ("w1", os.getpid())
+    assert listed["shard-000099"].nonce == ""
     assert list(holders(mine.folder / "nowhere", time.time())) == []
-
-
-def test_a_lease_gone_between_listing_and_reading_is_left_out(
-    leases: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = leases()
-    assert mine.claim(NAME)
     monkeypatch.setattr(Path, "glob", lambda *_: [mine.folder / "00" / "gone.lease"])
-    assert list(holders(mine.folder, time.time())) == []
+    assert list(holders(mine.folder, time.time())) == [], "gone between listing and reading"
 
 
-def test_leases_are_spread_over_folders(leases: Callable[..., Leases]) -> None:
-    mine = leases()
-    folders = {mine.path(f"shard-{number:06d}").parent.name for number in range(10_000)}
+def test_leases_are_spread_over_folders(leases: MakeLeases) -> None:
+    folders = {leases().path(f"shard-{number:06d}").parent.name for number in range(10_000)}
     assert len(folders) == 256
     assert all(len(name) == 2 for name in folders)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_failing_disk_is_a_clear_error_and_leaves_no_half_lease(
-    leases: Callable[..., Leases], number: int
+def test_a_lease_that_the_disk_refuses_is_an_error_and_not_a_lost_one(
+    leases: MakeLeases, tmp_path: Path
 ) -> None:
     mine = leases()
-    mine.now()
-    for nth in range(1, 20):
-        calls: list[str] = []
-
-        def probe(call: str, where: str, nth: int = nth, calls: list[str] = calls) -> None:
-            calls.append(call)
-            if len(calls) == nth and call not in ("unlink", "close"):
-                raise OSError(number, os.strerror(number))
-
-        with watch(probe):
-            try:
-                lease = mine.claim(NAME)
-            except DiskFull:
-                assert mine.holder(NAME) is None
-                continue
-        assert lease is not None
-        lease.release()
-        if len(calls) < nth:
-            return
-    pytest.fail("a claim took more than 20 calls")
-
-
-def test_a_lease_that_cannot_be_read_is_a_store_error(leases: Callable[..., Leases]) -> None:
-    mine = leases()
     mine.path(NAME).mkdir(parents=True)
-    with pytest.raises(StoreError, match="Is a directory"):
-        mine.claim(NAME)
-    with pytest.raises(StoreError, match="Is a directory"):
-        list(holders(mine.folder, time.time()))
-
-
-def test_other_errors_than_gone_are_raised(leases: Callable[..., Leases], tmp_path: Path) -> None:
-    mine = leases()
-    lease = mine.claim(NAME)
-    assert lease is not None
+    for read in (lambda: mine.claim(NAME), lambda: list(holders(mine.folder, time.time()))):
+        with pytest.raises(StoreError, match="Is a directory"):
+            read()
+    path = mine.path(NAME)
+    path.rmdir()
+    lease = claimed(mine, NAME)
 
     def probe(call: str, where: str) -> None:
         raise OSError(errno.EIO, "broken")
 
     with watch(probe):
-        with pytest.raises(DiskFull):
-            lease.renew()
-        with pytest.raises(DiskFull):
-            lease.release()
-    path = mine.path(NAME)
+        for act in (lease.renew, lease.release):
+            with pytest.raises(DiskFull):
+                act()
     os.rename(path, tmp_path / "aside")
     os.symlink(path, path)  # a loop: neither gone nor readable
     with pytest.raises(StoreError, match="symbolic links"):
         lease.renew()
+
+
+def test_a_clock_that_is_behind_does_not_cost_a_beating_worker_its_lease(
+    leases: MakeLeases, clock: Callable[[float], None]
+) -> None:
+    owner, other = leases("w1"), leases("w2")
+    claimed(owner, NAME)
+    for beat in range(5):  # an owner whose heartbeats carry a time long past
+        age(owner.path(NAME), 1_000_000 - beat)
+        holder = other.holder(NAME)
+        assert holder is not None
+        assert not (other.expired(holder) and beat)
+        assert other.beats(holder) == bool(beat)
+    assert other.claim(NAME) is None
+    clock(20_000)
+    assert other.claim(NAME) is not None
+
+
+def test_a_dead_worker_with_a_clock_ahead_is_replaced_all_the_same(
+    leases: MakeLeases, clock: Callable[[float], None]
+) -> None:
+    owner, other = leases("w1"), leases("w2")
+    claimed(owner, NAME)
+    age(owner.path(NAME), -1_000_000)
+    for seconds, free in ((0, False), (15_000, False), (40_000, True)):
+        clock(seconds)
+        assert (other.claim(NAME) is not None) == free
+
+
+def test_a_first_look_at_another_machines_lease_never_takes_it(
+    leases: MakeLeases, clock: Callable[[float], None]
+) -> None:
+    """Where clients set the times (Lustre), a living owner's clock may be an hour behind."""
+    owner, other = leases("w1", 100.0), leases("w2", 100.0)
+    claimed(owner, NAME)
+    content = owner.path(NAME).read_bytes().replace(machine().encode(), b"another")
+    owner.path(NAME).write_bytes(content)
+    age(owner.path(NAME), 3720)
+    for seconds, free in ((0, False), (30, False), (60, False), (200, True)):
+        if seconds == 60:
+            age(owner.path(NAME), 3690)  # its heartbeat
+        clock(seconds)
+        assert (other.claim(NAME) is not None) == free
+
+
+def test_the_clock_is_touched_seldom_and_survives_being_swept(leases: MakeLeases) -> None:
+    mine = leases()
+    with counted() as calls:
+        for number in range(20):
+            mine.claim(f"shard-{number:06d}")
+    assert calls.count("utime") <= 1 + 20  # more only on a machine slower than a claim in five seconds
+    for file in mine.folder.glob(f".clock*{atomic.TEMP_SUFFIX}"):
+        file.unlink()
+    mine._clock._read = None
+    assert mine.now() > 0
+    mine.close()
+    mine.close()
+    assert not list(mine.folder.glob(".clock*"))
+
+
+@pytest.mark.parametrize("skew", [3720.0, -3720.0, 1e10])
+def test_no_clock_of_a_node_makes_the_living_look_dead(
+    leases: MakeLeases, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, skew: float
+) -> None:
+    owner, other = leases("w1", 100.0), leases("w2", 100.0)
+    claimed(owner, NAME)
+    temp = tmp_path / f".result.h5.abc{atomic.TEMP_SUFFIX}"
+    temp.touch()
+    write_state(tmp_path, "w1", {"worker": "w1"})
+    really = time.time
+    monkeypatch.setattr(time, "time", lambda: really() + skew)
+    (holder,) = holders(other.folder, other.now())
+    assert abs(holder.age) < 60
+    assert not other.expired(holder)
+    assert other.claim(NAME) is None
+    assert sweep_temps(tmp_path) == 0
+    assert temp.exists()
+    sweep_states(tmp_path)
+    (state,) = read_states(tmp_path)
+    assert state["age"] < 60
+
+
+@pytest.fixture
+def heart(tmp_path: Path) -> Iterator[Any]:
+    """A running heartbeat, a lease in its care, another worker's view, and the lines of the log."""
+    log: list[tuple[str, dict[str, Any]]] = []
+    heartbeat = Heartbeat(1.0, lambda event, **facts: log.append((event, facts)))
+    heartbeat.start()
+    lease = claimed(Leases(tmp_path, "a", 1.0), NAME)
+    yield SimpleNamespace(beat=heartbeat, lease=lease, others=Leases(tmp_path, "b", 1.0), log=log)
+    heartbeat.stop()
+
+
+def test_a_kept_lease_is_renewed_again_and_again(heart: Any) -> None:
+    heart.beat.keep(heart.lease)
+    beats = set()
+
+    def five_beats() -> bool:
+        beats.add(heart.others.holder(NAME).modified)
+        return len(beats) >= 5
+
+    wait_for(five_beats, "five heartbeats")
+    assert heart.beat.lost(heart.lease) == ""
+
+
+@pytest.mark.parametrize("reason", ["taken over", "done by another worker"])
+def test_a_worker_learns_that_its_lease_was_taken_over_or_its_work_is_done(heart: Any, reason: str) -> None:
+    heart.beat.keep(heart.lease, lambda: reason != "taken over")
+    if reason == "taken over":
+        heart.others.path(NAME).unlink()
+        claimed(heart.others, NAME)
+    wait_for(heart.beat.any_lost, "the loss")
+    assert heart.beat.lost(heart.lease) == reason
+    heart.beat.forget(heart.lease)
+    assert not heart.beat.any_lost()
+
+
+def test_a_file_system_that_fails_once_is_asked_again(heart: Any) -> None:
+    problems, renew = [StoreError("stale file handle")], heart.lease.renew
+
+    def renew_later() -> bool:
+        if problems:
+            raise problems.pop()
+        heart.log.append(("renewed", {}))
+        return bool(renew())
+
+    heart.lease.renew = renew_later
+    heart.beat.keep(heart.lease)
+    wait_for(lambda: len(heart.log) >= 3, "two more beats")
+    assert heart.beat.lost(heart.lease) == ""
+    assert heart.log[0] == ("heartbeat-failed", {"shard": NAME, "problem": "stale file handle"})
+    assert heart.log[1][0] == "renewed"

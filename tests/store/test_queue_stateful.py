@@ -79,8 +79,8 @@ class LeaseMachine(RuleBasedStateMachine):
             return
         assert lease.shard not in self.done, "a done shard was leased"
         assert not self._alive(lease.name), "a living worker lost its lease"
-        if lease.speculative:
-            assert lease.shard not in {mine.name for mine in me.leases if mine.nonce in me.queue.leases.held}
+        holding = {mine.shard for mine in me.leases if mine.nonce in me.queue.leases.held}
+        assert lease.shard not in holding, "a worker got a shard that it still holds"
         os.utime(me.queue.leases.path(lease.name), (self._now(),) * 2)
         self.held[lease.name] = Held(lease.nonce, self._now())
         me.leases.append(lease)

@@ -18,6 +18,8 @@ from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.prompts.templates import import_templates
 from kgqa_hpc.status.history import note
+from kgqa_hpc.store import sealed
+from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.regular import NotRegular, append, irregular
 from kgqa_hpc.work.session import Logbook
@@ -37,37 +39,36 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 }
 
 
+MAKE: dict[str, Callable[[Path, str], object]] = {
+    "link": lambda victim, name: os.symlink(victim, name),
+    "fifo": lambda victim, name: os.mkfifo(name),
+    "socket": lambda victim, name: socket.socket(socket.AF_UNIX).bind(name),  # names of sockets are short
+    "folder": lambda victim, name: os.mkdir(name),
+}
+
+
 @pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("kind", ["link", "fifo", "socket", "folder"])
+@pytest.mark.parametrize("kind", MAKE)
 def test_no_log_is_written_through_a_link_or_into_a_fifo(
     tmp_path: Path, victim: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
-    monkeypatch.chdir(logs)  # names of sockets are short
-    make: dict[str, Callable[[], object]] = {
-        "link": lambda: os.symlink(victim, name),
-        "fifo": lambda: os.mkfifo(name),
-        "socket": lambda: socket.socket(socket.AF_UNIX).bind(name),
-        "folder": lambda: os.mkdir(name),
-    }
-    make[kind]()
+    monkeypatch.chdir(logs)
+    MAKE[kind](victim, name)
     with pytest.raises((StoreError, OSError)):
         WRITERS[name](logs)
     assert victim.read_text() == "mine\n"
 
 
-def test_a_file_is_made_and_added_to(tmp_path: Path) -> None:
+def test_a_file_is_made_and_added_to_and_a_link_to_nothing_is_not_made_true(tmp_path: Path) -> None:
     for _ in range(2):
         append(tmp_path / "a", b"line\n")
     assert (tmp_path / "a").read_bytes() == b"line\nline\n"
     assert (tmp_path / "a").stat().st_mode & 0o111 == 0
-
-
-def test_a_link_to_nothing_is_not_made_true(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "b").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(NotRegular):
-        append(tmp_path / "a", b"x")
+        append(tmp_path / "b", b"x")
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -90,13 +91,25 @@ def test_an_input_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, n
         READERS[name](tmp_path / name)
 
 
-def test_a_lease_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    leases = Leases(tmp_path, "worker", 30.0)
-    leases.path("shard-000000").parent.mkdir(parents=True, exist_ok=True)
-    os.mkfifo(leases.path("shard-000000"))
+@pytest.mark.parametrize(
+    "read",
+    [lambda path: sealed.read_header(path, "thing"), read_document, lambda path: read_lease(path, "shard")],
+)
+@pytest.mark.parametrize("kind", ["fifo", "socket"])
+def test_a_file_of_the_store_that_is_a_fifo_or_socket_is_refused_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, read: Callable[[Path], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    MAKE[kind](tmp_path / "victim", "f")
     with pytest.raises(StoreError, match="not a regular file"):
-        leases.holder("shard-000000")
-    leases.close()
+        read(tmp_path / "f")
+
+
+def read_lease(path: Path, name: str) -> object:
+    leases = Leases(path.parent, "worker", 30.0)
+    leases.path(name).parent.mkdir(parents=True, exist_ok=True)
+    os.rename(path, leases.path(name))
+    return leases.holder(name)
 
 
 def test_what_is_neither_file_nor_folder_is_found_however_deep(tmp_path: Path, victim: Path) -> None:

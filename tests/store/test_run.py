@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputError
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.disk_watch import watch
+from tests.store.conftest import at_once
 
 Dict = dict[str, Any]
 
@@ -69,41 +68,10 @@ def test_an_empty_folder_becomes_a_run_and_a_full_one_is_refused(
 
 
 def test_of_many_creators_all_get_the_same_run(tmp_path: Path, config: Dict, sections: Dict) -> None:
-    start, made = threading.Barrier(6), []
-
-    def create() -> None:
-        start.wait()
-        made.append(RunFolder.create(tmp_path / "run", config, sections).manifest())
-
-    threads = [threading.Thread(target=create) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    made = at_once(6, lambda _: RunFolder.create(tmp_path / "run", config, sections).manifest())
     assert len(made) == 6
     assert len({manifest.created for manifest in made}) == 1
     assert os.listdir(tmp_path) == ["run"]
-
-
-@pytest.mark.parametrize("nth", range(1, 30))
-def test_a_refused_call_while_creating_leaves_nothing(
-    tmp_path: Path, config: Dict, sections: Dict, nth: int
-) -> None:
-    calls: list[str] = []
-
-    def probe(call: str, where: str) -> None:
-        calls.append(call)
-        if len(calls) == nth and call != "unlink":
-            raise OSError(errno.ENOSPC, "full")
-
-    with watch(probe):
-        try:
-            RunFolder.create(tmp_path / "run", config, sections)
-        except DiskFull:
-            left = [name for name in os.listdir(tmp_path) if name != "run"]
-            assert left == []
-    if (tmp_path / "run").exists():
-        assert RunFolder.open(tmp_path / "run").check(sections)
 
 
 def test_what_killed_creators_left_is_swept(tmp_path: Path, config: Dict, sections: Dict) -> None:
@@ -125,21 +93,24 @@ def test_opening_what_is_no_run_says_how_to_make_one(tmp_path: Path) -> None:
         RunFolder.open(tmp_path)
 
 
-def test_a_damaged_manifest_is_found(run: RunFolder) -> None:
-    data = run.manifest_file.read_bytes()
-    run.manifest_file.write_bytes(data.replace(b"scripted", b"skripted"))
-    with pytest.raises(CorruptFile, match=r"manifest.json: the checksum"):
-        RunFolder.open(run.path)
-    write_document(run.manifest_file, {"format": "kgqa-run", "version": 1})
-    with pytest.raises(CorruptFile, match="a manifest without '"):
-        RunFolder.open(run.path)
-
-
-def test_a_damaged_manifest_is_made_again_by_init(run: RunFolder, config: Dict, sections: Dict) -> None:
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: data.replace(b"scripted", b"skripted"), r"manifest.json: the checksum"),
+        (lambda data: b"", "not a JSON document"),
+        (None, "a manifest without '"),
+    ],
+)
+def test_a_damaged_manifest_is_found_and_made_again_by_init(
+    run: RunFolder, config: Dict, sections: Dict, damage: Callable[[bytes], bytes] | None, message: str
+) -> None:
     write_result(run.result("main", "shard-000000"), [], run.origin("main").header("shard-000000", ""))
     run.result("main", "shard-000001").write_bytes(b"damaged too")
-    run.manifest_file.write_bytes(b"")
-    with pytest.raises(CorruptFile, match="not a JSON document") as caught:
+    if damage is None:
+        write_document(run.manifest_file, {"format": "kgqa-run", "version": 1})
+    else:
+        run.manifest_file.write_bytes(damage(run.manifest_file.read_bytes()))
+    with pytest.raises(CorruptFile, match=message) as caught:
         RunFolder.open(run.path)
     assert "kgqa init" in caught.value.cure
     RunFolder.create(run.path, config, sections)
@@ -158,16 +129,14 @@ def test_a_damaged_manifest_does_not_let_another_configuration_in(
     assert run.manifest_file.read_bytes() == b""
 
 
-@pytest.mark.parametrize("text", ["[1]", "a: [", "\x00"])
-def test_a_config_that_is_no_yaml_mapping_is_an_input_error(run: RunFolder, text: str) -> None:
-    run.config_file.write_text(text)
-    with pytest.raises(InputError, match=r"config.yaml"):
-        run.config()
-
-
-def test_a_lost_config_is_written_again(run: RunFolder, config: Dict) -> None:
+@pytest.mark.parametrize("text", ["[1]", "a: [", "\x00", None])
+def test_a_damaged_or_lost_config_is_an_input_error_and_init_writes_it_again(
+    run: RunFolder, config: Dict, text: str | None
+) -> None:
     run.config_file.unlink()
-    with pytest.raises(InputError, match=r"config.yaml: no such file"):
+    if text is not None:
+        run.config_file.write_text(text)
+    with pytest.raises(InputError, match=r"config.yaml" + (": no such file" if text is None else "")):
         run.config()
     RunFolder.create(run.path, config, run.manifest().sections)
     assert run.config() == config
@@ -182,26 +151,3 @@ def test_a_pinned_fact_stays_and_another_value_is_refused(run: RunFolder) -> Non
     with pytest.raises(CorruptFile, match=r"engine-main.json: not a JSON document") as caught:
         run.pin("engine-main", {"digest": "abc", "model": "m"})
     assert "remove it" in caught.value.cure
-
-
-def test_paths_are_those_of_the_specification(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path / "r")
-    relative = {
-        "config.yaml": run.config_file,
-        "manifest.json": run.manifest_file,
-        "kg.h5": run.kg,
-        "anchors.h5": run.anchors,
-        "stats": run.stats,
-        "shards/manifest.json": run.shards_manifest,
-        "shards/shard-000000.h5": run.shard("shard-000000"),
-        "results/main/shard-000000.h5": run.result("main", "shard-000000"),
-        "leases/main": run.leases("main"),
-        "quarantine": run.quarantine,
-        "dataset": run.dataset,
-        "report": run.report,
-        "logs": run.logs,
-        "status.json": run.status_file,
-        "pins": run.pins,
-    }
-    assert {str(path.relative_to(run.path)): path for path in relative.values()} == relative
-    assert run.name == "r"

@@ -10,19 +10,22 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from queue import Queue
 from typing import Any
 
 import psutil
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.run import run_command
 from tests.command import environment
+from tests.disk_watch import watch
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -115,39 +118,60 @@ def answers_used(run: RunFolder) -> int:
     return sum(len(record["trace"]) for record in records(run).values())
 
 
+class Strike:
+    """A probe: sends this process a signal, or holds its main thread, once its own journals hold so many bytes.
+
+    `SIGTERM@100`, `HOLD@1`. By itself, at its next write: whoever watched it from outside might look only when all is
+    over. A file `struck-PID` in `folder` says so; who is held goes on when there is a file `go`.
+    """
+
+    def __init__(self, text: str, folder: Path) -> None:
+        self.action, _, size = text.partition("@")
+        self.bytes = int(size)
+        self.folder = folder
+        self.journals: list[Path] = []
+
+    def __call__(self, call: str, where: str) -> None:
+        if call == "open" and where.endswith(".journal"):
+            self.journals.append(Path(where))
+        main = threading.current_thread() is threading.main_thread()
+        if call == "write" and main and self.action and size_of(self.journals) >= self.bytes:
+            action, self.action = self.action, ""
+            (self.folder / f"struck-{os.getpid()}").touch()
+            if action != "HOLD":
+                os.kill(os.getpid(), signal.Signals[action])
+            while action == "HOLD" and not (self.folder / "go").exists():
+                time.sleep(0.01)
+
+
 class Nursery:
-    """Forked `kgqa run` processes (tests/work/nursery.py); `alive` are their ids."""
+    """`kgqa run` processes, forked from this one in a few milliseconds each; `alive` are their ids."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._codes: dict[int, int] = {}
         self.alive: set[int] = set()
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("nursery.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path])),
-        )
-        self._lines: Queue[str] = Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-        self._expect("ready")
 
-    def start(self, run: RunFolder, fault: str = "") -> int:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{run.path}\t{self._log}\t{fault}\n".encode())
-        self._process.stdin.flush()
-        pid = int(self._expect("started")[0])
+    def start(self, run: RunFolder, strike: str = "") -> int:
+        """Start a worker, which `strike` may hit (see Strike)."""
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                code = self._work(run, strike)
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
         self.alive.add(pid)
         return pid
 
     def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal; nothing happens when the process has just ended by itself."""
-        with suppress(ProcessLookupError):
+        if pid in self.look():
             os.kill(pid, number)
 
     def await_strike(self, pid: int) -> None:
-        """Wait until what `start` was told as `fault` has struck (nursery.py, Strike)."""
-        wait_for((self._log.parent / f"struck-{pid}").exists, f"the fault to strike {pid}")
+        wait_for((self._log.parent / f"struck-{pid}").exists, f"the strike to hit {pid}")
 
     def go(self) -> None:
         """Let those go on that are held."""
@@ -155,51 +179,48 @@ class Nursery:
 
     def code(self, pid: int) -> int:
         """Wait for a process to end; its exit code, minus the signal's number when it was killed."""
-        wait_for(lambda: self._ended(pid), f"the end of process {pid}; it said: {self.output()[-2000:]}")
+        wait_for(
+            lambda: pid not in self.look(), f"the end of process {pid}; it said: {self.output()[-2000:]}"
+        )
         return self._codes[pid]
 
     def look(self) -> set[int]:
         """The processes that are alive now."""
-        self._drain()
+        for pid in list(self.alive):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                self._codes[pid] = os.waitstatus_to_exitcode(status)
+                self.alive.discard(pid)
         return self.alive
 
     def output(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
 
     def end(self) -> None:
-        for pid in set(self.look()):
+        for pid in list(self.look()):
             self.kill(pid)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(PATIENCE)
+            self.code(pid)
 
-    def _ended(self, pid: int) -> bool:
-        self._drain()
-        return pid in self._codes
-
-    def _expect(self, word: str) -> list[str]:
-        until = time.monotonic() + PATIENCE
-        while True:
-            first, *rest = self._lines.get(timeout=max(until - time.monotonic(), 0.1)).split()
-            if first == word:
-                return rest
-            self._note(first, rest)
-
-    def _drain(self) -> None:
-        while not self._lines.empty():
-            first, *rest = self._lines.get().split()
-            self._note(first, rest)
-
-    def _note(self, word: str, rest: list[str]) -> None:
-        assert word == "ended", f"the nursery said {word}"
-        pid, code = map(int, rest)
-        self._codes[pid] = code
-        self.alive.discard(pid)
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line.decode())
+    def _work(self, run: RunFolder, strike: str) -> int:
+        """Be a worker, whose words go to the log; its exit code."""
+        output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for number in (1, 2):
+            os.dup2(output, number)
+        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        variables = environment(PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path]))
+        os.environ.clear()
+        os.environ.update(variables)
+        try:
+            with watch(Strike(strike, self._log.parent)) if strike else nullcontext():
+                run_command(run.path)
+        except KgqaError as problem:
+            print(f"error: {problem}", file=sys.stderr)
+            return problem.exit_code
+        except BaseException:
+            traceback.print_exc()
+            raise
+        return 0
 
 
 def engine_of(pid: int) -> psutil.Process | None:

@@ -21,7 +21,7 @@ from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from tests.runs import make_run
-from tests.store.conftest import age
+from tests.store.conftest import age, claimed
 
 MakeLead = Callable[[str], Coordinator]
 EXPIRY = 600.0  # nothing expires by itself, however long a test is held up
@@ -56,22 +56,26 @@ def make_lead(run: RunFolder, events: list[str]) -> Iterator[MakeLead]:
         heart.stop()
 
 
-def test_one_leads_and_another_takes_over_when_it_resigns(make_lead: MakeLead) -> None:
-    first, second = make_lead("a"), make_lead("b")
+def write_done(run: RunFolder, *shards: str) -> None:
+    """Results of these shards of 20 items."""
+    partition(run, 20)
+    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
+    for shard in shards:
+        write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
+
+
+def test_one_leads_and_another_takes_over_when_it_resigns_or_dies(
+    run: RunFolder, make_lead: MakeLead
+) -> None:
+    first, second, third = (make_lead(name) for name in "abc")
     assert first.take()
     assert not second.take()
     assert first.take(), "it keeps the role"
     first.resign()
     assert second.take()
-
-
-def test_a_lead_that_died_is_replaced(run: RunFolder, make_lead: MakeLead) -> None:
-    leases = Leases(run.leases(".lead"), "dead", EXPIRY)
-    assert leases.claim("lead") is not None
-    second = make_lead("b")
-    assert not second.take()
-    age(leases.path("lead"), 2 * EXPIRY)
-    assert second.take()
+    assert not third.take()
+    age(Leases(run.leases(".lead"), "c", EXPIRY).path("lead"), 2 * EXPIRY)
+    assert third.take()
 
 
 def test_the_duties_cut_the_shards_and_publish_the_status(run: RunFolder, make_lead: MakeLead) -> None:
@@ -84,44 +88,29 @@ def test_the_duties_cut_the_shards_and_publish_the_status(run: RunFolder, make_l
     assert (run.logs / "history.jsonl").exists()
 
 
-def test_expired_leases_are_taken_away_and_living_ones_stay(run: RunFolder, make_lead: MakeLead) -> None:
-    partition(run, 20)
+def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
+    run: RunFolder, make_lead: MakeLead
+) -> None:
+    write_done(run, "shard-000000")
+    for shard in ("shard-000000", "shard-000001"):
+        Journal(run.results("main") / f"{shard}.w0.journal", {"shard": shard}).close()
     workers = Leases(run.leases("main"), "w", EXPIRY)
-    assert workers.claim("shard-000001") is not None
+    claimed(workers, "shard-000001")
     age(workers.path("shard-000001"), 2 * EXPIRY)
+    living = claimed(workers, "shard-000002")
     lead = make_lead("a")
     lead.take()
     lead.duties()
     assert workers.holder("shard-000001") is None
-    living = workers.claim("shard-000002")
-    assert living is not None
-    lead.duties()
     assert living.renew()
-
-
-def test_what_dead_workers_left_beside_results_is_swept(run: RunFolder, make_lead: MakeLead) -> None:
-    partition(run, 20)
-    folder = run.results("main")
-    folder.mkdir(parents=True)
-    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
-    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
-    for shard in ("shard-000000", "shard-000001"):
-        Journal(folder / f"{shard}.w0.journal", {"shard": shard}).close()
-    lead = make_lead("a")
-    lead.take()
-    lead.duties()
-    assert [path.name for path in folder.glob("*.journal")] == ["shard-000001.w0.journal"]
+    assert [path.name for path in run.results("main").glob("*.journal")] == ["shard-000001.w0.journal"]
 
 
 def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     run: RunFolder, make_lead: MakeLead, events: list[str]
 ) -> None:
-    partition(run, 20)
-    run.results("main").mkdir(parents=True)
-    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
     shards = ("shard-000000", "shard-000001")
-    for shard in shards:
-        write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
+    write_done(run, *shards)
     path = run.result("main", "shard-000001")
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
@@ -130,7 +119,7 @@ def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     assert lead.verify(shards) == 1
     assert not path.exists()
     assert lead.verify(shards) == 1, "it is still to be made again"
-    write_result(path, rows, run.origin("main").header("shard-000001", ""))
+    write_done(run, "shard-000001")
     assert lead.verify(shards) == 0
     assert events.count("result-corrupt") == 1
 
@@ -147,10 +136,7 @@ def test_a_job_is_recorded_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch)
 def test_a_result_that_another_set_aside_meanwhile_is_no_result(
     run: RunFolder, make_lead: MakeLead, set_aside: Callable[[Path], None], verify: bool
 ) -> None:
-    partition(run, 20)
-    run.results("main").mkdir(parents=True)
-    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
-    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    write_done(run, "shard-000000")
     lead = make_lead("a")
     lead.take()
     set_aside(run.result("main", "shard-000000"))

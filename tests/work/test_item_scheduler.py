@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, StepContext
+from kgqa_hpc.work import item_scheduler
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
 
@@ -135,14 +137,24 @@ def build(answer: Callable[[Request], Response], **limits: Any) -> SimpleNamespa
     return SimpleNamespace(engine=engine, ended=ended, scheduler=scheduler)
 
 
+def worked(count: int, answer: Callable[[Request], Response], **limits: Any) -> SimpleNamespace:
+    """The same after `count` items have run out."""
+    b = build(answer, **limits)
+    b.scheduler.add(tasks(count))
+    run_out(b.scheduler)
+    return b
+
+
+def died(request: Request) -> Response:
+    raise EngineDied("no GPU")
+
+
 def statuses(ended: list[Task]) -> Counter[str]:
     return Counter(task.item.status for task in ended)
 
 
 def test_every_item_goes_through_all_steps_once() -> None:
-    b = build(yes)
-    b.scheduler.add(tasks(100))
-    run_out(b.scheduler)
+    b = worked(100, yes)
     assert statuses(b.ended) == {"accepted": 100}
     assert sorted(len(task.item.trace) for task in b.ended) == [2] * 100
 
@@ -162,71 +174,46 @@ def test_judgements_go_before_new_questions() -> None:
     b.engine.batch = 1
     b.scheduler.add(tasks(30))
     run_out(b.scheduler)
-    sent = [request_id for batch in b.engine.seen for request_id in batch]
     asked = judged = 0
-    for request_id in sent:
+    for request_id in (request_id for batch in b.engine.seen for request_id in batch):
         asked += "/generate/" in request_id
         judged += "/judge/" in request_id
         assert asked - judged <= 5, "questions pile up unjudged"
 
 
-def test_an_item_ends_open_when_a_later_pass_goes_on_with_it() -> None:
-    engine, ended = ToyEngine(yes), []
-    scheduler = Scheduler(
-        [Toy("generate")], engine, Limits(4), 1, lambda task, over: ended.append((task, over)), last=False
-    )
-    scheduler.add(tasks(3))
-    run_out(scheduler)
-    assert [(task.item.status, over) for task, over in ended] == [("open", True)] * 3
-
-
 def test_a_retry_is_another_attempt_and_the_last_one_ends_the_item() -> None:
-    b = build(lambda request: Response(request.id, "hm", "stop"), attempts=3)
-    b.scheduler.add(tasks(2))
-    run_out(b.scheduler)
+    b = worked(2, lambda request: Response(request.id, "hm", "stop"), attempts=3)
     assert [task.item.reason for task in b.ended] == ["generate: garbage"] * 2
     assert [[entry["attempt"] for entry in task.item.trace] for task in b.ended] == [[0, 1, 2]] * 2
 
 
 def test_a_rejected_item_is_not_asked_again() -> None:
-    b = build(lambda request: Response(request.id, "no" if "/judge/" in request.id else "yes", "stop"))
-    b.scheduler.add(tasks(10))
-    run_out(b.scheduler)
+    b = worked(10, lambda request: Response(request.id, "no" if "/judge/" in request.id else "yes", "stop"))
     assert statuses(b.ended) == {"rejected": 10}
     assert b.scheduler.counters.requests == 20
 
 
 def test_after_an_accident_all_are_asked_again_and_nobody_is_blamed() -> None:
-    fates = iter([False] * 20 + [True])
-
-    def answer(request: Request) -> Response:
-        if next(fates, False):
-            raise EngineDied("bumped")
-        return yes(request)
-
-    b = build(answer)
-    b.scheduler.add(tasks(60))
-    run_out(b.scheduler)
+    fates = iter([yes] * 20 + [died])
+    b = worked(60, lambda request: next(fates, yes)(request))
     assert statuses(b.ended) == {"accepted": 60}
     assert (b.scheduler.counters.deaths, b.engine.starts) == (1, 1)
 
 
 def test_a_poisonous_item_fails_after_its_deaths_alone_and_no_other_does() -> None:
-    def answer(request: Request) -> Response:
-        if request.id.startswith("s17/judge"):
-            raise EngineDied("poisoned")
-        return yes(request)
-
-    b = build(answer, window=32, item_deaths=3)
-    b.scheduler.add(tasks(100))
-    run_out(b.scheduler)
+    b = worked(
+        100,
+        lambda request: (died if request.id.startswith("s17/judge") else yes)(request),
+        window=32,
+        item_deaths=3,
+    )
     assert statuses(b.ended) == {"accepted": 99, "failed": 1}
     assert [task.item.reason for task in b.ended if task.item.status == "failed"] == ["judge: engine died"]
     # 1 death among all, at most log2(32) while halving, 3 alone
     assert b.scheduler.counters.deaths <= 1 + 5 + 3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 70),
     st.integers(1, 40),
@@ -245,29 +232,29 @@ def test_whatever_dies_each_item_ends_once_and_only_poison_fails(
             raise EngineDied("gone")
         return Response(request.id, chance.choice(["yes", "yes", "no", "hm"]), "stop")
 
-    b = build(answer, window=window, item_deaths=8, restarts=10_000, attempts=2)
-    b.scheduler.add(tasks(count))
-    run_out(b.scheduler)
+    b = worked(count, answer, window=window, item_deaths=8, restarts=10_000, attempts=2)
     assert sorted(task.item.id for task in b.ended) == sorted(f"s{n}" for n in range(count))
-    died = {task.item.id for task in b.ended if task.item.reason and "engine died" in task.item.reason}
-    assert died == {f"s{n}" for n in poison if n < count}
+    failed = {task.item.id for task in b.ended if task.item.reason and "engine died" in task.item.reason}
+    assert failed == {f"s{n}" for n in poison if n < count}
 
 
-def test_an_engine_that_dies_without_ever_answering_ends_the_work() -> None:
-    def answer(request: Request) -> Response:
-        raise EngineDied("no GPU")
-
-    b = build(answer, window=64, restarts=3)
-    b.scheduler.add(tasks(64))
-    with pytest.raises(EngineError, match="died 4 times without an answer: no GPU"):
-        run_out(b.scheduler)
-    assert b.ended == []
-
-
-def test_an_engine_that_only_answers_with_errors_ends_the_work_and_gives_no_item_up() -> None:
-    b = build(lambda request: Response(request.id, "", "error", error="no credit"), window=4, attempts=1)
+@pytest.mark.parametrize(
+    ("answer", "limits", "message"),
+    [
+        (died, {"window": 64, "restarts": 3}, "died 4 times without an answer: no GPU"),
+        (
+            lambda request: Response(request.id, "", "error", error="no credit"),
+            {"window": 4, "attempts": 1},
+            "no credit",
+        ),
+    ],
+)
+def test_an_engine_that_only_dies_or_errs_ends_the_work_and_gives_no_item_up(
+    answer: Callable[[Request], Response], limits: dict[str, int], message: str
+) -> None:
+    b = build(answer, **limits)
     b.scheduler.add(tasks(500))
-    with pytest.raises(EngineError, match="no credit"):
+    with pytest.raises(EngineError, match=message):
         run_out(b.scheduler)
     assert b.ended == []
 
@@ -277,10 +264,7 @@ def test_items_that_alone_fail_are_counted_failed() -> None:
         bad = int(request.id.split("/")[0][1:]) % 10 == 0
         return Response(request.id, "", "error", error="too long") if bad else yes(request)
 
-    b = build(answer)
-    b.scheduler.add(tasks(50))
-    run_out(b.scheduler)
-    assert statuses(b.ended) == {"accepted": 45, "failed": 5}
+    assert statuses(worked(50, answer).ended) == {"accepted": 45, "failed": 5}
 
 
 def test_a_dropped_shard_is_not_moved_any_more() -> None:
@@ -308,36 +292,56 @@ def test_a_drain_takes_what_is_answered_and_cancels_the_rest() -> None:
     assert b.ended == []
 
 
-def test_steps_that_ask_nobody_are_done_on_the_way_and_journaled_with_the_answer_before() -> None:
-    moves: list[tuple[int, bool]] = []
-    engine = ToyEngine(lambda request: Response(request.id, "yes", "stop"))
-    chain = [Toy("look", asks=False), Toy("ask"), Toy("count", asks=False), Toy("sum", asks=False)]
-    scheduler = Scheduler(chain, engine, Limits(4), 1, lambda task, ended: moves.append((task.step, ended)))
-    (task,) = tasks(1)
-    scheduler.add([task])
-    while not moves or not moves[-1][1]:
-        scheduler.turn(0)
-    assert task.item.features == {"look": 0, "count": 1, "sum": 1}
-    assert task.item.status == "accepted"
-    assert moves == [(1, False), (4, True)]
+def test_a_stop_is_seen_while_steps_work_on_a_full_window_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = build(yes, window=64)
+    b.engine.batch = 64
+    clock = itertools.count()
+    monkeypatch.setattr(item_scheduler.time, "monotonic", lambda: next(clock) / 10)
+    b.scheduler.add(tasks(64))
+    assert b.scheduler.turn(0) < 8, "a turn ends after half a second, whatever has arrived"
+    b.scheduler.drain(lambda: True)
+    assert b.scheduler.counters.answers < 32
+    assert b.ended == []
 
 
-def test_a_step_may_ask_several_times_in_turn() -> None:
-    texts = {0: "more", 1: "more", 2: "yes"}
-    moves: list[int] = []
-    seen: list[str] = []
-
-    def answer(request: Request) -> Response:
-        seen.append(request.id)
-        return Response(request.id, texts[len(seen) - 1], "stop")
-
+@pytest.mark.parametrize(
+    ("chain", "texts", "last", "moves", "status"),
+    [
+        ([Toy("ask")], ["yes"], False, [(1, 0, True)], "open"),  # a later pass goes on with it
+        (
+            [Toy("ask")],
+            ["more", "more", "yes"],
+            True,
+            [(0, 1, False), (0, 2, False), (1, 0, True)],
+            "accepted",
+        ),
+        # Steps that ask nobody are done on the way and journaled with the answer before.
+        (
+            [Toy("look", asks=False), Toy("ask"), Toy("count", asks=False), Toy("sum", asks=False)],
+            ["yes"],
+            True,
+            [(1, 0, False), (4, 0, True)],
+            "accepted",
+        ),
+    ],
+)
+def test_each_answer_moves_an_item_along_its_chain(
+    chain: list[Toy], texts: list[str], last: bool, moves: list[tuple[int, int, bool]], status: str
+) -> None:
+    seen: list[tuple[int, int, bool]] = []
+    replies = iter(texts)
     scheduler = Scheduler(
-        [Toy("ask")], ToyEngine(answer), Limits(4), 1, lambda task, _: moves.append(task.turn)
+        chain,  # type: ignore[arg-type]
+        ToyEngine(lambda request: Response(request.id, next(replies), "stop")),
+        Limits(4),
+        1,
+        lambda task, ended: seen.append((task.step, task.turn, ended)),
+        last=last,
     )
     (task,) = tasks(1)
     scheduler.add([task])
-    while task.item.status == "open":
-        scheduler.turn(0)
-    assert len(seen) == 3
-    assert moves == [1, 2, 0]
-    assert task.item.status == "accepted"
+    run_out(scheduler)
+    assert seen == moves
+    assert (task.item.status, next(replies, None)) == (status, None)
+    free = {step.name: position for position, step in enumerate(chain) if not step.asks}
+    assert task.item.features == {name: int(position > 0) for name, position in free.items()}

@@ -57,14 +57,10 @@ def answer(shard: OpenShard, task: Task, status: str = "open", text: str = "hell
     shard.moved(task, status != "open")
 
 
-def test_a_fresh_shard_has_all_its_items_to_do_from_the_first_step(session: Any) -> None:
-    shard = open_shard(session)
-    assert [(task.step, task.attempt) for task in shard.tasks] == [(0, 0)] * 6
-    assert (shard.items, shard.ended, shard.complete) == (6, 0, False)
-
-
 def test_a_successor_goes_on_where_the_predecessor_was(session: Any) -> None:
     first = open_shard(session)
+    assert [(task.step, task.attempt) for task in first.tasks] == [(0, 0)] * 6
+    assert (first.items, first.ended, first.complete) == (6, 0, False)
     answer(first, first.tasks[0])
     answer(first, first.tasks[1])
     answer(first, first.tasks[1], "accepted")
@@ -128,26 +124,22 @@ def test_items_that_ended_in_the_pass_before_pass_through(session: Any) -> None:
     assert [task.item.trace for task in shard.tasks] == [[{"text": "before"}]] * 4
 
 
-def test_a_damaged_line_is_told_and_copied_to_quarantine(session: Any) -> None:
+@pytest.mark.parametrize(("foreign", "steps"), [(False, [1, 0, 1, 0, 0, 0]), (True, [0] * 6)])
+def test_a_damaged_line_or_a_journal_of_another_run_is_told_and_copied_to_quarantine(
+    session: Any, foreign: bool, steps: list[int]
+) -> None:
     first = open_shard(session)
     for task in first.tasks[:3]:
         answer(first, task)
     first.close()
-    path = next(session.run.results("main").glob("*.journal"))
-    lines = path.read_bytes().splitlines(keepends=True)
-    lines[2] = lines[2].replace(b"hello", b"hullo")
-    path.write_bytes(b"".join(lines) + b"torn")
-    second = open_shard(session)
-    assert [task.step for task in second.tasks] == [1, 0, 1, 0, 0, 0]
+    if foreign:
+        origin = replace(session.origin("main"), made_by="another")
+        session.origin = lambda name: origin
+    else:
+        path = next(session.run.results("main").glob("*.journal"))
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[2] = lines[2].replace(b"hello", b"hullo")
+        path.write_bytes(b"".join(lines) + b"torn")
+    assert [task.step for task in open_shard(session).tasks] == steps
     assert [event for event, _ in session.events] == ["journal-damaged"]
     assert list(session.run.quarantine.glob("*.reason.json"))
-
-
-def test_a_journal_of_another_run_is_refused(session: Any, run: RunFolder) -> None:
-    first = open_shard(session)
-    answer(first, first.tasks[0])
-    first.close()
-    session.origin = lambda name: replace(run.origin(name), made_by="another")
-    second = open_shard(session)
-    assert [task.step for task in second.tasks] == [0] * 6
-    assert [event for event, _ in session.events] == ["journal-damaged"]

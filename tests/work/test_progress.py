@@ -8,18 +8,24 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.terminal import LINE_EVERY, Progress, StageProgress, stage_progress
+from kgqa_hpc.terminal import LINE_EVERY, Progress, stage_progress
 from kgqa_hpc.work.session import Logbook
 
 
-def test_a_log_gets_the_first_line_at_once_and_then_one_per_interval(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that passes, in its only element."""
     now = [1000.0]
     monkeypatch.setattr("kgqa_hpc.terminal.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_log_gets_the_first_line_at_once_and_then_one_per_interval(
+    capsys: pytest.CaptureFixture[str], clock: list[float]
+) -> None:
     progress = Progress(interactive=False)
     for step in range(300):
-        now[0] += 1
+        clock[0] += 1
         progress.update(step, 300, "shards 1 of 9")
     progress.close(300, 300, "shards 9 of 9")
     lines = capsys.readouterr().err.splitlines()
@@ -35,71 +41,45 @@ def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert "300/300" in capsys.readouterr().err
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that passes, in its only element."""
-    now = [1000.0]
-    monkeypatch.setattr("kgqa_hpc.terminal.time.monotonic", lambda: now[0])
-    return now
-
-
-def play(progress: StageProgress, clock: list[float], label: str, seconds: float) -> None:
-    """A thousand parts of work, told every hundred."""
-    for done in range(100, 1001, 100):
-        clock[0] += seconds / 10
-        progress(done, 1000, label)
-
-
-@pytest.mark.parametrize("interactive", [False, True])
-def test_a_stage_of_less_than_two_seconds_shows_nothing(
-    capsys: pytest.CaptureFixture[str], clock: list[float], interactive: bool
-) -> None:
-    with stage_progress(interactive) as progress:
-        for label in ("triangles", "edges", "links"):
-            play(progress, clock, label, 0.5)
-    assert capsys.readouterr().err == ""
-
-
-def test_in_a_log_a_longer_label_tells_how_far_it_is_and_when_it_is_done(
-    capsys: pytest.CaptureFixture[str], clock: list[float]
+@pytest.mark.parametrize(
+    ("parts", "lines"),
+    [
+        # Label, number of parts that are told one by one, seconds of each.
+        ([("triangles", 10, 0.05), ("edges", 10, 0.05), ("links", 10, 0.05)], []),
+        (
+            [("counting", 10, 0.1), ("sampling", 10, 1.0), ("writing", 10, 0.15)],
+            ["sampling: 2 of 10, 2 s", "sampling: 10 of 10, 10 s"],
+        ),
+        ([("triangles", 1, 5), ("edges", 1, 1)], ["triangles: 1 of 1, 5 s"]),
+        (
+            [("counting", 121, 1)],
+            ["counting: 2 of 121, 2 s", "counting: 62 of 121, 62 s", "counting: 121 of 121, 121 s"],
+        ),
+    ],
+    ids=["short", "one longer", "the first part counts", "every minute"],
+)
+def test_in_a_log_a_label_that_takes_longer_than_two_seconds_tells_how_far_it_is(
+    capsys: pytest.CaptureFixture[str],
+    clock: list[float],
+    parts: list[tuple[str, int, float]],
+    lines: list[str],
 ) -> None:
     with stage_progress(interactive=False) as progress:
-        play(progress, clock, "counting", 1.0)
-        play(progress, clock, "sampling", 10.0)
-        play(progress, clock, "writing", 1.5)
-    lines = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()]
-    assert lines == ["sampling: 200 of 1,000, 2 s", "sampling: 1,000 of 1,000, 10 s"]
+        for label, number, seconds in parts:
+            for done in range(1, number + 1):
+                clock[0] += seconds
+                progress(done, number, label)
+    assert [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()] == lines
 
 
-def test_the_first_part_of_a_label_counts_from_the_end_of_the_label_before(
-    capsys: pytest.CaptureFixture[str], clock: list[float]
-) -> None:
-    with stage_progress(interactive=False) as progress:
-        clock[0] += 5
-        progress(1, 1, "triangles")
-        clock[0] += 1
-        progress(1, 1, "edges")
-    assert [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()] == [
-        "triangles: 1 of 1, 5 s"
-    ]
-
-
-def test_in_a_log_long_work_is_heard_of_every_minute(
-    capsys: pytest.CaptureFixture[str], clock: list[float]
-) -> None:
-    with stage_progress(interactive=False) as progress:
-        for done in range(1, 601):
-            clock[0] += 1
-            progress(done, 600, "counting")
-    assert len(capsys.readouterr().err.splitlines()) == 1 + int(600 / LINE_EVERY)
-
-
-def test_on_a_terminal_what_is_still_at_work_after_two_seconds_gets_a_bar(
+def test_on_a_terminal_a_label_that_takes_longer_than_two_seconds_gets_a_bar(
     capsys: pytest.CaptureFixture[str], clock: list[float]
 ) -> None:
     with stage_progress(interactive=True) as progress:
-        play(progress, clock, "counting", 1.0)
-        play(progress, clock, "sampling", 10.0)
+        for label, seconds in (("counting", 0.1), ("sampling", 1.0)):
+            for done in range(100, 1001, 100):
+                clock[0] += seconds
+                progress(done, 1000, label)
     shown = capsys.readouterr().err
     assert "1000/1000" in shown
     assert "sampling" in shown
@@ -115,9 +95,6 @@ def test_a_log_line_is_an_object_with_time_worker_and_event(tmp_path: Path) -> N
     entry = json.loads(line)
     assert entry.pop("time") > 0
     assert entry == {"worker": "w0", "event": "shard-done", "shard": "shard-000003", "items": 20}
-
-
-def test_a_log_that_cannot_be_written_is_an_error_of_the_disk(tmp_path: Path) -> None:
-    (tmp_path / "w0.jsonl").mkdir()
-    with pytest.raises(StoreError, match=r"w0\.jsonl"):
-        Logbook(tmp_path / "w0.jsonl", "w0")
+    (tmp_path / "w1.jsonl").mkdir()
+    with pytest.raises(StoreError, match=r"w1\.jsonl"):
+        Logbook(tmp_path / "w1.jsonl", "w1")

@@ -14,7 +14,6 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.snapshot import survey
-from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
@@ -129,7 +128,7 @@ def test_a_time_limit_stops_it_before_the_limit(tmp_path: Path, nursery: Nursery
         tmp_path / "run",
         200,
         engine=slow(per_request_s=1),
-        runtime={"time_limit": 12, "margin": 3},
+        runtime={"time_limit": 4, "margin": 1},
     )
     assert nursery.code(nursery.start(run)) == 75
     assert "of the time limit" in nursery.output()
@@ -145,25 +144,25 @@ def test_a_complete_run_is_left_alone(finished: RunFolder, nursery: Nursery) -> 
     assert len(events(finished, "engine-started")) == 1, "no engine is started for nothing"
 
 
-@pytest.mark.parametrize("position", [100, *(pytest.param(at, marks=pytest.mark.slow) for at in (700, -1))])
-def test_a_damaged_result_is_set_aside_and_made_again(
-    finished: RunFolder, nursery: Nursery, position: int
+@pytest.mark.parametrize(
+    ("file", "position"),
+    [
+        ("results/main/shard-000001.h5", 100),
+        pytest.param("results/main/shard-000001.h5", 700, marks=pytest.mark.slow),
+        pytest.param("results/main/shard-000001.h5", -1, marks=pytest.mark.slow),
+        ("shards/shard-000002.h5", -5),
+    ],
+)
+def test_a_damaged_result_or_shard_is_set_aside_and_made_again(
+    finished: RunFolder, nursery: Nursery, file: str, position: int
 ) -> None:
     before = result_files(finished)
-    path = finished.result("main", "shard-000001")
-    flip(path, position)
+    flip(finished.path / file, position)
+    if file.startswith("shards"):
+        finished.result("main", Path(file).stem).unlink()  # else nobody reads the shard
     assert nursery.code(nursery.start(finished)) == 0, nursery.output()
     assert result_files(finished) == before
     assert len(list(finished.quarantine.glob("*.reason.json"))) == 1
-
-
-def test_a_damaged_shard_is_set_aside_and_cut_again(tmp_path: Path, nursery: Nursery) -> None:
-    run = make_run(tmp_path / "run", 60)
-    partition(run, 20)
-    flip(run.shard("shard-000002"), -5)
-    assert nursery.code(nursery.start(run)) == 0, nursery.output()
-    assert len(records(run)) == 60
-    assert list(run.quarantine.glob("*.reason.json"))
 
 
 @pytest.mark.slow
@@ -182,14 +181,11 @@ def test_a_damaged_journal_line_costs_that_line_only(tmp_path: Path, nursery: Nu
     assert answers_made(run) >= answers_used(run) - len(lines)
 
 
-def test_a_run_without_anchors_says_what_to_do_first(tmp_path: Path) -> None:
+def test_a_run_without_anchors_and_no_run_are_refused_with_what_to_do_first(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 5)
     run.anchors.unlink()
     with pytest.raises(InputError, match=r"anchors\.h5 is missing"):
         run_command(run.path)
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run folder"):
         run_command(tmp_path / "nowhere")
 

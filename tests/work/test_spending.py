@@ -17,6 +17,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import Spending
 from tests.command import kgqa
 from tests.runs import make_run
+from tests.work.rig import reconfigure
 
 PRICE = {"input": 2.0, "cached": 0.5, "output": 8.0}
 SLOW = {"kind": "scripted", "latency": {"batch": 4, "decode_tokens_per_s": 4000}, "price": PRICE}
@@ -48,6 +49,7 @@ def test_a_run_stops_with_75_when_its_budget_is_spent_and_goes_on_with_a_larger_
     assert stopped["money"]["budget"] == 0.02
     assert "raise it" in kgqa("run", run.path, code=2).stderr
     assert status(run.path)["money"]["spent"] == stopped["money"]["spent"]
+    reconfigure(run, engine={"latency": {"batch": 32}})
     with_budget(run, 1000.0)
     kgqa("run", run.path)
     done = status(run.path)

@@ -5,6 +5,7 @@ The steps here never end by themselves: a worker that ends was interrupted, howe
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -88,22 +89,24 @@ def prepared(folder: Path) -> RunFolder:
 
 
 @pytest.mark.plugin("gasl")
-def test_a_worker_in_the_midst_of_a_step_ends_at_sigterm_and_loses_nothing(
+def test_workers_in_the_midst_of_a_step_end_at_sigterm_and_lose_nothing(
     tmp_path: Path, processes: Processes
 ) -> None:
-    calm, run = prepared(tmp_path / "calm"), prepared(tmp_path / "held")
-    for sort in SORTS:
-        worker = processes.start(run, HOLD=sort, HELD=str(tmp_path / sort))
+    run = prepared(tmp_path / "held")
+    calm = RunFolder(Path(shutil.copytree(run.path, tmp_path / "calm")))
+    workers = {sort: processes.start(run, HOLD=sort, HELD=str(tmp_path / sort)) for sort in SORTS}
+    for sort, worker in workers.items():
         wait_for(lambda: (tmp_path / sort).exists() or worker.poll() is not None, sort)  # noqa: B023
+    for worker in workers.values():
         worker.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        code, said = processes.finish(worker)
+    began = time.monotonic()
+    for sort, worker in workers.items():
+        code, output = processes.finish(worker)
         print(f"{sort}: ended after {time.monotonic() - began:.1f} s")
-        assert code == 75, f"{sort}: {said}"
-        assert "SIGTERM" in said
-    for each in (calm, run):
-        code, said = processes.finish(processes.start(each))
-        assert code == 0, said
+        assert code == 75, f"{sort}: {output}"
+        assert "SIGTERM" in output
+    for code, output in map(processes.finish, [processes.start(calm), processes.start(run)]):
+        assert code == 0, output
     assert result_files(run) == result_files(calm)
     assert len(events(run, "interrupted")) == len(SORTS)
     assert answers_used(run) <= answers_made(run) <= answers_used(run) + 4 * len(SORTS), (
@@ -121,10 +124,10 @@ def test_a_worker_whose_engine_never_answers_ends_at_sigterm_and_loses_nothing(
     wait_for(lambda: events(run, "shard-opened") or worker.poll() is not None, "a shard in work")
     worker.send_signal(signal.SIGTERM)
     began = time.monotonic()
-    code, said = processes.finish(worker)
+    code, output = processes.finish(worker)
     print(f"ended after {time.monotonic() - began:.1f} s")
-    assert code == 75, said
+    assert code == 75, output
     assert events(run, "drained")[0]["cancelled"] == 0, "the engine acknowledged the cancel"
     reconfigure(run, engine={"latency": {"batch": 4}})
-    code, said = processes.finish(processes.start(run))
-    assert code == 0, said
+    code, output = processes.finish(processes.start(run))
+    assert code == 0, output
