@@ -73,9 +73,8 @@ class Hetionet:
                 for rows in read_table(path, TSV, ("source", "metaedge", "target")):
                     kinds = rows["metaedge"]
                     if long:
-                        kinds = pa.array(
-                            [long.get(kind, kind) for kind in kinds.to_pylist()], pa.large_string()
-                        )
+                        spelt = [long.get(kind, kind) for kind in kinds.to_pylist()]
+                        kinds = pa.array(spelt, pa.large_string())
                     assembly.edges(rows.file, rows["source"], rows["target"], kinds, rows.line_of)
         names = ", ".join(file.name for file in files)
         return assembly.finish({"source": self.name, "files": names, "licence": self.licence})

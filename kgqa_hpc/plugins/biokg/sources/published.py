@@ -40,12 +40,9 @@ from kgqa_hpc.kg.tables import Rows, constant, read_columns, read_table
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).
 NAMES = {
-    "COMPOUND": "WIKIPEDIA",
-    "ACTIVITY": "NAME_DRUGBANK",
-    "EFFECT": "NAME_DRUGBANK",
-    "SIDE_EFFECT": "NAME",
-    "INDICATION": "NAME",
-}
+    "COMPOUND": "WIKIPEDIA", "ACTIVITY": "NAME_DRUGBANK", "EFFECT": "NAME_DRUGBANK",
+    "SIDE_EFFECT": "NAME", "INDICATION": "NAME",
+}  # fmt: skip
 
 
 class OreganoSettings(SourceSettings):
@@ -77,21 +74,15 @@ class Oregano:
         def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
             names_of = pa.array([names.get(node, "") for node in ids.to_pylist()], pa.large_string())
             prefix = pc.utf8_lower(pc.replace_substring_regex(ids, r"(?s):.*$", ""))
-            return names_of, pc.if_else(
-                pc.match_substring(ids, ":"), prefix, pa.scalar("code", pa.large_string())
-            )
+            code = pa.scalar("code", pa.large_string())
+            return names_of, pc.if_else(pc.match_substring(ids, ":"), prefix, code)
 
-        graph = assembly.finish(
-            {
-                "source": self.name,
-                "title": "OREGANO",
-                "files": triples.name,
-                "licence": self.licence,
-                "citation": "Boudin M, et al. The OREGANO knowledge graph for computational drug repurposing."
-                " Scientific Data 10:871, 2023.",
-            },
-            declare=declare,
-        )
+        attributes = {
+            "source": self.name, "title": "OREGANO", "files": triples.name, "licence": self.licence,
+            "citation": "Boudin M, et al. The OREGANO knowledge graph for computational drug repurposing."
+            " Scientific Data 10:871, 2023.",
+        }  # fmt: skip
+        graph = assembly.finish(attributes, declare=declare)
         # Always among the types, even of a part of the graph: the default excludes it, and refuses unknown types.
         if NO_NAME_EDGES in graph.edge_types:
             return graph
@@ -115,10 +106,8 @@ def _names(folder: Path) -> dict[str, str]:
     for table, column in NAMES.items():
         for path in sorted(folder.glob(f"{table}.tsv*"))[:1]:
             for node, values in read_columns(path, [column]):
-                if values[column]:
-                    names[node] = (
-                        values[column].replace("_", " ") if column == "WIKIPEDIA" else values[column]
-                    )
+                if name := values[column]:
+                    names[node] = name.replace("_", " ") if column == "WIKIPEDIA" else name
     return names
 
 
@@ -154,8 +143,7 @@ class PrimeKg:
         assembly, interner = Assembly(Policy.of(settings)), Interner()
         columns = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*columns, kind]):
-            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that
-            # order
+            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that order
             before = len(interner)
             codes = np.stack(interner.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
             fresh = np.flatnonzero(codes >= before)
@@ -167,10 +155,8 @@ class PrimeKg:
 
 
 def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64]) -> None:
-    rows_taken = pa.array(positions // 2 + (positions % 2) * len(rows))
-    columns = {
-        name: pa.concat_arrays([rows[f"x_{name}"], rows[f"y_{name}"]]).take(rows_taken) for name in _END
-    }
+    taken = pa.array(positions // 2 + (positions % 2) * len(rows))
+    columns = {n: pa.concat_arrays([rows[f"x_{n}"], rows[f"y_{n}"]]).take(taken) for n in _END}
     lines = rows.line_of
     properties = {"source_id": columns["id"], "source": columns["source"]}
     assembly.nodes(

@@ -81,9 +81,8 @@ class Rdf:
         path = Path(settings.path)
         plain, properties = settings.reading == "plain", frozenset(settings.properties)
         statements = Statements(settings.language, plain=plain, properties=properties)
-        parser = _parser(path)
         prefixes: dict[str, str] = {}
-        for subject, predicate, value in _triples(path, parser, prefixes):
+        for subject, predicate, value in _triples(path, prefixes):
             statements.add(subject, predicate, value)
         shorten = _shortener(KNOWN | prefixes | settings.prefixes) if settings.curies else str
         assembly = Assembly(Policy.of(settings))
@@ -100,25 +99,18 @@ class Rdf:
         return assembly.finish({"source": self.name, "files": path.name, **counts})
 
 
-def _parser(path: Path) -> Any:
+def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, Any]]:
+    """Subject, predicate and object of each triple; `prefixes` is filled with those the file declares."""
     import pyoxigraph
 
     ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "")
-    if ending not in _FORMATS:
+    if (form := _FORMATS.get(ending)) is None:
         endings = " ".join(_FORMATS)
         raise GraphFormatError(
             f"{path.name}: no RDF format ends in {ending!r}", f"name it by one of {endings}"
         )
-    return getattr(pyoxigraph.RdfFormat, _FORMATS[ending])
-
-
-def _triples(path: Path, form: Any, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, Any]]:
-    """Subject, predicate and object of each triple; `prefixes` is filled with those the file declares."""
-    import pyoxigraph
-
-    xml = form == pyoxigraph.RdfFormat.RDF_XML
-    with TextStream(path) as file, _BoundedXml(file, path.name) if xml else file as stream:
-        parser = pyoxigraph.parse(cast(IO[bytes], stream), form)
+    with TextStream(path) as file, _BoundedXml(file, path.name) if form == "RDF_XML" else file as stream:
+        parser = pyoxigraph.parse(cast(IO[bytes], stream), getattr(pyoxigraph.RdfFormat, form))
         try:
             for quad in parser:
                 yield quad.subject, quad.predicate.value, quad.object
@@ -166,17 +158,7 @@ class _BoundedXml(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        data = b"".join(self._pieces()) if size < 0 else self._stream.read(size)
-        if size >= 0:
-            self._check(data)
-        return data
-
-    def _pieces(self) -> Iterator[bytes]:
-        while piece := self._stream.read(1 << 20):
-            self._check(piece)
-            yield piece
-
-    def _check(self, piece: bytes) -> None:
+        piece = self._stream.read(size)
         seen, at = self._tail + piece, -1
         self._tail = seen[-len(_ENTITY) :]
         while (at := seen.find(_ENTITY, at + 1)) >= 0:
@@ -193,6 +175,7 @@ class _BoundedXml(io.RawIOBase):
         self._run = self._run + len(piece) if end < 0 else len(piece) - end
         if self._run > self._text_limit:
             raise self._refused(f"a text or tag of more than {self._text_limit:,} bytes", XML_TEXT_BYTES)
+        return piece
 
     def _refused(self, reason: str, limit: Limit) -> GraphFormatError:
         return GraphFormatError(

@@ -30,14 +30,9 @@ _NO_ENTITIES = {
                  "FunctionalProperty", "SymmetricProperty", "Axiom", "Restriction")
 } | {f"{RDF}Property"}  # fmt: skip
 # These say something about the vocabulary, not about entities.
-_NO_EDGES = (
-    f"{OWL}annotated",
-    f"{OWL}onProperty",
-    f"{OWL}someValuesFrom",
-    f"{OWL}versionIRI",
-    f"{OWL}inverseOf",
+_NO_EDGES = tuple(
+    f"{OWL}{name}" for name in ("annotated", "onProperty", "someValuesFrom", "versionIRI", "inverseOf")
 )
-UNKNOWN = "?"
 
 
 class Statements:
@@ -70,12 +65,7 @@ class Statements:
             return
         self._met.setdefault(node)
         if predicate in _LABELS and (predicate == _LABELS[0] or not self._plain):
-            is_wanted = (
-                (self._language, None).index(value.language)
-                if value.language in (self._language, None)
-                else 2
-            )
-            label = is_wanted, value.value
+            label = {self._language: 0, None: 1}.get(value.language, 2), value.value
             self._labels[node] = min(label, self._labels.get(node, label))
         elif predicate == f"{OWL}deprecated" and value.value in ("true", "1"):
             self._deprecated.add(node)
@@ -107,15 +97,13 @@ class Statements:
                 self._restrictions.setdefault(node, ["", ""])[part] = target
                 return
         self._met.setdefault(target)
-        edge = node, target, predicate
-        if edge in self._edges:
-            self._repeated += 1
-        self._edges.setdefault(edge)
+        self._repeated += (node, target, predicate) in self._edges
+        self._edges.setdefault((node, target, predicate))
 
     def nodes(self, *, keep_deprecated: bool, counts: Counter[str]) -> list[tuple[str, str, str]]:
         """Id, name ("" without) and type of each node; what is left out is counted."""
-        if not self._plain:
-            for source, _, target in self._complete():
+        for source, kind, target in self._roles.values():
+            if source and kind and target:
                 self._met.setdefault(source)
                 self._met.setdefault(target)
         result = []
@@ -123,7 +111,7 @@ class Statements:
             if not self._plain and (reason := self._left_out(node, keep_deprecated=keep_deprecated)):
                 counts[f"dropped_{reason}"] += 1
                 continue
-            kinds = self._categories.get(node) or sorted(self._types.get(node, [UNKNOWN]))
+            kinds = self._categories.get(node) or sorted(self._types.get(node, ["?"]))
             result.append((node, self._labels.get(node, (0, ""))[1], " ".join(kinds)))
         return result
 
@@ -142,14 +130,9 @@ class Statements:
                 yield source, target, kind
             else:
                 counts["dropped_edges_of_no_entities"] += 1
-        if not self._plain:
-            yield from ((s, t, k) for s, k, t in self._complete() if s in node_ids and t in node_ids)
-
-    def _complete(self) -> Iterator[tuple[str, str, str]]:
-        """Source, type and target of the associations that have all three."""
         for source, kind, target in self._roles.values():
-            if source and kind and target:
-                yield source, kind, target
+            if kind and source in node_ids and target in node_ids:
+                yield source, target, kind
 
     def _left_out(self, node: str, *, keep_deprecated: bool) -> str:
         if node.startswith("_:"):

@@ -41,33 +41,19 @@ def element_changes(path: Path, article: Any) -> Iterator[Document]:
         meta = article.find("{*}front-stub")
     if meta is None:
         raise DocumentFormatError(f"{path} line {article.sourceline:,}: an article without article-meta")
-    name = _id(path, meta)
+    ids = {node.get("pub-id-type"): flat(node) for node in meta.iterfind("{*}article-id")}
+    if (kind := next((kind for kind in _ID_KINDS if ids.get(kind)), None)) is None:
+        raise DocumentFormatError(f"{path} line {meta.sourceline:,}: an article without an article-id")
+    name = f"PMC{ids[kind]}" if kind in ("pmc", "pmcaid") and ids[kind].isdigit() else ids[kind]
     title = meta.find("{*}title-group/{*}article-title")
     retracted = article.get("article-type") == "retracted-article"
-    _drop_what_is_not_text(article)
+    for tag in _LEFT_OUT:
+        etree.strip_elements(article, tag, f"{{*}}{tag}", with_tail=False)
     heading = "" if title is None else flat(title)
-    for number, text in enumerate(_chunks(meta, article.find("{*}body"))):
+    sections = [*meta.iterfind("{*}abstract"), *article.iterfind("{*}body")]
+    texts = (text for section in sections for text in _section_chunks(section, []))
+    for number, text in enumerate(texts):
         yield Document(f"{name}#{number}", heading, text, retracted=retracted)
-
-
-def _id(path: Path, meta: Any) -> str:
-    ids = {node.get("pub-id-type"): flat(node) for node in meta.iterfind("{*}article-id")}
-    for kind in _ID_KINDS:
-        if ids.get(kind):
-            return f"PMC{ids[kind]}" if kind in ("pmc", "pmcaid") and ids[kind].isdigit() else ids[kind]
-    raise DocumentFormatError(f"{path} line {meta.sourceline:,}: an article without an article-id")
-
-
-def _drop_what_is_not_text(article: Any) -> None:
-    for name in _LEFT_OUT:
-        etree.strip_elements(article, name, f"{{*}}{name}", with_tail=False)
-
-
-def _chunks(meta: Any, body: Any) -> Iterator[str]:
-    for abstract in meta.iterfind("{*}abstract"):
-        yield from _section_chunks(abstract, [])
-    if body is not None:
-        yield from _section_chunks(body, [])
 
 
 def _section_chunks(section: Any, headings: list[str]) -> Iterator[str]:
@@ -75,32 +61,15 @@ def _section_chunks(section: Any, headings: list[str]) -> Iterator[str]:
     title = section.find("{*}title")
     if title is not None and flat(title):
         headings = [*headings, flat(title)]
-    gathered: list[str] = []
+    heading, paragraphs = [" > ".join(headings)] if headings else [], list[str]()
     for child in section:
-        if _name(child) == "sec":
-            continue
-        gathered += _paragraphs(child)
-        if sum(map(len, gathered)) >= CHUNK_CHARACTERS:
-            yield _with_headings(headings, gathered)
-            gathered = []
-    if gathered:
-        yield _with_headings(headings, gathered)
+        name = etree.QName(child).localname if isinstance(child.tag, str) else ""
+        blocks = child.iter("{*}caption") if name in _FIGURES else [child] if name in _TEXT_BLOCKS else ()
+        paragraphs += [text for block in blocks if (text := flat(block))]
+        if sum(map(len, paragraphs)) >= CHUNK_CHARACTERS:
+            yield "\n".join([*heading, *paragraphs])
+            paragraphs = []
+    if paragraphs:
+        yield "\n".join([*heading, *paragraphs])
     for child in section.iterfind("{*}sec"):
         yield from _section_chunks(child, headings)
-
-
-def _paragraphs(element: Any) -> list[str]:
-    name = _name(element)
-    if name in _FIGURES:
-        captions = (flat(caption) for caption in element.iter("{*}caption"))
-        return [caption for caption in captions if caption]
-    text = flat(element) if name in _TEXT_BLOCKS else ""
-    return [text] if text else []
-
-
-def _with_headings(headings: list[str], paragraphs: list[str]) -> str:
-    return "\n".join([" > ".join(headings), *paragraphs] if headings else paragraphs)
-
-
-def _name(element: Any) -> str:
-    return etree.QName(element).localname if isinstance(element.tag, str) else ""

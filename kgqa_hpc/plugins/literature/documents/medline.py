@@ -46,14 +46,17 @@ def _article(path: Path, citation: Any) -> Document:
     if article is None:
         raise DocumentFormatError(f"{path} line {citation.sourceline:,}: a record without Article")
     pmid, version = _pmid(path, citation.find("PMID"))
-    return Document(
-        id=pmid,
-        title=_text(article.find("ArticleTitle")) or _text(article.find("VernacularTitle")),
-        text=_abstract(article.find("Abstract")),
-        version=version,
-        retracted=_retracted(citation, article),
-        others=tuple(_others(citation)),
+    title = _text(article.find("ArticleTitle")) or _text(article.find("VernacularTitle"))
+    kinds = article.iterfind("PublicationTypeList/PublicationType")
+    notes = citation.iterfind("CommentsCorrectionsList/CommentsCorrections")
+    retracted = any(kind.text == "Retracted Publication" for kind in kinds)
+    retracted = retracted or any(note.get("RefType") == "RetractionIn" for note in notes)
+    others = tuple(
+        OtherAbstract(element.get("Type", ""), element.get("Language", "eng"), text)
+        for element in citation.iterfind("OtherAbstract")
+        if (text := _abstract(element))
     )
+    return Document(pmid, title, _abstract(article.find("Abstract")), version, retracted, others)
 
 
 def _book(path: Path, element: Any) -> Document:
@@ -62,7 +65,7 @@ def _book(path: Path, element: Any) -> Document:
         raise DocumentFormatError(f"{path} line {element.sourceline:,}: a record without MedlineCitation")
     pmid, version = _pmid(path, book.find("PMID"))
     title = _text(book.find("ArticleTitle")) or _text(book.find("Book/BookTitle"))
-    return Document(id=pmid, title=title, text=_abstract(book.find("Abstract")), version=version)
+    return Document(pmid, title, _abstract(book.find("Abstract")), version)
 
 
 def _pmid(path: Path, pmid: Any) -> tuple[str, int]:
@@ -81,29 +84,11 @@ def _text(element: Any) -> str:
 def _abstract(element: Any) -> str:
     if element is None:
         return ""
-    lines = (_labelled(part) for part in element.iterfind("AbstractText"))
+    lines = []
+    for part in element.iterfind("AbstractText"):
+        text, label = flat(part), part.get("Label", "").strip()
+        if label.upper() in _NO_LABEL:
+            lines.append(text)
+        else:  # some say all in the label: Label="LEVEL OF EVIDENCE: 4", and no text
+            lines.append(f"{label}: {text}" if text else label)
     return "\n".join(line for line in lines if line)
-
-
-def _labelled(part: Any) -> str:
-    text = flat(part)
-    label = part.get("Label", "").strip()
-    if label.upper() in _NO_LABEL:
-        return text
-    # Some say all in the label: Label="LEVEL OF EVIDENCE: 4", and no text.
-    return f"{label}: {text}" if text else label
-
-
-def _others(citation: Any) -> Iterator[OtherAbstract]:
-    for element in citation.iterfind("OtherAbstract"):
-        text = _abstract(element)
-        if text:
-            yield OtherAbstract(element.get("Type", ""), element.get("Language", "eng"), text)
-
-
-def _retracted(citation: Any, article: Any) -> bool:
-    kinds = article.iterfind("PublicationTypeList/PublicationType")
-    if any(kind.text == "Retracted Publication" for kind in kinds):
-        return True
-    notes = citation.iterfind("CommentsCorrectionsList/CommentsCorrections")
-    return any(note.get("RefType") == "RetractionIn" for note in notes)

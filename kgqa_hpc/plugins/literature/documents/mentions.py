@@ -115,13 +115,13 @@ def _explanation(symbol: str, words: list[str]) -> list[str]:
 
 
 def _is_no_product(explanation: list[str]) -> bool:
-    return bool(explanation) and not any(_sounds_like_a_product(word) for word in explanation)
-
-
-def _sounds_like_a_product(word: str) -> bool:
-    if _PRODUCT.search(word) and word.lower() not in _NO_ENZYMES:
-        return True
-    return bool(_IN.search(word)) and word.lower() not in _NO_PROTEINS
+    """Whether the words are an explanation, and none of them sounds like a gene product."""
+    for word in explanation:
+        if _PRODUCT.search(word) and word.lower() not in _NO_ENZYMES:
+            return False
+        if _IN.search(word) and word.lower() not in _NO_PROTEINS:
+            return False
+    return bool(explanation)
 
 
 class NameFinder:
@@ -145,13 +145,12 @@ class NameFinder:
             if case is Case.ANY:
                 table = _JOINED if _PHRASE.search(name) else _HYPHENATED
                 self._folded.setdefault(plain, set()).add(name.translate(table).lower())
-        patterns = sorted(self._exact)
+        self._patterns = sorted(self._exact)
         self._finder = ahocorasick_rs.AhoCorasick(
-            [f" {pattern} " for pattern in patterns],
+            [f" {pattern} " for pattern in self._patterns],
             matchkind=ahocorasick_rs.MatchKind.Standard,
             store_patterns=False,
         )
-        self._patterns = patterns
         self._fits = lru_cache(_REMEMBERED)(self._is_written)
 
     def find(self, text: str) -> list[Mention]:

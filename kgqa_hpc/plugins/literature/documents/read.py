@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import Change, Deletion, Document
-from kgqa_hpc.plugins.literature.documents.tables import jsonl_documents, parquet_documents
+from kgqa_hpc.plugins.literature.documents.document import (
+    Change,
+    Deletion,
+    Document,
+    jsonl_documents,
+    parquet_documents,
+)  # fmt: skip
 from kgqa_hpc.plugins.literature.documents.xml import elements, open_bytes
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
@@ -77,7 +82,9 @@ def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None
         if isinstance(change, Document):
             counts.records += 1
             if standing.stands(number):
-                _count(counts, change)
+                counts.documents += 1
+                counts.retracted += change.retracted
+                counts.without_text += not change.text
                 yield change
 
 
@@ -141,9 +148,3 @@ def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
         yield (medline if element.tag in medline.TAGS else jats), element
     if not any_document:
         raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
-
-
-def _count(counts: ReadCounts, document: Document) -> None:
-    counts.documents += 1
-    counts.retracted += document.retracted
-    counts.without_text += not document.text

@@ -64,29 +64,31 @@ def elements(path: Path, tags: Iterable[str]) -> Iterator[Any]:
     Raises DocumentFormatError for what is not well-formed, and for a file that declares entities.
     """
     with open_bytes(path) as file, _Measured(path, file) as source:
-        events = etree.iterparse(
-            source,
-            events=("end",),
-            tag=tuple(tags),
-            resolve_entities=False,
-            load_dtd=False,
-            no_network=True,
-            huge_tree=False,
-            remove_comments=True,
-            remove_pis=True,
-        )
+        safe = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False}
+        ignored = {"remove_comments": True, "remove_pis": True}
+        events = etree.iterparse(source, events=("end",), tag=tuple(tags), **safe, **ignored)
         trusted = False
         try:
             for _, element in events:
-                if not trusted:
-                    _refuse_entities(path, element)
-                    trusted = True
+                dtd = None if trusted else element.getroottree().docinfo.internalDTD
+                if dtd is not None and next(dtd.iterentities(), None) is not None:
+                    raise DocumentFormatError(
+                        f"{path}: declares entities of its own, which are not followed",
+                        "expand them with a tool you trust",
+                    )
+                trusted = True
                 yield element
-                _forget(element)
+                # Empty the element, and remove all earlier siblings of it and of its ancestors.
+                element.clear()
+                while (parent := element.getparent()) is not None:
+                    while element.getprevious() is not None:
+                        del parent[0]
+                    element = parent
                 source.begin()
         except etree.XMLSyntaxError as problem:
+            reason = _BLANKS.sub(" ", printable(problem.msg or ""))[:200]
             raise DocumentFormatError(
-                f"{path} line {problem.lineno:,}: not well-formed XML: {_one_line(problem.msg)}",
+                f"{path} line {problem.lineno:,}: not well-formed XML: {reason}",
                 "fetch the file again, or mend it",
             ) from None
 
@@ -104,25 +106,3 @@ def flat(element: Any) -> str:
 
 def _is_entity(piece: str) -> bool:
     return piece.startswith("&") and piece.endswith(";") and piece[1:-1].isalnum()
-
-
-def _refuse_entities(path: Path, element: Any) -> None:
-    dtd = element.getroottree().docinfo.internalDTD
-    if dtd is not None and next(dtd.iterentities(), None) is not None:
-        raise DocumentFormatError(
-            f"{path}: declares entities of its own, which are not followed",
-            "expand them with a tool you trust",
-        )
-
-
-def _forget(element: Any) -> None:
-    """Empty the element, and remove all earlier siblings of it and of its ancestors."""
-    element.clear()
-    while (parent := element.getparent()) is not None:
-        while element.getprevious() is not None:
-            del parent[0]
-        element = parent
-
-
-def _one_line(message: str | None) -> str:
-    return _BLANKS.sub(" ", printable(message or ""))[:200]

@@ -17,7 +17,7 @@ import orjson
 import tantivy
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.literature.bm25 import terms
+from kgqa_hpc.plugins.literature.bm25.shard import TOKENIZER, analyzer
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.streams import TextStream
@@ -27,9 +27,12 @@ class Examples:
     """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
 
     def __init__(self, path: Path) -> None:
-        from kgqa_hpc.plugins.literature.steps.benchmark import SmallIndex
-
-        self._texts = [clean_text(text, TEXT_LENGTH) for text in _texts(path)]
+        self._texts = []
+        for location, item in _items(path):
+            if (text := _line(item) if isinstance(item, dict) else None) is None:
+                problem = f"{path} {location}: is no item of MedQA or PubMedQA"
+                raise InputError(problem, "see docs/guide/documents.md")
+            self._texts.append(clean_text(text, TEXT_LENGTH))
         if not self._texts:
             raise InputError(f"{path}: holds no item", "name the benchmark's training file")
         self._index = SmallIndex(self._texts)
@@ -37,16 +40,6 @@ class Examples:
     def like(self, text: str, number: int) -> list[str]:
         """The `number` items most similar to the text, best first."""
         return [self._texts[position] for position in self._index.search(text, number)] if number else []
-
-
-def _texts(path: Path) -> Iterator[str]:
-    for location, item in _items(path):
-        text = _medqa(item) or _pubmedqa(item)
-        if text is None:
-            raise InputError(
-                f"{path} {location}: is no item of MedQA or PubMedQA", "see docs/guide/documents.md"
-            )
-        yield text
 
 
 def _items(path: Path) -> Iterator[tuple[str, Any]]:
@@ -63,27 +56,23 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
         yield f"line {number:,}", item
 
 
-def _medqa(item: Any) -> str | None:
-    if not isinstance(item, dict) or not isinstance(item.get("options"), dict):
-        return None
-    options, right = item["options"], item.get("answer_idx")
-    if not isinstance(item.get("question"), str) or right not in options:
-        return None
-    listed = " ".join(f"({letter}) {text}" for letter, text in options.items())
-    return f"{item['question']} {listed}"
-
-
-def _pubmedqa(item: Any) -> str | None:
-    fields = (
-        [item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")]
-        if isinstance(item, dict)
-        else []
-    )
-    if not fields or not all(isinstance(field, str) for field in fields):
+def _line(item: dict[str, Any]) -> str | None:
+    """An item of MedQA or PubMedQA on one line; None for anything else."""
+    options = item.get("options")
+    if (
+        isinstance(options, dict)
+        and isinstance(item.get("question"), str)
+        and item.get("answer_idx") in options
+    ):
+        return f"{item['question']} {' '.join(f'({letter}) {text}' for letter, text in options.items())}"
+    question, answer, decision = fields = [
+        item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")
+    ]
+    if not all(isinstance(field, str) for field in fields):
         return None
     contexts = item.get("CONTEXTS") or []
     context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
-    return f"{context}Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"
+    return f"{context}Question: {question} Long answer: {answer} Decision: {decision}"
 
 
 class SmallIndex:
@@ -91,11 +80,11 @@ class SmallIndex:
 
     def __init__(self, texts: Sequence[str]) -> None:
         builder = tantivy.SchemaBuilder()
-        builder.add_text_field("terms", tokenizer_name=terms.TOKENIZER, index_option="freq")
+        builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
         builder.add_unsigned_field("place", stored=True)
-        self._analyzer = terms.analyzer(stem=False)
+        self._analyzer = analyzer(stem=False)
         self._index = tantivy.Index(builder.build())
-        self._index.register_tokenizer(terms.TOKENIZER, self._analyzer)
+        self._index.register_tokenizer(TOKENIZER, self._analyzer)
         writer = self._index.writer(heap_size=64 << 20, num_threads=1)
         for position, text in enumerate(texts):
             document = tantivy.Document()
@@ -109,16 +98,11 @@ class SmallIndex:
 
     def search(self, query: str, k: int) -> list[int]:
         """The positions of the `k` texts most similar to the query, best first, ties in their order."""
-        words = sorted(set(self._analyzer.analyze(query)))
-        clauses = [
-            (
-                tantivy.Occur.Should,
-                tantivy.Query.term_query(self._index.schema, "terms", word, index_option="freq"),
-            )
-            for word in words
-        ]
-        if not clauses:
+        if not (words := sorted(set(self._analyzer.analyze(query)))):
             return []
+        schema, should = self._index.schema, tantivy.Occur.Should
+        terms_of = (tantivy.Query.term_query(schema, "terms", word, index_option="freq") for word in words)
+        clauses = [(should, clause) for clause in terms_of]
         hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k, count=False).hits
         ranked = [(-score, self._searcher.doc(address)["place"][0]) for score, address in hits]
         return [position for _, position in sorted(ranked)]
