@@ -130,20 +130,6 @@ def test_each_class_is_named_by_the_papers_order_of_spaces(load, planted):
     assert report.classes["code"]["named"] == 0
 
 
-def test_rows_triples_and_pairs_are_counted_as_the_paper_counts_them(load, planted):
-    folder, _, triples = planted
-    graph = load("oregano", path=folder)
-    whole = stats(graph)
-    assert (whole["edges"], whole["distinct_edges"]) == (len(triples), len(set(triples)))
-    codes = graph.edge_type == graph.edge_types.index("has_code")
-    without = stats(graph.with_edges(~codes))
-    rows = {row for row in triples if row[1] != "has_code"}
-    pairs = {(source, target) for source, _, target in rows}
-    assert without["distinct_edges"] == len(rows)
-    assert without["directed_pairs"] == len(pairs)
-    assert without["simple_edges"] == len({frozenset(pair) for pair in pairs if pair[0] != pair[1]})
-
-
 def test_reduction_drops_codes_and_the_unnamed_before_degrees_are_counted(load, planted):
     folder, names, triples = planted
     graph = load("oregano", path=folder, hydrate=folder / "recipe.yaml")

@@ -154,23 +154,20 @@ JUNK = {
     "a comment": f"<!--{'x>' * 1_000_000}-->",
     "an open tag": "<j " + "a='b' " * 300_000,
     "an instruction": f"<?x {'y' * 2_000_000}?>",
+    "tags in a record": record(1, "<b/>" * 50_000),
 }
 
 
 @pytest.mark.parametrize("junk", JUNK)
-def test_what_stands_around_records_is_bounded(
+def test_what_stands_in_and_around_records_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, junk: str
 ) -> None:
     monkeypatch.setenv("KGQA_MAX_XML_RECORD_BYTES", "1000000")
-    path = medline(tmp_path / "a.xml", JUNK[junk] + record(1, "Title"))
-    with pytest.raises(DocumentFormatError, match="no record or article within"):
-        list(read_documents([path]))
-
-
-def test_what_stands_in_a_record_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGQA_MAX_XML_TAGS", "10000")
-    path = medline(tmp_path / "a.xml", record(1, "<b/>" * 50_000))
-    with pytest.raises(DocumentFormatError, match="10,000 tags"):
+    path = medline(tmp_path / "a.xml", JUNK[junk] + record(1, "Title"))
+    with pytest.raises(
+        DocumentFormatError, match="no record or article within 1,000,000 bytes and 10,000 tags"
+    ):
         list(read_documents([path]))
 
 
