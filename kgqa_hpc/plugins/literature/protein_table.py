@@ -46,8 +46,8 @@ def _column(source: Path) -> dict[str, float | None]:
     table = pd.DataFrame(pairs, columns=list(ROWS)[1:])
     numbers = {name: int(table[name].nunique()) for name in list(ROWS)[1:6]}
     means = {name: round(float(table[name].mean()), 2) for name in list(ROWS)[6:]}
-    known = {name: None if math.isnan(mean) else mean for name, mean in means.items()}
-    return {"pairs": len(table), **numbers, **known}
+    rounded = {name: None if math.isnan(mean) else mean for name, mean in means.items()}
+    return {"pairs": len(table), **numbers, **rounded}
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, Any]:

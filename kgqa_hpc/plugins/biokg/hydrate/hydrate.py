@@ -208,8 +208,8 @@ def _given_names(graph: KnowledgeGraph) -> list[str]:
     names = [str(name) for name in graph.names]
     if (space := graph.node_properties.get("name_space")) is None:
         return names
-    given = graph.node_properties.get("given_name")
-    before = [None] * len(names) if given is None else given.to_pylist()
+    column = graph.node_properties.get("given_name")
+    before = [None] * len(names) if column is None else column.to_pylist()
     return [
         old if old is not None else name if origin in (GIVEN, None) else ""
         for name, origin, old in zip(names, space.to_pylist(), before, strict=True)

@@ -85,13 +85,13 @@ class Kgx:
         )
 
 
+@dataclasses.dataclass
 class _Reader:
     """The files of one graph."""
 
-    def __init__(self, assembly: Assembly, settings: KgxSettings) -> None:
-        self.assembly = assembly
-        self._settings = settings
-        self.negated = 0
+    assembly: Assembly
+    _settings: KgxSettings
+    negated: int = 0
 
     def table_nodes(self, path: Path) -> None:
         settings = self._settings

@@ -105,8 +105,8 @@ def read_changes(parts: list[Path], shard: int) -> Iterator[Any]:
 def load_document(name: str, version: int, content: list[Any]) -> Document:
     """The document that was written as [id, version, content]."""
     title, text, retracted, abstracts = content
-    others = tuple(OtherAbstract(*abstract) for abstract in abstracts)
-    return Document(name, title, text, version, retracted, others)
+    beside = tuple(OtherAbstract(*abstract) for abstract in abstracts)
+    return Document(name, title, text, version, retracted, beside)
 
 
 def content_of(document: Document) -> list[Any]:

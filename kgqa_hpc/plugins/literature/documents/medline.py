@@ -51,12 +51,12 @@ def _article(path: Path, citation: Any) -> Document:
     notes = citation.iterfind("CommentsCorrectionsList/CommentsCorrections")
     retracted = any(kind.text == "Retracted Publication" for kind in kinds)
     retracted = retracted or any(note.get("RefType") == "RetractionIn" for note in notes)
-    others = tuple(
+    beside = tuple(
         OtherAbstract(element.get("Type", ""), element.get("Language", "eng"), text)
         for element in citation.iterfind("OtherAbstract")
         if (text := _abstract(element))
     )
-    return Document(pmid, title, _abstract(article.find("Abstract")), version, retracted, others)
+    return Document(pmid, title, _abstract(article.find("Abstract")), version, retracted, beside)
 
 
 def _book(path: Path, element: Any) -> Document:

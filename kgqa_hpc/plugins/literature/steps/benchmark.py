@@ -9,7 +9,7 @@ not show which option is right.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,32 @@ class Examples:
             self._texts.append(clean_text(text, TEXT_LENGTH))
         if not self._texts:
             raise InputError(f"{path}: holds no item", "name the benchmark's training file")
-        self._index = SmallIndex(self._texts)
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
+        builder.add_unsigned_field("place", stored=True)
+        self._analyzer, index = analyzer(stem=False), tantivy.Index(builder.build())
+        index.register_tokenizer(TOKENIZER, self._analyzer)
+        writer = index.writer(heap_size=64 << 20, num_threads=1)
+        for position, line in enumerate(self._texts):
+            document = tantivy.Document()
+            document.add_text("terms", line)
+            document.add_unsigned("place", position)
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        index.reload()
+        self._schema, self._searcher = index.schema, index.searcher()
 
     def like(self, text: str, number: int) -> list[str]:
-        """The `number` items most similar to the text, best first."""
-        return [self._texts[position] for position in self._index.search(text, number)] if number else []
+        """The `number` items most similar to the text, best first, ties in their order."""
+        words = sorted(set(self._analyzer.analyze(text)))
+        if not words or not number:
+            return []
+        queries = (tantivy.Query.term_query(self._schema, "terms", w, index_option="freq") for w in words)
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in queries])
+        hits = self._searcher.search(query, number, count=False).hits
+        ranked = sorted((-score, self._searcher.doc(address)["place"][0]) for score, address in hits)
+        return [self._texts[position] for _, position in ranked]
 
 
 def _items(path: Path) -> Iterator[tuple[str, Any]]:
@@ -73,36 +94,3 @@ def _line(item: dict[str, Any]) -> str | None:
     contexts = item.get("CONTEXTS") or []
     context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
     return f"{context}Question: {question} Long answer: {answer} Decision: {decision}"
-
-
-class SmallIndex:
-    """A read-only index of texts by position; the same texts give the same results."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        builder = tantivy.SchemaBuilder()
-        builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
-        builder.add_unsigned_field("place", stored=True)
-        self._analyzer = analyzer(stem=False)
-        self._index = tantivy.Index(builder.build())
-        self._index.register_tokenizer(TOKENIZER, self._analyzer)
-        writer = self._index.writer(heap_size=64 << 20, num_threads=1)
-        for position, text in enumerate(texts):
-            document = tantivy.Document()
-            document.add_text("terms", text)
-            document.add_unsigned("place", position)
-            writer.add_document(document)
-        writer.commit()
-        writer.wait_merging_threads()
-        self._index.reload()
-        self._searcher = self._index.searcher()
-
-    def search(self, query: str, k: int) -> list[int]:
-        """The positions of the `k` texts most similar to the query, best first, ties in their order."""
-        if not (words := sorted(set(self._analyzer.analyze(query)))):
-            return []
-        schema, should = self._index.schema, tantivy.Occur.Should
-        terms_of = (tantivy.Query.term_query(schema, "terms", word, index_option="freq") for word in words)
-        clauses = [(should, clause) for clause in terms_of]
-        hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k, count=False).hits
-        ranked = [(-score, self._searcher.doc(address)["place"][0]) for score, address in hits]
-        return [position for _, position in sorted(ranked)]
