@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.document import (
@@ -21,7 +20,7 @@ from kgqa_hpc.plugins.literature.documents.document import (
     jsonl_documents,
     parquet_documents,
 )  # fmt: skip
-from kgqa_hpc.plugins.literature.documents.xml import elements, open_bytes
+from kgqa_hpc.plugins.literature.documents.xml import open_bytes, xml_changes, xml_versions
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
 
@@ -111,14 +110,14 @@ def changes(path: Path) -> Iterator[Change]:
     """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
     kind = _kind(path)
     if kind == "xml":
-        return (change for form, element in _xml(path) for change in form.element_changes(path, element))
+        return xml_changes(path)
     return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
 
 
 def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
+    """(id, version, is a deletion) of each change of one file, in its order."""
     if _kind(path) == "xml":
-        return (version for form, element in _xml(path) for version in form.element_versions(path, element))
+        return xml_versions(path)
     return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
 
 
@@ -136,15 +135,3 @@ def _kind(path: Path) -> str:
         f"{path}: neither XML nor JSON Lines nor Parquet",
         "documents are MEDLINE or JATS XML, or {id, title, text}",
     )
-
-
-def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
-    """For each record or article, the module that reads it and its XML element."""
-    from kgqa_hpc.plugins.literature.documents import jats, medline
-
-    any_document = False
-    for element in elements(path, (*medline.TAGS, *jats.TAGS)):
-        any_document = True
-        yield (medline if element.tag in medline.TAGS else jats), element
-    if not any_document:
-        raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.plugins.literature.documents.document import Deletion, Document
-from kgqa_hpc.plugins.literature.documents.jats import CHUNK_CHARACTERS
 from kgqa_hpc.plugins.literature.documents.read import ReadCounts, changes, read_documents
+from kgqa_hpc.plugins.literature.documents.xml import CHUNK_CHARACTERS
 from tests.plugins.literature.builders import deletion, medline, record
 
 # Counted by looking for the elements in the files themselves (xml.etree, whole files).
