@@ -77,10 +77,9 @@ def index_search(
             answer = {"query": text, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]}
             _print_line(answer if name is None else {"id": name, **answer})
             continue
-        if queries:
-            print(f"# {printable(text)}")
-        for hit in hits:
-            print(f"{hit.score:9.4f}  {printable(hit.id)}  {printable(hit.document.title)[:100]}")
+        lines = [f"# {printable(text)}"] if queries else []
+        lines += [f"{h.score:9.4f}  {printable(h.id)}  {printable(h.document.title)[:100]}" for h in hits]
+        print("\n".join(lines))
 
 
 def _print_line(document: dict[str, Any]) -> None:
