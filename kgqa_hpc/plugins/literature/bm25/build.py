@@ -46,7 +46,7 @@ def build_index(
         raise InputError(f"--shards {shards}: must be between 1 and {MAX_SHARDS}")
     files, target = document_files(documents), target.absolute()
     parameters = {**shard.parameters(stem), "shards": shards}
-    inputs = manifest.describe_inputs(files)
+    inputs = [{"name": path.name, **manifest.describe_file(path)} for path in files]
     fingerprint = manifest.fingerprint(parameters, inputs)
     plan = {"fingerprint": fingerprint, "parameters": parameters, "inputs": inputs}
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):

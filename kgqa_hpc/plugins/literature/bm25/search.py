@@ -107,7 +107,10 @@ class Bm25Index:
         for bound, document in islice(self._candidates(weights, blocks, k), MAX_CANDIDATES):
             if len(best) == k and bound + _STEP < -best[-1][0]:
                 break
-            score = round(self._score(document, weights), DIGITS)
+            words = self._analyzer.analyze(document.searchable)
+            counts = sorted(Counter(word for word in words if word in weights).items())
+            exact = (weights[word] * saturation(n, len(words), self._average) for word, n in counts)
+            score = round(sum(exact), DIGITS)
             if len(best) < k or (-score, document.id) < best[-1][:2]:
                 insort(best, (-score, document.id, document), key=lambda hit: hit[:2])
                 del best[k:]
@@ -139,11 +142,3 @@ class Bm25Index:
         if postings:
             for score, address in shard.ranked(postings, limit=2 * k + 10):
                 yield score * slack, number, address
-
-    def _score(self, document: Document, weights: dict[str, float]) -> float:
-        document_terms = self._analyzer.analyze(document.searchable)
-        counts = Counter(term for term in document_terms if term in weights)
-        return sum(
-            weights[term] * saturation(counts[term], len(document_terms), self._average)
-            for term in sorted(counts)
-        )

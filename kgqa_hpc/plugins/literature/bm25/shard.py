@@ -16,7 +16,7 @@ import hashlib
 import io
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import astuple
 from importlib import metadata
 from pathlib import Path
@@ -171,21 +171,6 @@ def _entry(document: Document) -> tantivy.Document:
     return entry
 
 
-@contextmanager
-def _linked(folder: Path) -> Iterator[Path]:
-    """A temporary folder of links to the files of `folder`."""
-    links = Path(mkdtemp(prefix="kgqa-shard-"))
-    try:
-        for path in folder.absolute().iterdir():
-            if path.suffix != ".lock":
-                (links / path.name).symlink_to(path)
-        yield links
-    finally:
-        for _ in range(ATTEMPTS):
-            if links.exists():
-                rmtree(links, ignore_errors=True)
-
-
 class Shard:
     """An open shard. `documents` is their number.
 
@@ -195,11 +180,17 @@ class Shard:
     """
 
     def __init__(self, folder: Path, stem: bool) -> None:
-        with _linked(folder) as links:
+        links = Path(mkdtemp(prefix="kgqa-shard-"))
+        try:
+            for path in folder.absolute().iterdir():
+                if path.suffix != ".lock":
+                    (links / path.name).symlink_to(path)
             index = tantivy.Index.open(str(links))
             index.register_tokenizer(TOKENIZER, analyzer(stem))
-            self._schema = index.schema
-            self._searcher = index.searcher()
+            self._schema, self._searcher = index.schema, index.searcher()
+        finally:
+            for _ in range(ATTEMPTS):
+                rmtree(links, ignore_errors=True)
         self.documents = self._searcher.num_docs
 
     def containing(self, term: str) -> int:

@@ -74,8 +74,12 @@ def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None
     counts = counts if counts is not None else ReadCounts()
     standing = Standing()
     for path in files:
-        for name, version, deletion in _versions(path):
-            standing.add(name, version, deletion)
+        if _kind(path) == "xml":
+            for name, version, deletion in xml_versions(path):
+                standing.add(name, version, deletion)
+            continue
+        for change in changes(path):
+            standing.add(change.id, change.version, isinstance(change, Deletion))
     counts.replaced, counts.deleted = len(standing.replaced), len(standing.deleted)
     for number, change in enumerate(change for path in files for change in changes(path)):
         if isinstance(change, Document):
@@ -112,13 +116,6 @@ def changes(path: Path) -> Iterator[Change]:
     if kind == "xml":
         return xml_changes(path)
     return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
-
-
-def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(id, version, is a deletion) of each change of one file, in its order."""
-    if _kind(path) == "xml":
-        return xml_versions(path)
-    return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
 
 
 def _kind(path: Path) -> str:
