@@ -73,9 +73,10 @@ class QuestionType(Step):
     )
 
     def compute(self, item: Item) -> Outcome:
-        for record in [item.annotations] if item.records is None else item.records:
-            question = item.output["question"] if item.records is None else record["question"]
-            record |= {"question_type": question_type(question), "question_form": question_form(question)}
+        pairs = [(item.annotations, item.output)] if item.records is None else [(r, r) for r in item.records]
+        for columns, fields in pairs:
+            question = fields["question"]
+            columns.update(question_type=question_type(question), question_form=question_form(question))
         return Done()
 
 
