@@ -54,7 +54,9 @@ class Staged:
         """(file, numbers of its rows, their positions in it) for `rows`: ascending row numbers, shape (n,)."""
         start = 0
         for file in self.files:
-            bounds = np.array([start, start + file.rows], rows.dtype)  # of another dtype: all rows are converted
+            bounds = np.array(
+                [start, start + file.rows], rows.dtype
+            )  # of another dtype: all rows are converted
             begin, last = np.searchsorted(rows, bounds)
             if begin < last:
                 yield file, rows[begin:last], pa.array(rows[begin:last] - start)

@@ -5,7 +5,7 @@ ENTRIES = {
     "sources": {
         "oregano": "sources.published:Oregano",
         "primekg": "sources.published:PrimeKg",
-        "hetionet": "sources.hetionet:Hetionet",
+        "hetionet": "sources.published:Hetionet",
         "kgx": "sources.exchange:Kgx",
         "kgw": "sources.exchange:Kgw",
         "rdf": "sources.rdf:Rdf",

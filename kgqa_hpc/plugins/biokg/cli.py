@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from kgqa_hpc.cli.app import AsJson, Run, TrustConfig, print_result
 from kgqa_hpc.errors import InputError, StoppedEarly
-
-if TYPE_CHECKING:
-    from kgqa_hpc.store.run_folder import RunFolder
 
 _REPORT = "hydration.json"
 _ODD = ("duplicates", "overlong", "identifiers", "control_characters", "underscores", "suffixes")
@@ -31,9 +27,18 @@ def hydrate(
     as_json: AsJson = False,
 ) -> None:
     """Name the nodes of an imported graph from tables and web services, by a recipe."""
+    from dataclasses import asdict
+
+    import orjson
+
+    from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.load import tables_folder
+    from kgqa_hpc.plugins.biokg.hydrate import hydrate as hydration
+    from kgqa_hpc.plugins.biokg.hydrate.recipe import load_recipe
     from kgqa_hpc.runs import open_for_work
     from kgqa_hpc.runs.trust import require_own
+    from kgqa_hpc.store.atomic import make_folder, write_file
+    from kgqa_hpc.store.fingerprint import graph_origin
 
     folder, config = open_for_work(run)
     configured = None if config.graph is None or config.graph.hydrate is None else Path(config.graph.hydrate)
@@ -41,47 +46,24 @@ def hydrate(
         raise InputError("which recipe?", "--recipe FILE, or graph.hydrate in the configuration")
     if web and recipe is None:
         require_own(folder, f"graph.hydrate: {chosen}", trust=trust_config)
-    tables = None if config.graph is None else tables_folder(config.graph)
-    document = _hydrate_run(folder, chosen, tables, web=web)
-    print_result(document, _render(document), as_json)
-
-
-def _hydrate_run(run: RunFolder, recipe_file: Path, tables: Path | None, *, web: bool) -> dict[str, Any]:
-    """Name the nodes of RUN/kg.h5; the report also stands in RUN/stats/hydration.json.
-
-    `tables`: the graph's own folder, where class tables lie. Raises InputError when anchors were drawn from
-    the graph already, StoppedEarly (after everything was written) when a web service did not answer.
-    """
-    import orjson
-
-    from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.plugins.biokg.hydrate import hydrate as hydration
-    from kgqa_hpc.plugins.biokg.hydrate.recipe import load_recipe
-    from kgqa_hpc.store.atomic import make_folder, write_file
-    from kgqa_hpc.store.fingerprint import graph_origin
-
-    if not run.kg.exists():
-        raise InputError(f"{run.kg} is missing", f"first: kgqa import {run.path}")
-    graph = read_graph(run.kg)
-    named, report = hydration.hydrate(
-        graph, load_recipe(recipe_file), folder=tables, cache=run.path / "hydration", web=web
-    )
+    if not folder.kg.exists():
+        raise InputError(f"{folder.kg} is missing", f"first: kgqa import {folder.path}")
+    graph, tables = read_graph(folder.kg), None if config.graph is None else tables_folder(config.graph)
+    cache = folder.path / "hydration"
+    named, report = hydration.hydrate(graph, load_recipe(chosen), folder=tables, cache=cache, web=web)
     before, after = ((g.names.tolist(), dict(g.node_properties), dict(g.attributes)) for g in (graph, named))
     if before != after:
-        if run.anchors.exists():
-            raise InputError(
-                f"{run.anchors}: anchors with the old names were drawn already",
-                "hydrate a new run before sampling",
-            )
-        write_graph(run.kg, named, {}, graph_origin(run.manifest().sections))
-    make_folder(run.stats)
-    document = dataclasses.asdict(report)
-    write_file(run.stats / _REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
-    if report.unreachable:
-        raise StoppedEarly(
-            f"{report.unreachable:,} ids got no answer; all others are kept", "run the same command again"
-        )
-    return document
+        if folder.anchors.exists():
+            problem = f"{folder.anchors}: anchors with the old names were drawn already"
+            raise InputError(problem, "hydrate a new run before sampling")
+        write_graph(folder.kg, named, {}, graph_origin(folder.manifest().sections))
+    make_folder(folder.stats)
+    document = asdict(report)
+    write_file(folder.stats / _REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    if report.unreachable:  # everything was written
+        problem = f"{report.unreachable:,} ids got no answer; all others are kept"
+        raise StoppedEarly(problem, "run the same command again")
+    print_result(document, _render(document), as_json)
 
 
 def _render(document: dict[str, Any]) -> str:

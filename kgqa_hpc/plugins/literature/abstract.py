@@ -74,9 +74,8 @@ class AbstractAnchors(AnchorKind):
 
         Raises DocumentFormatError, and InputError when no document has a name.
         """
-        counts: Counter[str] = Counter()
-        groups: Counter[str] = Counter()
-        anchors = _counted(_anchors(settings, counts), groups)
+        counts, groups = Counter[str](), Counter[str]()
+        anchors = _anchors(settings, counts, groups)
         keyed = ((place(seed, anchor.id), anchor.id, anchor) for anchor in anchors)
         chosen = sorted(keyed) if settings.number is None else heapq.nsmallest(settings.number, keyed)
         if not chosen:
@@ -86,9 +85,8 @@ class AbstractAnchors(AnchorKind):
         counts["drawn"] = len(chosen)
         file = json.dumps(dict(sorted(counts.items())), indent=1).encode() + b"\n"
         note = ", ".join(f"{number:,} {label}" for label, number in sorted(counts.items()))
-        return Drawn(
-            (drawn_anchor for _, _, drawn_anchor in chosen), dict(groups), {"abstracts.json": file}, (note,)
-        )
+        anchors = (anchor for _, _, anchor in chosen)
+        return Drawn(anchors, dict(groups), {"abstracts.json": file}, (note,))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         document = anchor.data["document"]
@@ -109,14 +107,15 @@ class AbstractAnchors(AnchorKind):
         return [*document_files([Path(path) for path in settings.documents]), *settings.tables()]
 
 
-def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Anchor]:
+def _anchors(settings: AbstractSettings, counts: Counter[str], groups: Counter[str]) -> Iterator[Anchor]:
+    """The usable documents in the order of the files; documents are counted in `counts`, anchors in `groups`."""
     from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
     from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
-    from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
+    from kgqa_hpc.plugins.literature.documents.read import read_documents
 
     names = (name for table in settings.tables() for name in read_names(table))
     finder = NameFinder(searchable_names(names, settings.min_length))
-    for document in read_documents(document_files([Path(mention) for mention in settings.documents])):
+    for document in read_documents(settings.documents):
         counts["read"] += 1
         if not document.text:
             counts["without text"] += 1
@@ -124,26 +123,17 @@ def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Ancho
             counts["retracted"] += 1
         elif mentions := finder.find(document.text):
             counts["with a name"] += 1
-            plain = {"id": document.id, "title": document.title, "text": document.text}
-            spans = [[mention.start, mention.end, mention.text] for mention in mentions]
             different = list(dict.fromkeys(mention.text for mention in mentions))[:NAMES]
-            data = {"document": plain, "mentions": spans, "names": different}
-            yield Anchor(_identifier(plain), AbstractAnchors.name, _group(len(different)), data=data)
+            number = len(different)
+            group = "1 name" if number == 1 else "2 to 4 names" if number < 5 else "5 names and more"
+            groups[group] += 1
+            # The id follows from the content: another version of a record is another anchor.
+            content = json.dumps([document.id, document.title, document.text], ensure_ascii=False)
+            data = {
+                "document": {"id": document.id, "title": document.title, "text": document.text},
+                "mentions": [[mention.start, mention.end, mention.text] for mention in mentions],
+                "names": different,
+            }
+            yield Anchor(f"d-{short_digest(content).hex()}", AbstractAnchors.name, group, data=data)
         else:
             counts["without a name"] += 1
-
-
-def _counted(anchors: Iterator[Anchor], groups: Counter[str]) -> Iterator[Anchor]:
-    for anchor in anchors:
-        groups[anchor.group] += 1
-        yield anchor
-
-
-def _group(names: int) -> str:
-    return "1 name" if names == 1 else "2 to 4 names" if names < 5 else "5 names and more"
-
-
-def _identifier(document: Mapping[str, str]) -> str:
-    """Id from the document's content: another version of a record is another anchor."""
-    content = json.dumps([document["id"], document["title"], document["text"]], ensure_ascii=False)
-    return f"d-{short_digest(content).hex()}"

@@ -6,15 +6,12 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from kgqa_hpc.cli.app import AsJson, print_result
 from kgqa_hpc.text.plain_text import plain_json, printable
-
-if TYPE_CHECKING:
-    from kgqa_hpc.plugins.literature.bm25.search import Hit
 
 index = typer.Typer(help="Ranked search over documents (BM25).", no_args_is_help=True)
 
@@ -46,14 +43,8 @@ def index_build(
     from kgqa_hpc.terminal import stage_progress
 
     with stage_progress() as progress:
-        content = build_index(
-            index,
-            documents,
-            shards=shards,
-            stem=stem,
-            workers=workers or usual_workers(),
-            progress=progress,
-        )
+        number = workers or usual_workers()
+        content = build_index(index, documents, shards=shards, stem=stem, workers=number, progress=progress)
     counts = summary(str(index), content)
     print_result(counts, render(counts), as_json)
 
@@ -74,7 +65,7 @@ def index_search(
     """Print the documents that match a query best; with --json one line per query."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
-    from kgqa_hpc.plugins.literature.documents.tables import read_queries
+    from kgqa_hpc.plugins.literature.documents.document import read_queries
 
     if (query is None) == (queries is None):
         raise InputError("one of QUERY and --queries FILE is needed", 'kgqa index search INDEX "some words"')
@@ -83,18 +74,12 @@ def index_search(
     for name, text in read_queries(queries) if queries is not None else asked:
         hits = opened.search(text, k)
         if as_json:
-            _print_line(_answer(name, text, hits))
-        else:
-            print("\n".join([*([f"# {printable(text)}"] if queries else []), *map(_row, hits)]))
-
-
-def _answer(name: str | None, text: str, hits: list[Hit]) -> dict[str, Any]:
-    answer: dict[str, Any] = {} if name is None else {"id": name}
-    return {**answer, "query": text, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]}
-
-
-def _row(hit: Hit) -> str:
-    return f"{hit.score:9.4f}  {printable(hit.id)}  {printable(hit.document.title)[:100]}"
+            answer = {"query": text, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]}
+            _print_line(answer if name is None else {"id": name, **answer})
+            continue
+        lines = [f"# {printable(text)}"] if queries else []
+        lines += [f"{h.score:9.4f}  {printable(h.id)}  {printable(h.document.title)[:100]}" for h in hits]
+        print("\n".join(lines))
 
 
 def _print_line(document: dict[str, Any]) -> None:
@@ -129,33 +114,26 @@ def mentions(
     every = (name for table in names for name in read_names(table))
     finder = NameFinder(searchable_names(every, min_length, name_counts))
     for document in read_documents(documents, read):
-        line = {
-            "id": document.id,
-            "mentions": [asdict(mention) for mention in finder.find(document.text)],
-            "title_mentions": [asdict(mention) for mention in finder.find(document.title)],
+        texts = {"mentions": document.text, "title_mentions": document.title}
+        spans = {key: [asdict(mention) for mention in finder.find(text)] for key, text in texts.items()}
+        _print_line({"id": document.id, **spans})
+    if as_json:
+        counts = {
+            "documents": read.documents,
+            "names": vars(name_counts),
+            "mentions": {"found": finder.found, "dropped": finder.dropped},
         }
-        _print_line(line)
-    counts = {
-        "documents": read.documents,
-        "names": {"read": name_counts.read, "kept": name_counts.kept, "dropped": dict(name_counts.dropped)},
-        "mentions": {"found": finder.found, "dropped": dict(finder.dropped)},
-    }
-    print(json.dumps(counts) if as_json else _told(counts), file=sys.stderr)
-
-
-def _told(counts: dict[str, Any]) -> str:
-    names, mention_counts = counts["names"], counts["mentions"]
-    return "\n".join(
-        [
-            f"names     {names['kept']:,} of {names['read']:,} looked for; dropped{_reasons(names)}",
-            f"mentions  {mention_counts['found']:,} in {counts['documents']:,} documents; "
-            f"dropped{_reasons(mention_counts)}",
-        ]
+        print(json.dumps(counts), file=sys.stderr)
+        return
+    names_dropped, mentions_dropped = (
+        "".join(f" · {reason} {number:,}" for reason, number in sorted(dropped.items())) or " none"
+        for dropped in (name_counts.dropped, finder.dropped)
     )
-
-
-def _reasons(counts: dict[str, Any]) -> str:
-    return "".join(f" · {reason} {n:,}" for reason, n in sorted(counts["dropped"].items())) or " none"
+    print(
+        f"names     {name_counts.kept:,} of {name_counts.read:,} looked for; dropped{names_dropped}\n"
+        f"mentions  {finder.found:,} in {read.documents:,} documents; dropped{mentions_dropped}",
+        file=sys.stderr,
+    )
 
 
 def proteins(

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal
 import orjson
 from pydantic import Field
 
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.literature.bm25.manifest import read_manifest
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, Retriever
+from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Retriever
 
 FIELDS = ("id", "score", "title", "text")
 _BATCH = 16  # requests that are queued while one is answered
@@ -77,20 +77,21 @@ class IndexEngine:
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         for request in mailbox:
-            yield self._answer(request)
+            schema = request.schema or {}
+            if not (fields := _fields(schema)):
+                text = "the index answers nothing but queries"
+                yield Response(request.id, "", "error", error=text)
+                continue
+            limit = int(schema["properties"]["documents"]["maxItems"])
+            documents: list[dict[str, str | float]] = []
+            for hit in self._index.search(request.messages[-1]["content"], limit):
+                texts = {"id": hit.id, "title": hit.document.title, "text": hit.document.text}
+                cut = {name: text[: fields.get(name, {}).get("maxLength")] for name, text in texts.items()}
+                documents.append({name: cut.get(name, hit.score) for name in fields})
+            yield Response(request.id, orjson.dumps({"documents": documents}).decode(), "stop")
 
     def close(self) -> None:
         """Nothing to free."""
-
-    def _answer(self, request: Request) -> Response:
-        schema = request.schema or {}
-        fields = _fields(schema)
-        if not fields:
-            return Response(request.id, "", "error", error="the index answers nothing but queries")
-        limit = int(schema["properties"]["documents"]["maxItems"])
-        hits = self._index.search(request.messages[-1]["content"], limit)
-        entries = [_entry(hit, fields) for hit in hits]
-        return Response(request.id, orjson.dumps({"documents": entries}).decode(), "stop")
 
 
 def _open(settings: IndexSettings) -> Retriever:
@@ -110,11 +111,3 @@ def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     documents = (schema.get("properties") or {}).get("documents") or {}
     fields: Mapping[str, Any] = (documents.get("items") or {}).get("properties") or {}
     return fields
-
-
-def _entry(hit: Hit, fields: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {"id": hit.id, "title": hit.document.title, "text": hit.document.text}
-    return {
-        name: hit.score if name == "score" else texts[name][: field.get("maxLength")]
-        for name, field in fields.items()
-    }

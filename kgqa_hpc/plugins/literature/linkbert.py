@@ -84,9 +84,5 @@ def _medqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
 def _pubmedqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
     if not record.get("final_decision"):
         raise InputError(f"{record['id']} has no yes, no or maybe", "the step rephrase_pubmedqa adds it")
-    return {
-        "id": record["id"],
-        "sentence1": record["question"],
-        "sentence2": record["context"],
-        "label": record["final_decision"],
-    }
+    texts = {"sentence1": record["question"], "sentence2": record["context"]}
+    return {"id": record["id"], **texts, "label": record["final_decision"]}

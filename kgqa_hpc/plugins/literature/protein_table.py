@@ -6,9 +6,12 @@ full texts beside abstracts).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.errors import InputError
@@ -37,48 +40,34 @@ def protein_table(sources: Iterable[Path]) -> dict[str, dict[str, float | None]]
 
 
 def _column(source: Path) -> dict[str, float | None]:
-    pairs = 0
-    sets: dict[str, set[Any]] = {
-        name: set() for name in ("documents", "proteins", "names", "accessions", "questions")
-    }
-    lengths = {name: [0, 0] for name in list(ROWS)[6:]}  # sum, number
-    for record in read_records(source):
-        if record.get("accepted", True):
-            pairs += 1
-            for name, value in _members(record):
-                sets[name].add(value)
-            for name, value in _lengths(record):
-                lengths[name][0] += value
-                lengths[name][1] += 1
+    pairs = [_facts(record) for record in read_records(source) if record.get("accepted", True)]
     if not pairs:
         raise InputError(f"{source}: has no accepted pair", "name a merged literature run")
-    means = {name: round(total / number, 2) if number else None for name, (total, number) in lengths.items()}
-    return {"pairs": pairs, **{name: len(values) for name, values in sets.items()}, **means}
+    table = pd.DataFrame(pairs, columns=list(ROWS)[1:])
+    numbers = {name: int(table[name].nunique()) for name in list(ROWS)[1:6]}
+    means = {name: round(float(table[name].mean()), 2) for name in list(ROWS)[6:]}
+    rounded = {name: None if math.isnan(mean) else mean for name, mean in means.items()}
+    return {"pairs": len(table), **numbers, **rounded}
 
 
-def _members(record: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    document, protein = record.get("document_id"), record.get("protein")
-    if document:
-        yield "documents", document
-    if protein:
-        yield "proteins", (document, protein.casefold())
-        yield "names", protein.casefold()
-    if record.get("accession"):
-        yield "accessions", record["accession"]
-    yield "questions", _with_names(record, "question").casefold()
-
-
-def _lengths(record: Mapping[str, Any]) -> Iterable[tuple[str, int]]:
-    for name in ("question", "answer"):
-        text = _with_names(record, name)
-        yield f"{name}_words", len(text.split())
-        yield f"{name}_characters", len(text)
-    if record.get("sequence"):
-        yield "residues", len(record["sequence"])
-
-
-def _with_names(record: Mapping[str, Any], name: str) -> str:
-    return str(record.get(f"{name}_with_names") or record[name])
+def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a pair for each row of the table but the first; None or NaN where it has none."""
+    question, answer = (
+        str(record.get(f"{name}_with_names") or record[name]) for name in ("question", "answer")
+    )
+    document, protein = record.get("document_id") or None, (record.get("protein") or "").casefold() or None
+    return {
+        "documents": document,
+        "proteins": protein and (document, protein),
+        "names": protein,
+        "accessions": record.get("accession") or None,
+        "questions": question.casefold(),
+        "question_words": len(question.split()),
+        "answer_words": len(answer.split()),
+        "question_characters": len(question),
+        "answer_characters": len(answer),
+        "residues": len(record.get("sequence") or "") or math.nan,
+    }
 
 
 def render(table: Mapping[str, Mapping[str, float | None]]) -> str:

@@ -10,12 +10,13 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Drawn, Source, Tools
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.literature.abstract import AbstractAnchors, AbstractSettings
+from tests.plugins.literature.builders import jsonl
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 
 
-def draw(documents: list[Path], names: Path, seed: int = 1, **more: object) -> tuple[Drawn, list[Anchor]]:
-    settings = AbstractSettings(documents=[str(one) for one in documents], names=str(names), **more)
+def draw(files: list[Path], names: Path, seed: int = 1, **more: object) -> tuple[Drawn, list[Anchor]]:
+    settings = AbstractSettings(documents=[str(path) for path in files], names=str(names), **more)
     drawn = AbstractAnchors().draw(Source(), settings, seed, Tools())
     return drawn, list(drawn.anchors)
 
@@ -26,14 +27,12 @@ def names(tmp_path: Path) -> Path:
     return tmp_path / "names.tsv"
 
 
-def jsonl(path: Path, *texts: str) -> Path:
-    rows = ({"id": f"{path.stem}{n}", "title": "", "text": text} for n, text in enumerate(texts))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+def documents(path: Path, *texts: str) -> Path:
+    return jsonl(path, ({"id": f"{path.stem}{n}", "title": "", "text": text} for n, text in enumerate(texts)))
 
 
 def test_mentions_stand_where_they_say_and_groups_count_names(tmp_path: Path, names: Path) -> None:
-    file = jsonl(tmp_path / "a.jsonl", "TP53 and BRCA1, and TP53 again.", "Nothing here.", "p53, BRCA1.")
+    file = documents(tmp_path / "a.jsonl", "TP53 and BRCA1, and TP53 again.", "Nothing here.", "p53, BRCA1.")
     drawn, anchors = draw([file], names)
     for anchor in anchors:
         text = anchor.data["document"]["text"]
@@ -43,7 +42,9 @@ def test_mentions_stand_where_they_say_and_groups_count_names(tmp_path: Path, na
 
 
 def test_the_draw_depends_on_seed_and_content_alone(tmp_path: Path, names: Path) -> None:
-    files = [jsonl(tmp_path / f"{name}.jsonl", *(f"TP53 in {name}{n}." for n in range(20))) for name in "ab"]
+    files = [
+        documents(tmp_path / f"{name}.jsonl", *(f"TP53 in {name}{n}." for n in range(20))) for name in "ab"
+    ]
     first = [anchor.id for anchor in draw(files, names)[1]]
     assert [anchor.id for anchor in draw(files[::-1], names)[1]] == first
     assert [anchor.id for anchor in draw(files, names, number=7)[1]] == first[:7]
@@ -52,7 +53,7 @@ def test_the_draw_depends_on_seed_and_content_alone(tmp_path: Path, names: Path)
 
 def test_documents_without_any_of_the_names_are_bad_input(tmp_path: Path, names: Path) -> None:
     with pytest.raises(InputError, match="none of its names"):
-        draw([jsonl(tmp_path / "a.jsonl", "Nothing.")], names)
+        draw([documents(tmp_path / "a.jsonl", "Nothing.")], names)
 
 
 @pytest.mark.slow

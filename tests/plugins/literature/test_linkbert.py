@@ -26,7 +26,7 @@ def exported(folder: Path, format: str, records: Iterable[dict[str, Any]]) -> Pa
     """These records as a dataset in three parts, in this form."""
     (folder / "dataset").mkdir()
     (folder / "out").mkdir()
-    lines = (json.dumps({"id": f"r{n}", "split": PARTS[n % 3]} | one) for n, one in enumerate(records))
+    lines = (json.dumps({"id": f"r{n}", "split": PARTS[n % 3]} | record) for n, record in enumerate(records))
     (folder / "dataset" / "accepted.jsonl").write_text("".join(f"{line}\n" for line in lines))
     EXPORTS.get(format)().write(ExportSource(RunFolder(folder), PARTS), folder / "out")
     return folder / "out"
@@ -43,6 +43,10 @@ def loaded(folder: Path) -> Any:
 def choices(number: int, options: int = 5) -> dict[str, Any]:
     texts = [f"option {place} of {number}" for place in range(options)]
     return {"question": f"Which of {number}?", "options": texts, "correct_option": number % options}
+
+
+def decision(word: str, number: int = 0) -> dict[str, Any]:
+    return {"question": f"Is it {number}?", "context": f"It is {number}.", "final_decision": word}
 
 
 def test_multiple_choice_is_read_with_every_right_ending_where_its_label_says(tmp_path: Path) -> None:
@@ -62,10 +66,7 @@ def test_multiple_choice_is_read_with_every_right_ending_where_its_label_says(tm
 
 def test_decisions_get_the_numbers_that_the_benchmarks_own_file_gives_them(tmp_path: Path) -> None:
     words = ("yes", "no", "maybe")
-    records = [
-        {"question": f"Is it {n}?", "context": f"It is {n}.", "final_decision": words[n // 3 % 3]}
-        for n in range(36)
-    ]
+    records = (decision(words[n // 3 % 3], n) for n in range(36))
     data = loaded(exported(tmp_path, "linkbert-pubmedqa", records))
     labels = sorted(data["train"].unique("label"))
     assert labels == ["maybe", "no", "yes"]
@@ -77,15 +78,17 @@ def test_decisions_get_the_numbers_that_the_benchmarks_own_file_gives_them(tmp_p
             assert labels.index(row["label"]) == labels.index(words[number // 3 % 3])
 
 
-def test_items_with_four_and_with_five_options_are_refused(tmp_path: Path) -> None:
-    """The loader would read the text "None" for the fifth option of an item with four."""
-    with pytest.raises(InputError, match="records have 4 and 5 options"):
-        exported(tmp_path, "linkbert-medqa", [choices(0), choices(1), choices(2), choices(3, options=4)])
-
-
-def test_a_decision_that_train_lacks_is_refused(tmp_path: Path) -> None:
-    """The loader numbers the labels of train, and stops at another one."""
-    words = ("yes", "maybe", "no", "no")
-    records = [{"question": "Q?", "context": "C.", "final_decision": word} for word in words]
-    with pytest.raises(InputError, match="no record of train says maybe"):
-        exported(tmp_path, "linkbert-pubmedqa", records)
+@pytest.mark.parametrize(
+    ("format", "records", "message"),
+    [
+        # The loader would read the text "None" for the fifth option of an item with four.
+        ("linkbert-medqa", [choices(0), choices(1), choices(2, options=4)], "records have 4 and 5 options"),
+        # The loader numbers the labels of train, and stops at another one.
+        ("linkbert-pubmedqa", map(decision, ("yes", "maybe", "no", "no")), "no record of train says maybe"),
+    ],
+)
+def test_what_the_loader_would_misread_is_refused(
+    tmp_path: Path, format: str, records: Iterable[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        exported(tmp_path, format, records)

@@ -16,7 +16,7 @@ import dataclasses
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,9 @@ _LIMIT = 10_000
 class Report:
     """Coverage of each class and space by name, as plain data."""
 
-    classes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
-    unreachable: int = 0
+    classes: dict[str, dict[str, Any]]
+    spaces: dict[str, dict[str, Any]]
+    unreachable: int
 
 
 def hydrate(
@@ -63,13 +63,9 @@ def hydrate(
     for kind, entity in classes.items():
         if entity is not None:
             work.collect(kind, entity, spaces)
-    report = Report()
-    for kind, entity in classes.items():
-        named = work.leave(kind) if entity is None else work.name_class(kind, entity, spaces)
-        report.classes[kind] = named
-    report.spaces = spaces.report()
-    report.unreachable = sum(space["unreachable"] for space in report.spaces.values())
-    return work.result(), report
+    coverage = {kind: work.name_class(kind, entity, spaces) for kind, entity in classes.items()}
+    report = spaces.report()
+    return work.result(), Report(coverage, report, sum(space["unreachable"] for space in report.values()))
 
 
 def hydrated(graph: KnowledgeGraph, recipe_file: Path, tables: Path | None) -> KnowledgeGraph:
@@ -87,19 +83,24 @@ class _Work:
         self._names = np.array([""] * graph.num_nodes, dtype=object)
         self._origin: list[list[str]] = [[""] * graph.num_nodes for _ in _COLUMNS]
         self._ids: dict[tuple[str, int], dict[int, str]] = {}  # class and place of the source -> node -> id
-
-    def _members(self, kind: str) -> list[int]:
-        return np.flatnonzero(self._graph.node_type == self._graph.node_types.index(kind)).tolist()
+        self._members: dict[str, list[int]] = {
+            kind: np.flatnonzero(graph.node_type == code).tolist()
+            for code, kind in enumerate(graph.node_types)
+        }
 
     def collect(self, kind: str, entity: EntityClass, spaces: Spaces) -> None:
-        """Find out which ids the nodes of a class have, and tell the spaces which are wanted."""
-        members = self._members(kind)
-        cells = self._cells(entity, members)
+        """Find the ids of the nodes of a class, and tell the spaces which ids are wanted."""
+        columns = list(dict.fromkeys(source.column for source in entity.names if source.column))
+        cells: dict[str, dict[str, str]] = {}
+        if entity.table is not None and columns:
+            path = (self._folder or self._recipe.home) / entity.table
+            ids = {self._graph.node_ids[node] for node in self._members[kind]}
+            cells = {node: values for node, values in read_columns(path, columns) if node in ids}
         for number, source in enumerate(entity.names):
             if source.space == GIVEN:
                 continue
             keys = {}
-            for node in members:
+            for node in self._members[kind]:
                 text = self._cell(source, node, cells)
                 key = text if source.is_name else text.split(source.separator)[0].strip()
                 if key:
@@ -107,14 +108,6 @@ class _Work:
             self._ids[kind, number] = keys
             if not source.is_name:
                 spaces.want(source.space, keys.values())
-
-    def _cells(self, entity: EntityClass, members: list[int]) -> dict[str, dict[str, str]]:
-        columns = list(dict.fromkeys(source.column for source in entity.names if source.column))
-        if entity.table is None or not columns:
-            return {}
-        path = (self._folder or self._recipe.home) / entity.table
-        ids = {self._graph.node_ids[node] for node in members}
-        return {node: values for node, values in read_columns(path, columns) if node in ids}
 
     def _cell(self, source: Source, node: int, cells: dict[str, dict[str, str]]) -> str:
         key = str(self._graph.node_ids[node])
@@ -126,35 +119,34 @@ class _Work:
             return "" if value is None else str(value)
         return key.partition(source.after)[2] if source.after else key
 
-    def name_class(self, kind: str, entity: EntityClass, spaces: Spaces) -> dict[str, Any]:
-        """Go through the order of a class; returns its coverage."""
-        unnamed, counts, by_space = self._members(kind), Counter[str](), Counter[str]()
-        total = len(unnamed)
+    def name_class(self, kind: str, entity: EntityClass | None, spaces: Spaces) -> dict[str, Any]:
+        """Go through the order of a class, and return its coverage; without an order the names stay as they are."""
+        unnamed, counts, by_space = self._members[kind], Counter[str](), Counter[str]()
+        if entity is None:
+            for node in unnamed:
+                self._names[node] = self._given[node]
+                self._origin[0][node] = GIVEN if self._given[node] else ""
+            by_space[GIVEN] = sum(bool(self._given[node]) for node in unnamed)
+            return self._coverage(kind, by_space, counts)
         order = list(enumerate(entity.names))
         if not any(source.space == GIVEN for source in entity.names):
             order.insert(0, (-1, Source(space=GIVEN)))
         for number, source in order:
-            unnamed = self._take(kind, number, source, unnamed, spaces, counts)
-            by_space[source.space] += total - len(unnamed) - sum(by_space.values())
+            ids = self._ids.get((kind, number), {})
+            if source.space != GIVEN and not source.is_name:
+                spaces.ask(source.space, [ids[node] for node in unnamed if node in ids])
+            still_unnamed = []
+            for node in unnamed:
+                name, origin = self._name(source, node, ids.get(node, ""), spaces, counts)
+                if not name:
+                    still_unnamed.append(node)
+                    continue
+                self._names[node] = name
+                for column, value in zip(self._origin, origin, strict=True):
+                    column[node] = value
+            by_space[source.space] += len(unnamed) - len(still_unnamed)
+            unnamed = still_unnamed
         return self._coverage(kind, by_space, counts)
-
-    def _take(
-        self, kind: str, number: int, source: Source, unnamed: list[int], spaces: Spaces, counts: Counter[str]
-    ) -> list[int]:
-        """Name what can be named by one source; returns the nodes that are left."""
-        ids = self._ids.get((kind, number), {})
-        if source.space != GIVEN and not source.is_name:
-            spaces.ask(source.space, [ids[node] for node in unnamed if node in ids])
-        still = []
-        for node in unnamed:
-            name, origin = self._name(source, node, ids.get(node, ""), spaces, counts)
-            if not name:
-                still.append(node)
-                continue
-            self._names[node] = name
-            for column, value in zip(self._origin, origin, strict=True):
-                column[node] = value
-        return still
 
     def _name(
         self, source: Source, node: int, key: str, spaces: Spaces, counts: Counter[str]
@@ -177,7 +169,7 @@ class _Work:
         return name, (source.space, key, table, date)
 
     def _coverage(self, kind: str, by_space: Counter[str], counts: Counter[str]) -> dict[str, Any]:
-        members = self._members(kind)
+        members = self._members[kind]
         names = Counter(self._names[node] for node in members if self._names[node])
         repeated = {name for name, count in names.items() if count > 1}
         if self._recipe.rules.duplicates == "add_id":
@@ -194,15 +186,6 @@ class _Work:
             "duplicates": sum(names[name] for name in repeated),
             **{key: counts[key] for key in sorted(counts)},
         }
-
-    def leave(self, kind: str) -> dict[str, Any]:
-        """A class the recipe does not name keeps its names as they are."""
-        for node in self._members(kind):
-            self._names[node] = self._given[node]
-            self._origin[0][node] = GIVEN if self._given[node] else ""
-        return self._coverage(
-            kind, Counter({GIVEN: sum(bool(self._given[n]) for n in self._members(kind))}), Counter()
-        )
 
     def result(self) -> KnowledgeGraph:
         """The graph with its names and their origin."""
@@ -223,10 +206,10 @@ class _Work:
 def _given_names(graph: KnowledgeGraph) -> list[str]:
     """The names of the graph before hydration, also for a graph that was hydrated earlier."""
     names = [str(name) for name in graph.names]
-    space, before_ = graph.node_properties.get("name_space"), graph.node_properties.get("given_name")
-    if space is None:
+    if (space := graph.node_properties.get("name_space")) is None:
         return names
-    before = [None] * len(names) if before_ is None else before_.to_pylist()
+    column = graph.node_properties.get("given_name")
+    before = [None] * len(names) if column is None else column.to_pylist()
     return [
         old if old is not None else name if origin in (GIVEN, None) else ""
         for name, origin, old in zip(names, space.to_pylist(), before, strict=True)
@@ -276,11 +259,9 @@ def _is_identifier(name: str, identifiers: set[str]) -> bool:
     prefix, colon, local = name.partition(":")
     if not colon or " " in name or not prefix.replace("_", "").replace(".", "").isalnum():
         return False
-    return (
-        name.casefold().endswith(tuple(identifiers))
-        if identifiers
-        else any(letter.isdigit() for letter in local)
-    )
+    if identifiers:
+        return name.casefold().endswith(tuple(identifiers))
+    return any(letter.isdigit() for letter in local)
 
 
 def _without_endings(text: str, identifiers: set[str], suffixes: Iterable[str], counts: Counter[str]) -> str:
@@ -302,9 +283,5 @@ def _is_reference(inside: str, identifiers: set[str]) -> bool:
     if inside.casefold() in identifiers or inside.casefold().startswith("source:"):
         return True
     prefix, colon, local = inside.partition(":")
-    return (
-        bool(colon)
-        and prefix.isalnum()
-        and " " not in inside
-        and any(character.isdigit() for character in local)
-    )
+    is_curie = bool(colon) and prefix.isalnum() and " " not in inside
+    return is_curie and any(character.isdigit() for character in local)

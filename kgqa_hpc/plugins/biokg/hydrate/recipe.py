@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Problem, Settings, problems_of, sentence
+from kgqa_hpc.settings import Settings, problems_of, sentence
 from kgqa_hpc.store.regular import read_with_state
 from kgqa_hpc.store.yaml_file import LARGEST, parse_yaml
 
@@ -161,10 +161,6 @@ def load_recipe(path: Path) -> Recipe:
     try:
         return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": digest})
     except ValidationError as problem:
-        lines = [_line(path, entry) for entry in problems_of(problem)]
+        keys = [(".".join(map(str, entry.key)), sentence(Recipe, entry)) for entry in problems_of(problem)]
+        lines = [f"{path.name}: {key}: {words}" if key else f"{path.name}: {words}" for key, words in keys]
         raise ConfigError("\n".join(lines), "see docs/guide/sources.md, Hydration") from None
-
-
-def _line(path: Path, entry: Problem) -> str:
-    key, message = ".".join(map(str, entry.key)), sentence(Recipe, entry)
-    return f"{path.name}: {key}: {message}" if key else f"{path.name}: {message}"

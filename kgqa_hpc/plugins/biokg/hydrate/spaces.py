@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +45,12 @@ _EXAMPLES = 5
 _TROUBLES = ("not_asked", "not_found", "another_id", "unreadable")
 
 
-class Answers:
-    """The answers of one space so far, on disk."""
+class Web:
+    """A web service, and its answers so far, which stand in the file `path`."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, resolver: Resolver, path: Path) -> None:
+        self._resolver, self._path = resolver, path
+        self._next, self._in_vain = 0.0, 0
         self.known: dict[str, dict[str, Any]] = {}
         data = read_bytes(path) if path.exists() else b""
         self._whole = data.rfind(b"\n") + 1
@@ -58,36 +61,13 @@ class Answers:
             except (orjson.JSONDecodeError, KeyError, TypeError):
                 continue  # a damaged line is an answer less: it is asked for again
 
-    def add(self, key: str, name: str | None) -> None:
-        """Keep an answer; it is on disk when this returns."""
-        answer = {"id": key, "name": name, "date": datetime.now(UTC).date().isoformat()}
-        make_folder(self.path.parent)
-        with open(open_append(self.path), "ab") as file:
-            if file.tell() > self._whole:
-                file.truncate(self._whole)
-                file.seek(self._whole)
-            file.write(orjson.dumps(answer) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-            self._whole = file.tell()
-        self.known[key] = answer
-
-
-class Web:
-    """A web service and its answers so far."""
-
-    def __init__(self, resolver: Resolver, answers: Answers) -> None:
-        self._resolver, self._answers = resolver, answers
-        self._next = 0.0
-        self._in_vain = 0
-
-    def ask_all(self, keys: list[str], counts: Counter[str]) -> None:
+    def ask_all(self, keys: Iterable[str], counts: Counter[str]) -> None:
         """Ask for each id that has no answer yet, in order; what went wrong is counted.
 
         A service that does not answer several times in a row is left alone.
         """
         for key in keys:
-            if key in self._answers.known:
+            if key in self.known:
                 continue
             if self._in_vain >= self._resolver.give_up_after:
                 counts["unreachable"] += 1
@@ -99,7 +79,21 @@ class Web:
                 self._in_vain += 1
                 continue
             self._in_vain = 0
-            self._answers.add(key, name)
+            self._keep(key, name)
+
+    def _keep(self, key: str, name: str | None) -> None:
+        """Keep an answer; it is on disk when this returns."""
+        answer = {"id": key, "name": name, "date": datetime.now(UTC).date().isoformat()}
+        make_folder(self._path.parent)
+        with open(open_append(self._path), "ab") as file:
+            if file.tell() > self._whole:
+                file.truncate(self._whole)
+                file.seek(self._whole)
+            file.write(orjson.dumps(answer) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+            self._whole = file.tell()
+        self.known[key] = answer
 
     def _ask(self, key: str) -> tuple[str, str | None]:
         """The reason for a missing name (or ""), and the name."""
@@ -128,18 +122,13 @@ class Web:
             if len(body) > _LONGEST_ANSWER:
                 raise ValueError("too long")
             answer = bounded_json.loads(body)
-            name = _follow(answer, self._resolver.name)
-            if self._resolver.check is not None and str(_follow(answer, self._resolver.check)) != key:
+            name = reduce(getitem, self._resolver.name, answer)
+            check = self._resolver.check
+            if check is not None and str(reduce(getitem, check, answer)) != key:
                 return "another_id", None
         except (ValueError, KeyError, IndexError, TypeError):
             return "unreadable", None
         return ("", name) if isinstance(name, str) and name.strip() else ("not_found", None)
-
-
-def _follow(answer: Any, keys: list[str | int]) -> Any:
-    for key in keys:
-        answer = answer[key]
-    return answer
 
 
 @dataclass
@@ -153,7 +142,7 @@ class Found:
 
     def add(self, key: str, name: str) -> None:
         registered = self.names.setdefault(key, name)
-        if registered != name and (name not in self.conflicts.setdefault(key, [registered])):
+        if registered != name and name not in self.conflicts.setdefault(key, [registered]):
             self.conflicts[key].append(name)
 
 
@@ -212,7 +201,6 @@ class Spaces:
         self._recipe, self._cache, self._web = recipe, cache, web
         self._wanted: dict[str, set[str]] = {name: set() for name in recipe.spaces}
         self._tables: dict[str, Found] = {}
-        self._answers: dict[str, Answers] = {}
         self._webs: dict[str, Web] = {}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in recipe.spaces}
 
@@ -222,21 +210,19 @@ class Spaces:
 
     def ask(self, space: str, keys: list[str]) -> None:
         """Request unknown ids from the web service of an identifier space, if it has one and web access is allowed."""
-        described = self._recipe.spaces[space]
-        if described.resolver is None:
+        if (resolver := self._recipe.spaces[space].resolver) is None:
             return
-        answers = self._answers_of(space)
-        if not self._web:
-            self._counts[space]["not_asked"] += len({key for key in keys if key not in answers.known})
-            return
-        web = self._webs.setdefault(space, Web(described.resolver, answers))
-        web.ask_all(list(dict.fromkeys(keys)), self._counts[space])
+        web = self._web_of(space, resolver)
+        if self._web:
+            web.ask_all(dict.fromkeys(keys), self._counts[space])
+        else:
+            self._counts[space]["not_asked"] += len({key for key in keys if key not in web.known})
 
     def name(self, space: str, key: str) -> tuple[str, str, str] | None:
         """Name, table and date, or None."""
         described = self._recipe.spaces[space]
         if described.resolver is not None:
-            answer = self._answers_of(space).known.get(key)
+            answer = self._web_of(space, described.resolver).known.get(key)
             if answer is None or not answer.get("name"):
                 return None
             return str(answer["name"]), described.resolver.url, str(answer.get("date", ""))
@@ -266,12 +252,11 @@ class Spaces:
             }
         return report
 
-    def _answers_of(self, space: str) -> Answers:
-        if space not in self._answers:
+    def _web_of(self, space: str, resolver: Resolver) -> Web:
+        if space not in self._webs:
             if self._cache is None:
-                raise InputError(
-                    f"space {space}: no place for the answers of a web service", "set cache in the recipe"
-                )
+                problem = f"space {space}: no place for the answers of a web service"
+                raise InputError(problem, "set cache in the recipe")
             name = "".join(letter if letter.isalnum() else "_" for letter in space)
-            self._answers[space] = Answers(self._cache / f"{name}.jsonl")
-        return self._answers[space]
+            self._webs[space] = Web(resolver, self._cache / f"{name}.jsonl")
+        return self._webs[space]

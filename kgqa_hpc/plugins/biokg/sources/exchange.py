@@ -40,6 +40,7 @@ from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.bounded_json import json_objects
 
 NAMED_THING = "biolink:NamedThing"
+_JSON = {".jsonl", ".ndjson", ".json"}
 
 
 class KgxSettings(SourceSettings):
@@ -73,39 +74,38 @@ class Kgx:
         nodes, edges = listed(settings.nodes), listed(settings.edges)
         reader = _Reader(Assembly(Policy.of(settings)), settings)
         for path in nodes:
-            (reader.json_nodes if _is_json(path) else reader.table_nodes)(path)
+            (reader.json_nodes if _JSON & set(path.suffixes) else reader.table_nodes)(path)
         for path in edges:
-            (reader.json_edges if _is_json(path) else reader.table_edges)(path)
-        attributes: dict[str, str | int] = {
-            "source": self.name,
-            "files": ", ".join(path.name for path in (*nodes, *edges)),
-        }
-        if reader.negated:
-            attributes["dropped_negated_edges"] = reader.negated
-        return reader.assembly.finish(attributes, declare=None if nodes else _named_things)
+            (reader.json_edges if _JSON & set(path.suffixes) else reader.table_edges)(path)
+        files = ", ".join(path.name for path in (*nodes, *edges))
+        negated = {"dropped_negated_edges": reader.negated} if reader.negated else {}
+        return reader.assembly.finish(
+            {"source": self.name, "files": files, **negated},
+            declare=None if nodes else lambda ids: (constant("", len(ids)), constant(NAMED_THING, len(ids))),
+        )
 
 
+@dataclasses.dataclass
 class _Reader:
     """The files of one graph."""
 
-    def __init__(self, assembly: Assembly, settings: KgxSettings) -> None:
-        self.assembly = assembly
-        self._settings = settings
-        self.negated = 0
+    assembly: Assembly
+    _settings: KgxSettings
+    negated: int = 0
 
     def table_nodes(self, path: Path) -> None:
         settings = self._settings
-        for rows in read_table(
-            path, _dialect(path), ("id", "category"), optional=("name",), properties=settings.properties
-        ):
-            kinds = _category(rows["category"], settings.category)
+        columns, properties = ("id", "category"), settings.properties
+        for rows in read_table(path, _dialect(path), columns, optional=("name",), properties=properties):
+            kinds = rows["category"]
+            if settings.category != "all":
+                pattern = r"(?s)\|.*$" if settings.category == "first" else r"(?s)^.*\|"
+                kinds = pc.replace_substring_regex(kinds, pattern, "")
             self.assembly.nodes(rows.file, rows["id"], rows["name"], kinds, rows.line_of, rows.properties)
 
     def table_edges(self, path: Path) -> None:
-        columns = ("subject", "predicate", "object")
-        for rows in read_table(
-            path, _dialect(path), columns, optional=("negated",), properties=self._settings.properties
-        ):
+        columns, properties = ("subject", "predicate", "object"), self._settings.properties
+        for rows in read_table(path, _dialect(path), columns, optional=("negated",), properties=properties):
             if self._settings.negated == "drop":
                 false = pc.equal(pc.utf8_lower(rows["negated"]), "true")
                 if count := pc.sum(false).as_py():
@@ -130,9 +130,8 @@ class _Reader:
             if self._settings.negated == "drop" and str(item.get("negated", "")).lower() == "true":
                 self.negated += 1
                 continue
-            source, kind, target = (
-                _text(item, key, path, line) for key in ("subject", "predicate", "object")
-            )
+            ends = ("subject", "predicate", "object")
+            source, kind, target = (_text(item, key, path, line) for key in ends)
             buffer.edge(line, source, target, kind, members(item, self._settings.properties))
         buffer.flush()
 
@@ -141,16 +140,10 @@ def _dialect(path: Path) -> Dialect:
     return CSV if ".csv" in path.suffixes else RAGGED
 
 
-def _is_json(path: Path) -> bool:
-    return bool({".jsonl", ".ndjson", ".json"} & set(path.suffixes))
-
-
 def _objects(path: Path, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if ".json" not in path.suffixes:
-        yield from json_objects(path, GraphFormatError)
-        return
-    for _, line, item in json_members(path, (member,)):
-        yield line, item
+        return json_objects(path, GraphFormatError)
+    return ((line, item) for _, line, item in json_members(path, (member,)))
 
 
 def _text(item: dict[str, Any], key: str, path: Path, line: int) -> str:
@@ -158,17 +151,6 @@ def _text(item: dict[str, Any], key: str, path: Path, line: int) -> str:
     if not isinstance(value, str):
         raise GraphFormatError(f"{path.name} line {line:,}: {key!r} is missing or no text", "export it again")
     return value
-
-
-def _category(values: pa.Array, which: str) -> pa.Array:
-    if which == "all":
-        return values
-    pattern = r"(?s)\|.*$" if which == "first" else r"(?s)^.*\|"
-    return pc.replace_substring_regex(values, pattern, "")
-
-
-def _named_things(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
-    return constant("", len(ids)), constant(NAMED_THING, len(ids))
 
 
 NAMES = ["name", "preferred_name", "title", "symbol", "label"]
@@ -249,9 +231,8 @@ class NanoGraphRag:
         document.read()
         graph = assembly.finish({"source": self.name, "files": path.name}, defaults=("UNKNOWN", ""))
         kinds, codes = _merged([kind.strip(_QUOTES) for kind in graph.node_types])
-        edge_types, edge_codes = _merged(
-            [kind.strip(_QUOTES) or settings.edge_type for kind in graph.edge_types]
-        )
+        edge_kinds = [kind.strip(_QUOTES) or settings.edge_type for kind in graph.edge_types]
+        edge_types, edge_codes = _merged(edge_kinds)
         return dataclasses.replace(
             graph,
             names=np.array([name.strip(_QUOTES) for name in graph.node_ids], dtype=object),

@@ -33,23 +33,18 @@ def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, in
         if name not in members:
             window.value()
         else:
-            yield from ((name, line, item) for line, item in _items(window))
+            window.expect("[")
+            while window.peek() != "]":
+                line, item = window.line, window.value()
+                if not isinstance(item, dict):
+                    raise window.malformed("not an object")
+                yield name, line, item
+                if window.peek() != "]":
+                    window.expect(",")
+            window.expect("]")
         if window.peek() != "}":
             window.expect(",")
     window.close()
-
-
-def _items(window: _Window) -> Iterator[tuple[int, dict[str, Any]]]:
-    window.expect("[")
-    while window.peek() != "]":
-        line = window.line
-        item = window.value()
-        if not isinstance(item, dict):
-            raise window.malformed("not an object")
-        yield line, item
-        if window.peek() != "]":
-            window.expect(",")
-    window.expect("]")
 
 
 class _Window:

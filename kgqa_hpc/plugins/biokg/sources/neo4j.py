@@ -33,7 +33,6 @@ from kgqa_hpc.plugins.biokg.sources.neo4j_layout import (
     guess_dialect,
     header_for,
     layout_of,
-    require_layout,
 )
 from kgqa_hpc.text.bounded_json import json_objects
 
@@ -97,59 +96,55 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
         header = header_for(path, headers)
         names = line if header is None else first_line(header)
         dialect = guess_dialect(path, names, settings.delimiter, settings.quote)
-        layout = require_layout(header or path, names, layout_of(names, dialect))
+        layout = layout_of(names, dialect)
+        if layout is None or not (layout.has_nodes or layout.has_edges):
+            raise GraphFormatError(
+                f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}",
+                "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE",
+            )
         tables.append(Source(path, layout, header is None))
     return tables
 
 
+@dataclass
 class Tables:
     """Passes the rows of files to an assembly."""
 
-    def __init__(self, assembly: Assembly, settings: Neo4jSettings) -> None:
-        self._assembly, self._settings = assembly, settings
+    _assembly: Assembly
+    _settings: Neo4jSettings
 
     def nodes(self, source: Source) -> None:
         """The nodes of a file, if it has any. Raises GraphFormatError with the line."""
-        if source.layout is None:
+        layout = source.layout
+        if layout is None:
             self._json(source.path, "node")
-        elif source.layout.has_nodes:
-            for rows in _rows(source, self._wanted(source.layout), "ID"):
-                self._add_nodes(source, source.layout, rows)
+        elif layout.has_nodes:
+            for rows in self._rows(source, layout, "ID"):
+                ids = _spaced(rows[layout.roles["ID"]], layout.spaces["ID"])
+                names, properties = self._names(layout, rows), self._properties(layout, rows)
+                kinds = self._labels(_kinds(source, layout, rows, "LABEL", layout.label), layout)
+                self._assembly.nodes(rows.file, ids, names, kinds, rows.line_of, properties)
 
     def edges(self, source: Source) -> None:
         """The relationships of a file, if it has any. Raises GraphFormatError with the line."""
-        if source.layout is None:
+        layout = source.layout
+        if layout is None:
             self._json(source.path, "relationship")
-        elif source.layout.has_edges:
-            for rows in _rows(source, self._wanted(source.layout), "START_ID"):
-                self._add_edges(source, source.layout, rows)
+        elif layout.has_edges:
+            for rows in self._rows(source, layout, "START_ID"):
+                start = _spaced(rows[layout.roles["START_ID"]], layout.spaces["START_ID"])
+                end = _spaced(rows[layout.roles["END_ID"]], layout.spaces["END_ID"])
+                kinds, properties = _kinds(source, layout, rows, "TYPE"), self._properties(layout, rows)
+                self._assembly.edges(rows.file, start, end, kinds, rows.line_of, properties)
 
-    def _wanted(self, layout: Layout) -> list[str]:
+    def _rows(self, source: Source, layout: Layout, role: str) -> Iterator[Rows]:
+        """The rows of a file; of a table that holds nodes and edges, those with a value in the role's column."""
         names = [*self._settings.name, *self._settings.properties]
         columns = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
-        return list(dict.fromkeys(columns))
-
-    def _add_nodes(self, source: Source, layout: Layout, rows: Rows) -> None:
-        if "LABEL" in layout.roles:
-            kinds = rows[layout.roles["LABEL"]]
-        else:
-            kinds = constant(layout.label or _stem(source.path), len(rows))
-        self._assembly.nodes(
-            rows.file,
-            _spaced(rows[layout.roles["ID"]], layout.spaces["ID"]),
-            self._names(layout, rows),
-            self._labels(kinds, layout),
-            rows.line_of,
-            self._properties(layout, rows),
-        )
-
-    def _add_edges(self, source: Source, layout: Layout, rows: Rows) -> None:
-        start, end = (_spaced(rows[layout.roles[r]], layout.spaces[r]) for r in ("START_ID", "END_ID"))
-        if "TYPE" in layout.roles:
-            kinds = rows[layout.roles["TYPE"]]
-        else:
-            kinds = constant(_stem(source.path), len(rows))
-        self._assembly.edges(rows.file, start, end, kinds, rows.line_of, self._properties(layout, rows))
+        file = DelimitedFile.open(source.path, layout.dialect)
+        mixed = layout.has_nodes and layout.has_edges
+        for rows in rows_of(file, layout.columns, list(dict.fromkeys(columns)), header=source.own_header):
+            yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
 
     def _names(self, layout: Layout, rows: Rows) -> pa.Array:
         if "JSON" in layout.roles:
@@ -197,16 +192,6 @@ class Tables:
         buffer.flush()
 
 
-def _rows(source: Source, columns: Sequence[str], role: str) -> Iterator[Rows]:
-    """The rows of a file; of a table that holds nodes and edges, those with a value in the role's column."""
-    layout = source.layout
-    assert layout is not None
-    file = DelimitedFile.open(source.path, layout.dialect)
-    mixed = layout.has_nodes and layout.has_edges
-    for rows in rows_of(file, layout.columns, columns, header=source.own_header):
-        yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
-
-
 def _spaced(ids: pa.Array, space: str) -> pa.Array:
     if not space:
         return ids
@@ -214,9 +199,12 @@ def _spaced(ids: pa.Array, space: str) -> pa.Array:
     return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/"))
 
 
-def _stem(path: Path) -> str:
-    """The label of a file without labels or types: its name without ending and part number."""
-    return re.sub(r"[-_]?part[-_]?\d*$", "", path.name.split(".")[0])
+def _kinds(source: Source, layout: Layout, rows: Rows, role: str, label: str = "") -> pa.Array:
+    """Labels or types of the rows; without such a column the label, else the file's name without ending and part."""
+    if role in layout.roles:
+        return rows[layout.roles[role]]
+    stem = re.sub(r"[-_]?part[-_]?\d*$", "", source.path.name.split(".")[0])
+    return constant(label or stem, len(rows))
 
 
 class Neo4j:
@@ -232,11 +220,9 @@ class Neo4j:
         files = [*listed(settings.nodes), *listed(settings.edges)]
         if settings.path is not None:
             path = Path(settings.path)
-            files = [
-                p
-                for p in (sorted(path.iterdir()) if path.is_dir() else [path])
-                if p == path or (set(p.suffixes) & _ENDINGS and not p.name.startswith("."))
-            ]
+            inside = sorted(path.iterdir()) if path.is_dir() else []
+            files = [p for p in inside if set(p.suffixes) & _ENDINGS and not p.name.startswith(".")]
+            files = files if path.is_dir() else [path]
         tables = open_tables(files, settings)
         if not tables:
             location = settings.path or listed(settings.nodes)[0].parent

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.delimited import Dialect
 from kgqa_hpc.kg.tables import unique
 from kgqa_hpc.text.streams import text_lines
@@ -18,9 +17,7 @@ _ROLE = re.compile(r"([^:]*):(ID|LABEL|START_ID|END_ID|TYPE|IGNORE)(?:\(([^)]*)\
 _APOC = {"_id": "ID", "_labels": "LABEL", "_start": "START_ID", "_end": "END_ID", "_type": "TYPE"}
 _QUERY_NODES = {"id": "ID", "type": "LABEL", "properties": "JSON"}
 _QUERY_EDGES = {"source_id": "START_ID", "target_id": "END_ID", "type": "TYPE"}
-_CKG = {"ID": "ID", "START_ID": "START_ID", "END_ID": "END_ID", "TYPE": "TYPE"}
-
-
+_CKG = {"ID": "ID", "START_ID": "START_ID", "END_ID": "END_ID", "TYPE": "TYPE", ":LABEL": "LABEL"}
 LONGEST_COLUMN = 10_000  # characters of a column's name
 
 
@@ -67,7 +64,7 @@ def layout_of(header: str, dialect: Dialect) -> Layout | None:
     if set(fields) & {"ID"} or {"START_ID", "END_ID"} <= set(fields):
         # CKG's tables escape by a backslash.
         escaping = Dialect(dialect.separator, dialect.quote or '"', escape="\\")
-        return _by_name(fields, {**_CKG, ":LABEL": "LABEL"}, escaping)
+        return _by_name(fields, _CKG, escaping)
     return None
 
 
@@ -126,19 +123,6 @@ def first_line(path: Path) -> str:
 def header_for(path: Path, headers: Sequence[Path]) -> Path | None:
     """The header file whose name the data file's begins with; the longest of several."""
     stem = path.name.split(".")[0]
-    fitting = [
-        header
-        for header in headers
-        if re.fullmatch(re.escape(header.name.split(".")[0][:-7]) + r"([-_]?(part)?[-_]?\d*)", stem)
-    ]
+    part = r"([-_]?(part)?[-_]?\d*)"
+    fitting = [h for h in headers if re.fullmatch(re.escape(h.name.split(".")[0][:-7]) + part, stem)]
     return max(fitting, key=lambda header: len(header.name), default=None)
-
-
-def require_layout(path: Path, header: str, layout: Layout | None) -> Layout:
-    """The layout; raises GraphFormatError where there is none."""
-    if layout is not None and (layout.has_nodes or layout.has_edges):
-        return layout
-    raise GraphFormatError(
-        f"{path.name} line 1: no header of a Neo4j export: {header[:80]!r}",
-        "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE",
-    )

@@ -1,4 +1,4 @@
-"""Published graphs in formats of their own: OREGANO, PrimeKG and DRKG.
+"""Published graphs in formats of their own: OREGANO, PrimeKG, DRKG and Hetionet.
 
 OREGANO v2.1 is a folder with the triples (OREGANO_V2.1.tsv) and one table for each class of entity. An id is
 `TYPE:number`, the type its part before the colon in lower case; what has no colon is an ATC code. Names come from the
@@ -13,39 +13,44 @@ DRKG, the Drug Repurposing Knowledge Graph, is drkg.tsv: one row a triple, no he
 `Type::local id` (the type ends at the first `::` and may hold blanks), a relation `SOURCE::name::Head:Tail`, both kept
 as written. The file has no names: hydrate the graph, or let local ids be the names. Ioannidis et al., 2020,
 github.com/gnn4dr/DRKG.
+
+Hetionet v1.0 and other hetnets are one JSON document, or a table of nodes and a SIF file of edges. An identifier is
+unique within its kind only and a number for genes, so a node's id is `Kind::identifier`, as in the table of nodes. The
+JSON names edges in full (treats), the SIF file by abbreviations (CtD), which metaedges.tsv spells out. Himmelstein et
+al., eLife 6:e26726, 2017; github.com/hetio/hetionet.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import CSV
+from kgqa_hpc.kg.delimited import CSV, TSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.intern import Interner
 from kgqa_hpc.kg.relations import first_of_runs
-from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.rows import Buffer, members
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.triples import add_triples
 from kgqa_hpc.kg.tables import Rows, constant, read_columns, read_table
+from kgqa_hpc.plugins.biokg.sources.json_members import json_members
 
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).
 NAMES = {
-    "COMPOUND": "WIKIPEDIA",
-    "ACTIVITY": "NAME_DRUGBANK",
-    "EFFECT": "NAME_DRUGBANK",
-    "SIDE_EFFECT": "NAME",
-    "INDICATION": "NAME",
-}
+    "COMPOUND": "WIKIPEDIA", "ACTIVITY": "NAME_DRUGBANK", "EFFECT": "NAME_DRUGBANK",
+    "SIDE_EFFECT": "NAME", "INDICATION": "NAME",
+}  # fmt: skip
 
 
 class OreganoSettings(SourceSettings):
@@ -77,21 +82,15 @@ class Oregano:
         def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
             names_of = pa.array([names.get(node, "") for node in ids.to_pylist()], pa.large_string())
             prefix = pc.utf8_lower(pc.replace_substring_regex(ids, r"(?s):.*$", ""))
-            return names_of, pc.if_else(
-                pc.match_substring(ids, ":"), prefix, pa.scalar("code", pa.large_string())
-            )
+            code = pa.scalar("code", pa.large_string())
+            return names_of, pc.if_else(pc.match_substring(ids, ":"), prefix, code)
 
-        graph = assembly.finish(
-            {
-                "source": self.name,
-                "title": "OREGANO",
-                "files": triples.name,
-                "licence": self.licence,
-                "citation": "Boudin M, et al. The OREGANO knowledge graph for computational drug repurposing."
-                " Scientific Data 10:871, 2023.",
-            },
-            declare=declare,
-        )
+        attributes = {
+            "source": self.name, "title": "OREGANO", "files": triples.name, "licence": self.licence,
+            "citation": "Boudin M, et al. The OREGANO knowledge graph for computational drug repurposing."
+            " Scientific Data 10:871, 2023.",
+        }  # fmt: skip
+        graph = assembly.finish(attributes, declare=declare)
         # Always among the types, even of a part of the graph: the default excludes it, and refuses unknown types.
         if NO_NAME_EDGES in graph.edge_types:
             return graph
@@ -115,10 +114,8 @@ def _names(folder: Path) -> dict[str, str]:
     for table, column in NAMES.items():
         for path in sorted(folder.glob(f"{table}.tsv*"))[:1]:
             for node, values in read_columns(path, [column]):
-                if values[column]:
-                    names[node] = (
-                        values[column].replace("_", " ") if column == "WIKIPEDIA" else values[column]
-                    )
+                if name := values[column]:
+                    names[node] = name.replace("_", " ") if column == "WIKIPEDIA" else name
     return names
 
 
@@ -154,8 +151,7 @@ class PrimeKg:
         assembly, interner = Assembly(Policy.of(settings)), Interner()
         columns = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*columns, kind]):
-            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that
-            # order
+            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that order
             before = len(interner)
             codes = np.stack(interner.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
             fresh = np.flatnonzero(codes >= before)
@@ -167,10 +163,8 @@ class PrimeKg:
 
 
 def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64]) -> None:
-    rows_taken = pa.array(positions // 2 + (positions % 2) * len(rows))
-    columns = {
-        name: pa.concat_arrays([rows[f"x_{name}"], rows[f"y_{name}"]]).take(rows_taken) for name in _END
-    }
+    numbers = pa.array(positions // 2 + (positions % 2) * len(rows))
+    columns = {n: pa.concat_arrays([rows[f"x_{n}"], rows[f"y_{n}"]]).take(numbers) for n in _END}
     lines = rows.line_of
     properties = {"source_id": columns["id"], "source": columns["source"]}
     assembly.nodes(
@@ -221,3 +215,90 @@ class Drkg:
             return (names if settings.name_by_id else constant("", len(ids))), kinds
 
         return assembly.finish(attributes, declare=declare)
+
+
+class HetionetSettings(SourceSettings):
+    """Either `path`, or `nodes` and `edges`."""
+
+    path: str | None = Field(None, description="hetionet-v1.0.json, packed or not.")
+    nodes: Files | None = Field(None, description="The table of nodes: id, name, kind.")
+    edges: Files | None = Field(None, description="The SIF file: source, metaedge, target.")
+    metaedges: str | None = Field(
+        None, description="metaedges.tsv, which spells out the edge types of a SIF file."
+    )
+    properties: list[str] = Field(
+        default_factory=list,
+        description="Members of `data` to keep, and an edge's direction; of the JSON only.",
+    )
+    paths = ("path", "nodes", "edges", "metaedges")
+
+    @model_validator(mode="after")
+    def _files(self) -> HetionetSettings:
+        tables = self.nodes is not None and self.edges is not None
+        if (self.path is None) != tables or (self.path and (self.nodes or self.edges)):
+            raise ValueError("source hetionet needs path (JSON), or nodes and edges")
+        return self
+
+
+class Hetionet:
+    """Hetionet and other hetnets."""
+
+    name = "hetionet"
+    specific_relations = True
+    licence = "CC0 1.0 for the compilation; its sources' terms are mixed, see each node's and edge's licence"
+    description = "Hetionet v1.0 and other hetnets, as JSON or as TSV and SIF."
+    Settings = HetionetSettings
+
+    def read(self, settings: HetionetSettings) -> KnowledgeGraph:
+        """The graph of the document or of the tables, in their order."""
+        assembly = Assembly(Policy.of(settings))
+        if settings.path is not None:
+            files = [Path(settings.path)]
+            _read_hetnet(files[0], assembly, settings.properties)
+        else:
+            nodes, edges = listed(settings.nodes), listed(settings.edges)
+            files = [*nodes, *edges]
+            long = {} if settings.metaedges is None else _long_names(Path(settings.metaedges))
+            for path in nodes:
+                for rows in read_table(path, TSV, ("id", "name", "kind")):
+                    assembly.nodes(rows.file, rows["id"], rows["name"], rows["kind"], rows.line_of)
+            for path in edges:
+                for rows in read_table(path, TSV, ("source", "metaedge", "target")):
+                    kinds = rows["metaedge"]
+                    if long:
+                        spelt = [long.get(kind, kind) for kind in kinds.to_pylist()]
+                        kinds = pa.array(spelt, pa.large_string())
+                    assembly.edges(rows.file, rows["source"], rows["target"], kinds, rows.line_of)
+        names = ", ".join(file.name for file in files)
+        return assembly.finish({"source": self.name, "files": names, "licence": self.licence})
+
+
+def _read_hetnet(path: Path, assembly: Assembly, properties: list[str]) -> None:
+    rows = Buffer(assembly, path.name)
+    for member, line, item in json_members(path, ("nodes", "edges")):
+        try:
+            selected = members({"direction": item.get("direction")} | (item.get("data") or {}), properties)
+            if member == "nodes":
+                identifier = _node_id(item["kind"], item["identifier"])
+                rows.node(line, identifier, str(item["name"] or ""), item["kind"], selected)
+            else:
+                ends = _node_id(*item["source_id"]), _node_id(*item["target_id"])
+                rows.edge(line, *ends, item["kind"], selected)
+        except (KeyError, TypeError) as problem:
+            raise GraphFormatError(
+                f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}", "export it again"
+            ) from None
+    rows.flush()
+
+
+def _node_id(kind: Any, identifier: Any) -> str:
+    return f"{kind}::{identifier}"
+
+
+def _long_names(path: Path) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for rows in read_table(path, TSV, ("metaedge", "abbreviation")):
+        for short, name in zip(rows["abbreviation"].to_pylist(), rows["metaedge"].to_pylist(), strict=True):
+            parts = re.split(" [-<>] ", name)  # Compound - treats - Disease, Gene > regulates > Gene
+            names[short] = parts[1] if len(parts) == 3 else name
+    return names

@@ -21,7 +21,7 @@ from threading import Thread
 from typing import Any
 
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import manifest, shard, terms
+from kgqa_hpc.plugins.literature.bm25 import manifest, shard
 from kgqa_hpc.plugins.literature.documents.read import document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.document import read_document, write_document
@@ -36,13 +36,7 @@ Job = tuple[Callable[..., None], tuple[Any, ...], Path]
 
 
 def build_index(
-    target: Path,
-    documents: list[Path],
-    *,
-    shards: int,
-    stem: bool,
-    workers: int,
-    progress: StageProgress,
+    target: Path, documents: list[Path], *, shards: int, stem: bool, workers: int, progress: StageProgress
 ) -> dict[str, Any]:
     """The manifest of the finished index at `target`; one that is there already is verified and kept.
 
@@ -51,28 +45,32 @@ def build_index(
     if not 1 <= shards <= MAX_SHARDS:
         raise InputError(f"--shards {shards}: must be between 1 and {MAX_SHARDS}")
     files, target = document_files(documents), target.absolute()
-    parameters = {**terms.parameters(stem), "shards": shards}
-    inputs = manifest.describe_inputs(files)
-    plan: dict[str, Any] = {
-        "fingerprint": manifest.fingerprint(parameters, inputs),
-        "parameters": parameters,
-        "inputs": inputs,
-    }
-    if target.exists() and (standing := _standing(target, plan["fingerprint"])):
-        return standing
+    parameters = {**shard.parameters(stem), "shards": shards}
+    inputs = [{"name": path.name, **manifest.describe_file(path)} for path in files]
+    fingerprint = manifest.fingerprint(parameters, inputs)
+    plan = {"fingerprint": fingerprint, "parameters": parameters, "inputs": inputs}
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        content = manifest.read_manifest(target)
+        if content["fingerprint"] != fingerprint:
+            raise InputError(
+                f"{target}: an index of other documents or with other parameters is there",
+                "choose another folder, or remove that one",
+            )
+        manifest.verify(target, content, every_byte=True)
+        return content
     make_folder(target.parent)
     growing = target.with_name(f".{target.name}.building")
     with _locked(growing, plan):
         parts = [growing / "parts" / f"{n:06d}" for n in range(len(files))]
         folders = [growing / "shards" / f"{n:04d}" for n in range(shards)]
-        reading: list[Job] = [
-            (shard.write_part, (file, part, shards), part) for file, part in zip(files, parts, strict=True)
-        ]
-        indexing: list[Job] = [
-            (shard.write_shard, (parts, n, folder, stem), folder) for n, folder in enumerate(folders)
-        ]
         if not (growing / manifest.NAME).exists():
+            read = shard.write_part
+            reading: list[Job] = [
+                (read, (f, part, shards), part) for f, part in zip(files, parts, strict=True)
+            ]
             _work(reading, "reading", workers, progress)
+            write = shard.write_shard
+            indexing: list[Job] = [(write, (parts, n, to, stem), to) for n, to in enumerate(folders)]
             _work(indexing, "indexing", workers, progress)
             for leftover in set((growing / "shards").iterdir()) - set(folders):
                 _remove(leftover)  # left by a killed process
@@ -84,20 +82,6 @@ def build_index(
 def usual_workers() -> int:
     """Default number of workers: the cores this process may use, at most 8 (each worker holds up to 256 MB)."""
     return min(8, usable_cores())
-
-
-def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
-    """The manifest of the existing index if it has this fingerprint; None for an empty folder."""
-    if target.is_dir() and not any(target.iterdir()):
-        return None
-    content = manifest.read_manifest(target)
-    if content["fingerprint"] != fingerprint:
-        raise InputError(
-            f"{target}: an index of other documents or with other parameters is there",
-            "choose another folder, or remove that one",
-        )
-    manifest.verify(target, content, every_byte=True)
-    return content
 
 
 @contextmanager
@@ -156,12 +140,16 @@ def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
     built = [read_document(folder / shard.FACTS) for folder in folders]
     counts = {key: sum(facts[key] for facts in read) for key in ("records", "deletions")}
     counts |= {key: sum(facts[key] for facts in built) for key in ("documents", "replaced", "deleted")}
+    scratch_bytes, index_bytes = (
+        sum(path.stat().st_size for folder in group for path in folder.rglob("*") if path.is_file())
+        for group in (parts, folders)
+    )
     cost = {
         "reading_cpu_seconds": round(sum(facts["cpu_seconds"] for facts in read), 3),
         "indexing_cpu_seconds": round(sum(facts["cpu_seconds"] for facts in built), 3),
         "text_bytes": sum(facts["text_bytes"] for facts in read),
-        "scratch_bytes": _size(parts),
-        "index_bytes": _size(folders),
+        "scratch_bytes": scratch_bytes,
+        "index_bytes": index_bytes,
     }
     lengths = [{key: facts[key] for key in ("documents", "terms")} for facts in built]
     return {"counts": counts, "cost": cost, "shards": lengths}
@@ -176,10 +164,6 @@ def _publish(growing: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
-def _size(folders: list[Path]) -> int:
-    return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
-
-
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)
@@ -191,35 +175,30 @@ def _remove(path: Path) -> None:
 PUBMED = 38_000_000
 
 
-def project(content: dict[str, Any]) -> dict[str, Any]:
-    """CPU hours and bytes for PUBMED documents like these; empty for an index without documents.
-
-    Linear in the number of documents, as was measured up to a million (tools/bench_index.py).
-    """
-    indexed = content["counts"]["documents"]
-    if not indexed:
-        return {}
-    cost, factor = content["cost"], PUBMED / indexed
-    return {
-        "documents": PUBMED,
-        "reading_cpu_hours": round(cost["reading_cpu_seconds"] * factor / 3600, 2),
-        "indexing_cpu_hours": round(cost["indexing_cpu_seconds"] * factor / 3600, 2),
-        "index_bytes": round(cost["index_bytes"] * factor),
-        "scratch_bytes": round(cost["scratch_bytes"] * factor),
-    }
-
-
 def summary(index: str, content: dict[str, Any]) -> dict[str, Any]:
-    """The JSON output of `kgqa index build --json`."""
-    keys = ("fingerprint", "parameters", "counts", "cost")
-    return {"index": index, **{key: content[key] for key in keys}, "projection": project(content)}
+    """The JSON output of `kgqa index build --json`: with the CPU hours and bytes for PUBMED documents like these.
+
+    The projection is linear in the number of documents, as was measured up to a million (tools/bench_index.py);
+    empty for an index without documents.
+    """
+    keys, projection = ("fingerprint", "parameters", "counts", "cost"), {}
+    if indexed := content["counts"]["documents"]:
+        cost, factor = content["cost"], PUBMED / indexed
+        projection = {
+            "documents": PUBMED,
+            "reading_cpu_hours": round(cost["reading_cpu_seconds"] * factor / 3600, 2),
+            "indexing_cpu_hours": round(cost["indexing_cpu_seconds"] * factor / 3600, 2),
+            "index_bytes": round(cost["index_bytes"] * factor),
+            "scratch_bytes": round(cost["scratch_bytes"] * factor),
+        }
+    return {"index": index, **{key: content[key] for key in keys}, "projection": projection}
 
 
-def render(projection: dict[str, Any]) -> str:
-    """The projection as text."""
-    counts, cost, line = projection["counts"], projection["cost"], projection["projection"]
+def render(facts: dict[str, Any]) -> str:
+    """The summary as text."""
+    counts, cost, line = facts["counts"], facts["cost"], facts["projection"]
     rows = [
-        f"{projection['index']}",
+        f"{facts['index']}",
         f"documents  {counts['documents']:,} of {counts['records']:,} records"
         f" · replaced {counts['replaced']:,} · deleted {counts['deleted']:,}",
         f"cost       {cost['reading_cpu_seconds']:.1f} + {cost['indexing_cpu_seconds']:.1f} CPU seconds"
@@ -233,6 +212,6 @@ def render(projection: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _sizes(projection: dict[str, Any]) -> str:
-    index, scratch = projection["index_bytes"] / 1e9, projection["scratch_bytes"] / 1e9
+def _sizes(cost: dict[str, Any]) -> str:
+    index, scratch = cost["index_bytes"] / 1e9, cost["scratch_bytes"] / 1e9
     return f"{index:.3g} GB, and {scratch:.3g} GB while building"

@@ -6,7 +6,6 @@ parameters, the input files with their sha256, the counts, what building cost, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,8 @@ VERSION = 1
 VERIFIED_ALWAYS = 512 << 20
 
 
-def describe_inputs(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Name, size and sha256 of each input, in the order given."""
-    return [{"name": path.name, **describe_file(path)} for path in files]
-
-
 def describe_file(path: Path) -> dict[str, Any]:
+    """Size and sha256 of a file."""
     return {"bytes": path.stat().st_size, "sha256": canonical.sha256_of(path)}
 
 

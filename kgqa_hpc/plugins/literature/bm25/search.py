@@ -4,12 +4,14 @@ Inside a shard tantivy ranks by BM25 with the shard's own frequencies and with d
 a byte. Here each term is weighted so that its frequency counts as that of all shards together. A shard's score
 is then an upper bound of the exact one, up to a known factor of mean lengths. So documents are taken best
 first from all shards and scored exactly until no other can be among the k best (Fagin's threshold algorithm).
-Equal scores go by id.
+Equal scores go by id. BM25 as in Robertson and Zaragoza (2009) with Lucene's idf, which is never negative; k1 and b
+are fixed in tantivy.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
@@ -20,8 +22,8 @@ from typing import Any, Protocol
 
 import tantivy
 
-from kgqa_hpc.plugins.literature.bm25 import manifest, terms
-from kgqa_hpc.plugins.literature.bm25.shard import Shard, shard_of
+from kgqa_hpc.plugins.literature.bm25 import manifest
+from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, shard_of
 from kgqa_hpc.plugins.literature.documents.document import Document
 
 # Distinct terms of a query that are used; a longer query is cut to its first terms.
@@ -33,6 +35,16 @@ DIGITS = 6
 _STEP = 10.0**-DIGITS
 # tantivy adds in single precision.
 _ROUNDING = 1 + 1e-5
+
+
+def idf(documents: int, containing: int) -> float:
+    """Inverse document frequency of a term that `containing` of `documents` contain."""
+    return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
+
+
+def saturation(frequency: int, length: int, average_length: float) -> float:
+    """BM25 weight, before the idf, of a term that occurs `frequency` times in a document of `length` terms."""
+    return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / average_length))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,7 @@ class Bm25Index:
         self._manifest = manifest.read_manifest(folder)
         manifest.verify(folder, self._manifest, every_byte)
         stem = self._manifest["parameters"]["stemmer"] is not None
-        self._analyzer = terms.analyzer(stem)
+        self._analyzer = analyzer(stem)
         facts = self._manifest["shards"]
         self._shards = [Shard(folder / "shards" / f"{n:04d}", stem) for n in range(len(facts))]
         self.documents = sum(shard["documents"] for shard in facts)
@@ -87,7 +99,7 @@ class Bm25Index:
         query_terms = dict(islice(Counter(self._analyzer.analyze(query)).items(), MAX_TERMS))
         blocks = {term: [shard.containing(term) for shard in self._shards] for term in query_terms}
         weights = {
-            term: count * terms.idf(self.documents, sum(blocks[term]))
+            term: count * idf(self.documents, sum(blocks[term]))
             for term, count in query_terms.items()
             if sum(blocks[term])
         }
@@ -95,7 +107,10 @@ class Bm25Index:
         for bound, document in islice(self._candidates(weights, blocks, k), MAX_CANDIDATES):
             if len(best) == k and bound + _STEP < -best[-1][0]:
                 break
-            score = round(self._score(document, weights), DIGITS)
+            words = self._analyzer.analyze(document.searchable)
+            counts = sorted(Counter(word for word in words if word in weights).items())
+            exact = (weights[word] * saturation(n, len(words), self._average) for word, n in counts)
+            score = round(sum(exact), DIGITS)
             if len(best) < k or (-score, document.id) < best[-1][:2]:
                 insort(best, (-score, document.id, document), key=lambda hit: hit[:2])
                 del best[k:]
@@ -120,18 +135,10 @@ class Bm25Index:
     ) -> Iterator[tuple[float, int, tantivy.DocAddress]]:
         shard, slack = self._shards[number], self._slack[number]
         postings = {
-            term: weight / terms.idf(shard.documents, blocks[term][number])
+            term: weight / idf(shard.documents, blocks[term][number])
             for term, weight in weights.items()
             if blocks[term][number]
         }
         if postings:
             for score, address in shard.ranked(postings, limit=2 * k + 10):
                 yield score * slack, number, address
-
-    def _score(self, document: Document, weights: dict[str, float]) -> float:
-        document_terms = self._analyzer.analyze(document.searchable)
-        counts = Counter(term for term in document_terms if term in weights)
-        return sum(
-            weights[term] * terms.saturation(counts[term], len(document_terms), self._average)
-            for term in sorted(counts)
-        )

@@ -5,6 +5,9 @@ and every later version or deletion of it go to the same shard, by a hash of its
 documents that remain. Parts and shards appear whole. The build of a shard first determines the latest version of each
 document, then adds the documents in one thread, so that memory stays at the writer's heap. An open shard offers the
 data for an exact BM25 over many shards: document frequencies, the documents, and the total number of terms.
+
+Terms are runs of letters and digits, lower case, without English stop words (the list of tantivy, Lucene's); stemmed
+only when asked for.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ import hashlib
 import io
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import astuple
+from importlib import metadata
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -23,13 +27,41 @@ from typing import Any
 import orjson
 import tantivy
 
-from kgqa_hpc.plugins.literature.bm25 import terms
-from kgqa_hpc.plugins.literature.documents.document import Deletion, Document, OtherAbstract
+from kgqa_hpc.plugins.literature.documents.document import Document, OtherAbstract
 from kgqa_hpc.plugins.literature.documents.read import Standing, changes
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.replace_folder import replaced_folder
 
 PART_FACTS = "part.json"
+K1 = 1.2
+B = 0.75
+TOKENIZER = "kgqa"
+# Longer runs of letters are sequences or damage, not words.
+LONGEST_TERM = 255
+
+
+def parameters(stem: bool) -> dict[str, Any]:
+    """Parameters of terms and scores, for the provenance."""
+    return {
+        "k1": K1,
+        "b": B,
+        "idf": "ln(1 + (N - n + 0.5) / (n + 0.5))",
+        "terms": "runs of letters and digits, lower case",
+        "stop_words": "english",
+        "stemmer": "english" if stem else None,
+        "longest_term_bytes": LONGEST_TERM,
+        "engine": f"tantivy {metadata.version('tantivy')}",
+    }
+
+
+def analyzer(stem: bool) -> tantivy.TextAnalyzer:
+    """The same text gives the same terms, in a document and in a query."""
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    builder = builder.filter(tantivy.Filter.remove_long(LONGEST_TERM + 1))
+    builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.stopword("english"))
+    if stem:
+        builder = builder.filter(tantivy.Filter.stemmer("english"))
+    return builder.build()
 
 
 def shard_of(name: str, shards: int) -> int:
@@ -48,13 +80,13 @@ def write_part(source: Path, target: Path, shards: int) -> None:
             for shard in range(shards)
         ]
         for change in changes(source):
-            line = _dump(change)
+            content = content_of(change) if isinstance(change, Document) else None
+            row = [change.id, change.version, content]
+            line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
             outputs[shard_of(change.id, shards)].write(line)
             size += len(line)
-            if isinstance(change, Document):
-                records += 1
-            else:
-                deletions += 1
+            records += content is not None
+            deletions += content is None
         stack.close()
         facts = {"records": records, "deletions": deletions, "text_bytes": size}
         write_document(folder / PART_FACTS, {**facts, "cpu_seconds": round(time.process_time() - began, 3)})
@@ -73,20 +105,14 @@ def read_changes(parts: list[Path], shard: int) -> Iterator[Any]:
 def load_document(name: str, version: int, content: list[Any]) -> Document:
     """The document that was written as [id, version, content]."""
     title, text, retracted, abstracts = content
-    return Document(
-        name, title, text, version, retracted, tuple(OtherAbstract(*abstract) for abstract in abstracts)
-    )
+    beside = tuple(OtherAbstract(*abstract) for abstract in abstracts)
+    return Document(name, title, text, version, retracted, beside)
 
 
 def content_of(document: Document) -> list[Any]:
     """The stored fields of a document besides id and version."""
     abstracts = [astuple(abstract) for abstract in document.others]
     return [document.title, document.text, document.retracted, abstracts]
-
-
-def _dump(change: Document | Deletion) -> bytes:
-    content = content_of(change) if isinstance(change, Document) else None
-    return orjson.dumps([change.id, change.version, content], option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _file(folder: Path, shard: int) -> str:
@@ -103,7 +129,7 @@ ATTEMPTS = 10
 def schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("id", tokenizer_name="raw", index_option="basic")
-    builder.add_text_field("terms", tokenizer_name=terms.TOKENIZER, index_option="freq")
+    builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
     builder.add_bytes_field("document", stored=True)
     return builder.build()
 
@@ -119,25 +145,21 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
         standing.add(name, version, content is None)
     with replaced_folder(target) as folder:
         index = tantivy.Index(schema(), path=str(folder))
-        index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
+        index.register_tokenizer(TOKENIZER, analyzer(stem))
         writer = index.writer(heap_size=HEAP_BYTES, num_threads=1)
-        analyzer, documents, words = terms.analyzer(stem), 0, 0
+        tokenizer, documents, words = analyzer(stem), 0, 0
         for change_number, (name, version, content) in enumerate(read_changes(parts, number)):
             if content is not None and standing.stands(change_number):
                 document = load_document(name, version, content)
-                documents, words = documents + 1, words + len(analyzer.analyze(document.searchable))
+                documents, words = documents + 1, words + len(tokenizer.analyze(document.searchable))
                 writer.add_document(_entry(document))
         writer.commit()
         writer.wait_merging_threads()
         del writer
         for lock in folder.glob(".*.lock"):
             lock.unlink()
-        facts = {
-            "documents": documents,
-            "terms": words,
-            "replaced": len(standing.replaced),
-            "deleted": len(standing.deleted),
-        }
+        dropped = {"replaced": len(standing.replaced), "deleted": len(standing.deleted)}
+        facts = {"documents": documents, "terms": words, **dropped}
         write_document(folder / FACTS, {**facts, "cpu_seconds": round(time.process_time() - began, 3)})
 
 
@@ -149,21 +171,6 @@ def _entry(document: Document) -> tantivy.Document:
     return entry
 
 
-@contextmanager
-def _linked(folder: Path) -> Iterator[Path]:
-    """A temporary folder of links to the files of `folder`."""
-    links = Path(mkdtemp(prefix="kgqa-shard-"))
-    try:
-        for path in folder.absolute().iterdir():
-            if path.suffix != ".lock":
-                (links / path.name).symlink_to(path)
-        yield links
-    finally:
-        for _ in range(ATTEMPTS):
-            if links.exists():
-                rmtree(links, ignore_errors=True)
-
-
 class Shard:
     """An open shard. `documents` is their number.
 
@@ -173,11 +180,17 @@ class Shard:
     """
 
     def __init__(self, folder: Path, stem: bool) -> None:
-        with _linked(folder) as links:
+        links = Path(mkdtemp(prefix="kgqa-shard-"))
+        try:
+            for path in folder.absolute().iterdir():
+                if path.suffix != ".lock":
+                    (links / path.name).symlink_to(path)
             index = tantivy.Index.open(str(links))
-            index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
-            self._schema = index.schema
-            self._searcher = index.searcher()
+            index.register_tokenizer(TOKENIZER, analyzer(stem))
+            self._schema, self._searcher = index.schema, index.searcher()
+        finally:
+            for _ in range(ATTEMPTS):
+                rmtree(links, ignore_errors=True)
         self.documents = self._searcher.num_docs
 
     def containing(self, term: str) -> int:
@@ -189,7 +202,11 @@ class Shard:
 
         `weights`: factors for the shard's own scores of the terms. `limit`: number of documents fetched first.
         """
-        clauses = [(tantivy.Occur.Should, self._term(term, weight)) for term, weight in weights.items()]
+        clauses = []
+        for term, weight in weights.items():
+            clause = tantivy.Query.term_query(self._schema, "terms", term, index_option="freq")
+            boosted = clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
+            clauses.append((tantivy.Occur.Should, boosted))
         query, offset = tantivy.Query.boolean_query(clauses), 0
         while True:
             hits = self._searcher.search(query, limit, count=False, offset=offset).hits
@@ -206,7 +223,3 @@ class Shard:
         query = tantivy.Query.term_query(self._schema, "id", name, index_option="basic")
         hits = self._searcher.search(query, 1, count=False).hits
         return self.document(hits[0][1]) if hits else None
-
-    def _term(self, term: str, weight: float = 1.0) -> tantivy.Query:
-        query = tantivy.Query.term_query(self._schema, "terms", term, index_option="freq")
-        return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)

@@ -18,8 +18,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
+import pandas as pd
 
 from kgqa_hpc.plugins.literature.documents.names import spellings
 from kgqa_hpc.plugins.literature.documents.proteins import Protein
@@ -61,15 +63,27 @@ class ProteinTable:
     def __init__(self, proteins: Iterable[Protein], replaced_by: Mapping[str, str] | None = None) -> None:
         self._replaced = dict(replaced_by or {})
         self._withdrawn: set[str] = set()
-        self._entries, self._exact, self._folded = Entries(), NameIndex(), NameIndex()
+        self._entries, exact, folded = Entries(), (array("q"), array("I")), (array("q"), array("I"))
         self._species: defaultdict[str, set[str]] = defaultdict(set)
         for protein in proteins:
             if _WITHDRAWN.match(protein.name):
                 self._withdrawn.add(protein.accession)
-            else:
-                self._add(protein)
-        self._exact.close()
-        self._folded.close()
+                continue
+            number, names = self._entries.add(protein), names_of(protein)
+            codes = (protein.entry_name, protein.accession)
+            ways = chain.from_iterable((_fold(n),) if n in codes else _ways(n) for n in names)
+            for (hashes, numbers), spellings_of_entry in ((exact, names), (folded, set(ways))):
+                for spelling in spellings_of_entry:
+                    hashes.append(hash(spelling))
+                    numbers.append(number)
+            key = self._entries.taxon(number).key
+            if " " in key:
+                self._species[f"{key[0]}. {key.split(' ', 1)[1]}"].add(key)
+        # Hashes have 64 bits: among ten million names an unknown name is taken for one of them with probability 5e-13.
+        self._exact, self._folded = (
+            pd.Series(np.array(numbers), index=np.array(hashes)).sort_index(kind="stable")
+            for hashes, numbers in (exact, folded)
+        )
 
     def map(self, name: str, organism: str) -> Mapped:
         """The entry with this name in this organism, or the reason for none. `organism`: a name or a taxon id."""
@@ -77,7 +91,11 @@ class ProteinTable:
         if name in self._withdrawn or name in self._replaced:
             new = self._replaced.get(name)
             return Mapped(Outcome.OBSOLETE, candidates=(new,) if new else ())
-        hits = self._exact.find(name), self._folded.find(_fold(name))
+        key, folded = hash(name), hash(_fold(name))
+        hits: tuple[list[int], ...] = (
+            self._exact.loc[key:key].tolist(),
+            self._folded.loc[folded:folded].tolist(),
+        )
         everywhere = hits[1] or hits[0]
         if not everywhere:
             return Mapped(Outcome.MISSING)
@@ -90,17 +108,6 @@ class ProteinTable:
             if entries:
                 return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(entries)))
         return Mapped(Outcome.HOMOLOGUE, candidates=tuple(sorted(self._by_accession(everywhere))))
-
-    def _add(self, protein: Protein) -> None:
-        number = self._entries.add(protein)
-        names = names_of(protein)
-        self._exact.add(names, number)
-        codes = (protein.entry_name, protein.accession)
-        ways = (_ways(name) if name not in codes else (_fold(name),) for name in names)
-        self._folded.add({spelling for spellings_of_name in ways for spelling in spellings_of_name}, number)
-        key = self._entries.taxon(number).key
-        if " " in key:
-            self._species[f"{key[0]}. {key.split(' ', 1)[1]}"].add(key)
 
     def _by_accession(self, numbers: Iterable[int]) -> dict[str, int]:
         """Accessions and their entries; of an accession that the file has twice, the last."""
@@ -164,13 +171,8 @@ class Entries:
 
     def add(self, protein: Protein) -> int:
         """Its number."""
-        fields = (
-            protein.accession,
-            protein.name,
-            protein.entry_name,
-            " ".join(protein.genes),
-            protein.sequence,
-        )
+        genes = " ".join(protein.genes)
+        fields = protein.accession, protein.name, protein.entry_name, genes, protein.sequence
         self._rows += _SEPARATOR.join(field.encode() for field in fields)
         self._ends.append(len(self._rows))
         shared = protein.organism, protein.taxon_id, protein.lineage
@@ -184,16 +186,8 @@ class Entries:
         row = bytes(self._rows[self._ends[number] : self._ends[number + 1]])
         accession, name, entry_name, genes, sequence = (field.decode() for field in row.split(_SEPARATOR))
         taxon = self.taxon(number)
-        return Protein(
-            accession,
-            name,
-            entry_name,
-            tuple(genes.split()),
-            taxon.organism,
-            taxon.id,
-            taxon.lineage,
-            sequence,
-        )
+        organism = taxon.organism, taxon.id, taxon.lineage
+        return Protein(accession, name, entry_name, tuple(genes.split()), *organism, sequence)
 
     def accession(self, number: int) -> str:
         start = self._ends[number]
@@ -201,34 +195,3 @@ class Entries:
 
     def taxon(self, number: int) -> Taxon:
         return self._taxa[self._taxon_of[number]]
-
-
-class NameIndex:
-    """Index from names to entries: sorted hashes of names, and the number of an entry for each.
-
-    The hash has 64 bits: among ten million names a name that is none of them is taken for one with a probability of
-    5e-13.
-    """
-
-    def __init__(self) -> None:
-        self._added = array("q"), array("I")
-        self._hashes, self._numbers = np.empty(0, np.int64), np.empty(0, np.uint32)
-
-    def add(self, names: Iterable[str], number: int) -> None:
-        for name in names:
-            self._added[0].append(hash(name))
-            self._added[1].append(number)
-
-    def close(self) -> None:
-        """Sort the index after all names were added; only then `find` works."""
-        hashes, numbers = np.array(self._added[0], np.int64), np.array(self._added[1], np.uint32)
-        self._added = array("q"), array("I")
-        order = np.argsort(hashes, kind="stable")
-        self._hashes, self._numbers = hashes[order], numbers[order]
-
-    def find(self, name: str) -> list[int]:
-        """The numbers of the entries that have the name, ascending."""
-        key = np.int64(hash(name))
-        begin, last = (int(np.searchsorted(self._hashes, key, side=side)) for side in ("left", "right"))
-        numbers: list[int] = self._numbers[begin:last].tolist()
-        return numbers

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
@@ -115,13 +115,13 @@ def _explanation(symbol: str, words: list[str]) -> list[str]:
 
 
 def _is_no_product(explanation: list[str]) -> bool:
-    return bool(explanation) and not any(_sounds_like_a_product(word) for word in explanation)
-
-
-def _sounds_like_a_product(word: str) -> bool:
-    if _PRODUCT.search(word) and word.lower() not in _NO_ENZYMES:
-        return True
-    return bool(_IN.search(word)) and word.lower() not in _NO_PROTEINS
+    """Whether the words are an explanation, and none of them sounds like a gene product."""
+    for word in explanation:
+        if _PRODUCT.search(word) and word.lower() not in _NO_ENZYMES:
+            return False
+        if _IN.search(word) and word.lower() not in _NO_PROTEINS:
+            return False
+    return bool(explanation)
 
 
 class NameFinder:
@@ -140,28 +140,35 @@ class NameFinder:
         self._exact: dict[str, set[str]] = {}
         self._folded: dict[str, set[str]] = {}
         for name, case in names.items():
-            plain = _plain(name)
+            plain = name.translate(_PLAIN)
             self._exact.setdefault(plain, set()).add(name.translate(_JOINED))
             if case is Case.ANY:
                 table = _JOINED if _PHRASE.search(name) else _HYPHENATED
                 self._folded.setdefault(plain, set()).add(name.translate(table).lower())
-        patterns = sorted(self._exact)
+        self._patterns = sorted(self._exact)
         self._finder = ahocorasick_rs.AhoCorasick(
-            [f" {pattern} " for pattern in patterns],
+            [f" {pattern} " for pattern in self._patterns],
             matchkind=ahocorasick_rs.MatchKind.Standard,
             store_patterns=False,
         )
-        self._patterns = patterns
         self._fits = lru_cache(_REMEMBERED)(self._is_written)
 
     def find(self, text: str) -> list[Mention]:
         """The mentions in the text, in order, none overlapping. Time linear in the text's length."""
-        hits = self._finder.find_matches_as_indexes(f" {_plain(text)} ", overlapping=True)
+        hits = self._finder.find_matches_as_indexes(f" {text.translate(_PLAIN)} ", overlapping=True)
         if not hits:
             return []
         valid = [(start, end - 2) for number, start, end in hits if self._fits(number, text[start : end - 2])]
         self.dropped["case"] += len(hits) - len(valid)
-        mentions = self._longest(text, valid)
+        why_not, mentions, reached = self._noise(text), list[Mention](), 0
+        for start, end in sorted(set(valid), key=lambda span: (span[0], -span[1])):
+            if start < reached:
+                self.dropped["inside a longer name"] += 1
+            elif reason := why_not(start, end):
+                self.dropped[reason] += 1
+            else:
+                mentions.append(Mention(start, end, text[start:end]))
+                reached = end
         self.found += len(mentions)
         return mentions
 
@@ -172,20 +179,6 @@ class NameFinder:
         folded = self._folded.get(pattern, ())
         return joined.lower() in folded or spelling.translate(_HYPHENATED).lower() in folded
 
-    def _longest(self, text: str, spans: Iterable[tuple[int, int]]) -> list[Mention]:
-        why_not = self._noise(text)
-        mentions: list[Mention] = []
-        reached = 0
-        for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
-            if start < reached:
-                self.dropped["inside a longer name"] += 1
-            elif reason := why_not(start, end):
-                self.dropped[reason] += 1
-            else:
-                mentions.append(Mention(start, end, text[start:end]))
-                reached = end
-        return mentions
-
 
 def _within(spans: list[tuple[int, int]], position: int) -> bool:
     before = bisect_right(spans, position, key=lambda span: span[0])
@@ -193,7 +186,10 @@ def _within(spans: list[tuple[int, int]], position: int) -> bool:
 
 
 class _PlainTable(dict[int, int]):
-    """For str.translate: lower case for letters and digits, a blank for all else; filled as it is asked."""
+    """For str.translate: lower case for letters and digits, a blank for all else; filled as it is asked.
+
+    A text keeps its length in code points.
+    """
 
     def __missing__(self, code: int) -> int:
         character = LOOKALIKES.get(chr(code), chr(code))
@@ -206,8 +202,3 @@ class _PlainTable(dict[int, int]):
 _PLAIN = _PlainTable()
 _JOINED = str.maketrans({**dict.fromkeys(_BLANKS + _HYPHENS, " "), **LOOKALIKES})
 _HYPHENATED = str.maketrans({**dict.fromkeys(_BLANKS, " "), **dict.fromkeys(_HYPHENS, "-"), **LOOKALIKES})
-
-
-def _plain(text: str) -> str:
-    """Of the same length in code points."""
-    return text.translate(_PLAIN)

@@ -86,12 +86,7 @@ _BEHIND = re.compile(rf"(?<=[{_LETTERS}])[ -]?(?=(?:[A-Z]|\d+)\b)")
 # Signs that are typed for a Greek letter, and look like it.
 LOOKALIKES = {"\u00b5": "μ", "ß": "β"}
 _AS_MEANT = str.maketrans("".join(LOOKALIKES), "".join(LOOKALIKES.values()))
-_BRITISH = (
-    ("umor", "umour"),
-    ("emoglobin", "aemoglobin"),
-    ("Estrogen", "Oestrogen"),
-    ("estrogen", "oestrogen"),
-)
+_BRITISH = {"umor": "umour", "emoglobin": "aemoglobin", "Estrogen": "Oestrogen", "estrogen": "oestrogen"}
 _TAIL = rf"\d{{1,3}}[A-Za-z]?(?:-?[{_LETTERS}])?"
 _WITHOUT_HYPHEN = re.compile(rf"(IL|[A-Za-z]{{3,}})({_TAIL})")
 _WITH_HYPHEN = re.compile(rf"([A-Za-z]{{2,}})-([A-Z]?{_TAIL})")
@@ -101,39 +96,25 @@ _PLURAL = re.compile(r"(?:^[A-Z]|[ -][a-z]|^[a-z])[a-z]{2,}[abd-gi-rt-wz]$|(?:^|
 
 def spellings(name: str) -> list[str]:
     """The name first, then its other spellings, each once. `RecA` is one of `recA`."""
-    variants = [name, *_with_letters(name)]
-    variants += [hyphenated for variant in variants for hyphenated in _hyphens(variant)]
-    variants += [
-        _LETTER.sub(lambda match: _WORD_OF[match[0]], variant)
-        for variant in variants
-        if _LETTER.search(variant)
-    ]
+    # Greek letters, joined to their neighbours directly or by a hyphen.
+    greek = _SPELT.sub(lambda match: _GREEK[match[0].lower()], name.translate(_AS_MEANT))
+    joints = [("", ""), ("", "-"), ("-", ""), ("-", "-")] if _LETTER.search(greek) else []
+    variants = [name, *(_BEHIND.sub(behind, _BEFORE.sub(before, greek)) for before, behind in joints)]
+    for variant in list(variants):  # `BCL-2` for `BCL2`, `IL6` for `IL-6`, `PDL1` for `PD-L1`
+        if match := _WITHOUT_HYPHEN.fullmatch(variant):
+            variants.append(f"{match[1]}-{match[2]}")
+        elif match := _WITH_HYPHEN.fullmatch(variant):
+            variants.append(match[1] + match[2])
+    letters = [variant for variant in variants if _LETTER.search(variant)]
+    variants += [_LETTER.sub(lambda match: _WORD_OF[match[0]], variant) for variant in letters]
     variants += [variant.replace("κB", "kB") for variant in variants if "κB" in variant]
-    for american, british in _BRITISH:
+    for american, british in _BRITISH.items():
         variants += [variant.replace(american, british) for variant in variants if american in variant]
     if name.isalpha() and name[0].islower() and not name.islower():
         variants.append(name[0].upper() + name[1:])
     if _PLURAL.search(name):
         variants += [f"{variant}s" for variant in variants]
     return list(dict.fromkeys(variants))
-
-
-def _with_letters(name: str) -> Iterator[str]:
-    """Variants with Greek letters, joined to their neighbours directly or by a hyphen."""
-    plain = name.translate(_AS_MEANT)
-    letters = _SPELT.sub(lambda match: _GREEK[match[0].lower()], plain)
-    if _LETTER.search(letters):
-        for before in ("", "-"):
-            for behind in ("", "-"):
-                yield _BEHIND.sub(behind, _BEFORE.sub(before, letters))
-
-
-def _hyphens(name: str) -> Iterator[str]:
-    """`BCL-2` for `BCL2`, `IL6` for `IL-6`, `PDL1` for `PD-L1`."""
-    if match := _WITHOUT_HYPHEN.fullmatch(name):
-        yield f"{match[1]}-{match[2]}"
-    elif match := _WITH_HYPHEN.fullmatch(name):
-        yield match[1] + match[2]
 
 
 # Of HGNC's table and of UniProt's; how each column holds its names.
@@ -177,9 +158,8 @@ def read_names(path: Path) -> Iterator[str]:
     """
     lines = text_lines(path, DocumentFormatError)
     _, header = next(lines, (1, ""))
-    columns = [
-        (n, COLUMNS[title.strip()]) for n, title in enumerate(header.split("\t")) if title.strip() in COLUMNS
-    ]
+    titles = [title.strip() for title in header.split("\t")]
+    columns = [(number, COLUMNS[title]) for number, title in enumerate(titles) if title in COLUMNS]
     if not columns:
         raise DocumentFormatError(
             f"{path} line 1: no column of names", f"name one of them {' or '.join(list(COLUMNS)[:2])}"
@@ -187,8 +167,11 @@ def read_names(path: Path) -> Iterator[str]:
     for _, line in lines:
         cells = line.split("\t")
         for number, split in columns:
-            if number < len(cells) and cells[number].strip():
-                yield from _split(cells[number].strip(), split)
+            cell = cells[number].strip() if number < len(cells) else ""
+            if split is None:
+                yield from filter(None, [cell])
+            else:
+                yield from (name for part in re.split(split, cell) if (name := part.strip(";,")))
 
 
 def searchable_names(
@@ -227,9 +210,3 @@ def case_of(name: str) -> Case:
         return Case.ANY
     word = name.isalpha() and len(name) >= 5 and name[1:].islower()
     return Case.ANY if word or (not name.isalpha() and len(name) >= 8) else Case.EXACT
-
-
-def _split(text: str, pattern: str | None) -> list[str]:
-    if pattern is None:
-        return [text]
-    return [name for part in re.split(pattern, text) if (name := part.strip(";,"))]

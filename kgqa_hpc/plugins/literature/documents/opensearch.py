@@ -93,7 +93,13 @@ class OpenSearchIndex:
             time.sleep(self._pause * 2 ** (attempt - 1) if attempt else 0)
             try:
                 with answer_within(request, LONGEST_ANSWER) as answer:
-                    return dict(bounded_json.loads(_read(answer, url)))
+                    data = bytearray()
+                    while part := answer.read1(1 << 20):
+                        data += part
+                        if len(data) > LARGEST_REPLY:
+                            problem = f"{url}: answered more than {LARGEST_REPLY >> 20} MiB"
+                            raise StoreError(problem, "ask for fewer documents")
+                    return dict(bounded_json.loads(bytes(data)))
             except urllib.error.HTTPError as problem:
                 if problem.code == 404 and missing is not None:
                     return missing
@@ -103,16 +109,3 @@ class OpenSearchIndex:
             except (OSError, http.client.HTTPException, ValueError, TypeError) as problem:
                 reason = plain_line(str(problem))
         raise StoreError(f"{url}: no answer after {ATTEMPTS} attempts: {reason}", "is the service up?")
-
-
-def _read(answer: http.client.HTTPResponse, url: str) -> bytes:
-    """The whole body. Raises StoreError when it is too large."""
-    parts, size = [], 0
-    while part := answer.read1(1 << 20):
-        parts.append(part)
-        size += len(part)
-        if size > LARGEST_REPLY:
-            raise StoreError(
-                f"{url}: answered more than {LARGEST_REPLY >> 20} MiB", "ask for fewer documents"
-            )
-    return b"".join(parts)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from kgqa_hpc.errors import DocumentFormatError
@@ -79,30 +80,17 @@ def read_proteins(path: Path) -> Iterator[Protein]:
 
 def _fasta(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Iterator[Protein]:
     header, number, sequence = first_line, 1, list[str]()
-    for at, line in lines:
-        if line.startswith(">"):
-            yield _entry(path, number, header, sequence)
-            header, number, sequence = line, at, []
-        else:
+    for at, line in chain(lines, [(0, ">")]):
+        if not line.startswith(">"):
             sequence.append(line.strip())
-    yield _entry(path, number, header, sequence)
-
-
-def _entry(path: Path, number: int, header: str, sequence: list[str]) -> Protein:
-    match = _HEADER.match(header)
-    if match is None:
-        raise DocumentFormatError(
-            f"{path} line {number:,}: not a header of UniProt", ">sp|ACCESSION|ENTRY Name OS=… GN=…"
-        )
-    return Protein(
-        accession=match["accession"],
-        name=match["name"],
-        entry_name=match["entry"],
-        genes=tuple((match["genes"] or "").split()),
-        organism=match["organism"] or "",
-        taxon_id=match["taxon"] or "",
-        sequence="".join(sequence),
-    )
+            continue
+        if (match := _HEADER.match(header)) is None:
+            problem = f"{path} line {number:,}: not a header of UniProt"
+            raise DocumentFormatError(problem, ">sp|ACCESSION|ENTRY Name OS=… GN=…")
+        genes, organism, taxon = (match[name] or "" for name in ("genes", "organism", "taxon"))
+        names = match["accession"], match["name"], match["entry"], tuple(genes.split())
+        yield Protein(*names, organism, taxon, sequence="".join(sequence))
+        header, number, sequence = line, at, []
 
 
 def _table(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Iterator[Protein]:
@@ -112,27 +100,17 @@ def _table(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Ite
         raise DocumentFormatError(
             f"{path} line 1: no column {' or '.join(missing)}", "give a table of UniProt"
         )
+    names = ("organism", "taxon_id", "lineage", "sequence")
     for number, line in lines:
-        cells = line.split("\t")
-        if line and len(cells) != len(titles):
-            raise DocumentFormatError(
-                f"{path} line {number:,}: {len(cells)} columns instead of {len(titles)}"
-            )
+        values = line.split("\t")
+        if line and len(values) != len(titles):
+            problem = f"{path} line {number:,}: {len(values)} columns instead of {len(titles)}"
+            raise DocumentFormatError(problem)
         if line:
-            yield _protein({name: cells[at].strip() for name, at in columns.items()})
-
-
-def _protein(cells: dict[str, str]) -> Protein:
-    return Protein(
-        accession=cells["accession"],
-        name=cells["protein_name"],
-        entry_name=cells.get("entry_name", ""),
-        genes=tuple(cells.get("gene_names", "").replace(";", " ").split()),
-        organism=cells.get("organism", ""),
-        taxon_id=cells.get("taxon_id", ""),
-        lineage=cells.get("lineage", ""),
-        sequence=cells.get("sequence", ""),
-    )
+            cells = {name: values[at].strip() for name, at in columns.items()}
+            genes = tuple(cells.get("gene_names", "").replace(";", " ").split())
+            head = cells["accession"], cells["protein_name"], cells.get("entry_name", "")
+            yield Protein(*head, genes, *(cells.get(name, "") for name in names))
 
 
 def function_classes(protein_name: str) -> tuple[str, ...]:

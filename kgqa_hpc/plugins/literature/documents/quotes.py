@@ -76,22 +76,19 @@ def find_quote(snippet: str, text: str) -> Quote | None:
 
 def sentences(text: str) -> list[Quote]:
     """The sentences of a text in their order, each with its place; a line break ends one too. Linear in length."""
-    begin, spans = 0, []
+    begin, ends = 0, []
     for match in _END.finditer(text):
         stop = match.start() + 1
-        if text[match.start()] == "\n" or not _ABBREVIATION.search(
-            text, max(begin, stop - _LONGEST_ABBREVIATION), stop
-        ):
-            spans.append(_stripped(text, begin, match.end()))
-            begin = match.end()
-    spans.append(_stripped(text, begin, len(text)))
-    return [sentence for sentence in spans if sentence.text]
-
-
-def _stripped(text: str, start: int, end: int) -> Quote:
-    words = text[start:end].strip()
-    start = text.index(words, start)
-    return Quote(start, start + len(words), words)
+        before = max(begin, stop - _LONGEST_ABBREVIATION)
+        if text[match.start()] == "\n" or not _ABBREVIATION.search(text, before, stop):
+            ends.append(begin := match.end())
+    quotes, begin = [], 0
+    for end in [*ends, len(text)]:
+        if words := text[begin:end].strip():
+            start = text.index(words, begin)
+            quotes.append(Quote(start, start + len(words), words))
+        begin = end
+    return quotes
 
 
 def _normalise(text: str) -> tuple[str, list[int], list[int]]:

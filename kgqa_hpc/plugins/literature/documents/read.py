@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import Change, Deletion, Document
-from kgqa_hpc.plugins.literature.documents.tables import jsonl_documents, parquet_documents
-from kgqa_hpc.plugins.literature.documents.xml import elements, open_bytes
+from kgqa_hpc.plugins.literature.documents.document import (
+    Change,
+    Deletion,
+    Document,
+    jsonl_documents,
+    parquet_documents,
+)  # fmt: skip
+from kgqa_hpc.plugins.literature.documents.xml import open_bytes, xml_changes, xml_versions
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
 
@@ -70,14 +74,20 @@ def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None
     counts = counts if counts is not None else ReadCounts()
     standing = Standing()
     for path in files:
-        for name, version, deletion in _versions(path):
-            standing.add(name, version, deletion)
+        if _kind(path) == "xml":
+            for name, version, deletion in xml_versions(path):
+                standing.add(name, version, deletion)
+            continue
+        for change in changes(path):
+            standing.add(change.id, change.version, isinstance(change, Deletion))
     counts.replaced, counts.deleted = len(standing.replaced), len(standing.deleted)
     for number, change in enumerate(change for path in files for change in changes(path)):
         if isinstance(change, Document):
             counts.records += 1
             if standing.stands(number):
-                _count(counts, change)
+                counts.documents += 1
+                counts.retracted += change.retracted
+                counts.without_text += not change.text
                 yield change
 
 
@@ -104,15 +114,8 @@ def changes(path: Path) -> Iterator[Change]:
     """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
     kind = _kind(path)
     if kind == "xml":
-        return (change for form, element in _xml(path) for change in form.element_changes(path, element))
+        return xml_changes(path)
     return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
-
-
-def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
-    if _kind(path) == "xml":
-        return (version for form, element in _xml(path) for version in form.element_versions(path, element))
-    return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
 
 
 def _kind(path: Path) -> str:
@@ -129,21 +132,3 @@ def _kind(path: Path) -> str:
         f"{path}: neither XML nor JSON Lines nor Parquet",
         "documents are MEDLINE or JATS XML, or {id, title, text}",
     )
-
-
-def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
-    """For each record or article, the module that reads it and its XML element."""
-    from kgqa_hpc.plugins.literature.documents import jats, medline
-
-    any_document = False
-    for element in elements(path, (*medline.TAGS, *jats.TAGS)):
-        any_document = True
-        yield (medline if element.tag in medline.TAGS else jats), element
-    if not any_document:
-        raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
-
-
-def _count(counts: ReadCounts, document: Document) -> None:
-    counts.documents += 1
-    counts.retracted += document.retracted
-    counts.without_text += not document.text

@@ -50,11 +50,7 @@ _NO_STRAIN = {"strain", "isolate", "str", "subsp", "substr", "serovar"}
 NO_ORGANISM = {"", "all", "unknown", "not sure", "none", "multiple", "various"}
 
 # Narrower groups first; each is part of the wider ones after it.
-WIDER = {
-    "human": ("mammals", "vertebrates"),
-    "mammals": ("vertebrates",),
-    "birds": ("vertebrates",),
-}
+WIDER = {"human": ("mammals", "vertebrates"), "mammals": ("vertebrates",), "birds": ("vertebrates",)}
 _LINEAGE = (
     ("viruses", r"viruses|viroids"),
     ("archaea", r"archaea"),

@@ -1,9 +1,20 @@
-"""XML from outside, streamed: one element at a time, nothing fetched, nothing expanded.
+"""XML documents, streamed: MEDLINE (PubMed's baseline and update files) and JATS (full text, PMC articles).
 
-No DTD is loaded, no network is used, and a file that declares entities of its own is refused, so that
-neither an external entity nor a chain of nested ones ("billion laughs") is ever followed. libxml2's own
-limits (10 MB a text, depth 256) stay in force. Content in, before and between records is bounded, because
-libxml2 keeps it until the record ends.
+One element at a time, nothing fetched, nothing expanded. No DTD is loaded, no network is used, and a file that declares
+entities of its own is refused, so that neither an external entity nor a chain of nested ones ("billion laughs") is ever
+followed. libxml2's own limits (10 MB a text, depth 256) stay in force. Content in, before and between records is
+bounded, because libxml2 keeps it until the record ends.
+
+A MEDLINE file is a stream of changes: records, and at its end the PMIDs that are withdrawn. Of a record are kept the
+PMID with its version, title, abstract (each labelled part a line of its own), the abstracts beside it, and whether the
+publication was retracted. Inline markup goes, its text stays: `CO<sub>2</sub>` is `CO2`, and `P&lt;0.001` is `P<0.001`.
+NLM, "MEDLINE/PubMed XML Data Elements".
+
+An article of JATS gives a document for the abstract and for each section of the body. A section's own paragraphs are
+one document, its subsections others; a long section is cut between paragraphs. The id is the article's id, `#`, and the
+number of the chunk; the title is the article's; the text begins with the headings that lead to the section. Captions
+are kept; tables, formulas' sources, references are not. JATS 1.3, https://jats.nlm.nih.gov; namespaced files (PMC's OAI
+service) are read alike.
 """
 
 from __future__ import annotations
@@ -11,17 +22,30 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
+from kgqa_hpc.plugins.literature.documents.document import Change, Deletion, Document, OtherAbstract
 from kgqa_hpc.text.limits import XML_RECORD_BYTES, XML_TAGS
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.text.streams import TextStream
 
+_MEDLINE = ("PubmedArticle", "PubmedBookArticle", "DeleteCitation")
+_JATS = ("article", "{*}article")
+# The label that NLM gives to a part to which the authors gave none.
+_NO_LABEL = {"", "UNASSIGNED", "UNLABELLED"}
+# A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
+CHUNK_CHARACTERS = 4000
+_ID_KINDS = ("pmcid", "pmc", "pmcaid", "pmid", "doi", "publisher-id")
+_LEFT_OUT = ("table", "tex-math", "alternatives", "ref-list", "object-id", "label", "graphic")
+_TEXT_BLOCKS = frozenset(
+    ("p", "list", "disp-quote", "boxed-text", "statement", "def-list", "verse-group", "disp-formula")
+)
+_FIGURES = {"fig", "table-wrap", "fig-group", "supplementary-material"}
 # XML's own white space. No-break and thin spaces are text and stay.
 _BLANKS = re.compile(r"[ \t\r\n]+")
 
@@ -58,41 +82,62 @@ def open_bytes(path: Path) -> io.BufferedReader:
     return io.BufferedReader(TextStream(path, DocumentFormatError, checked=False), 1 << 20)
 
 
-def elements(path: Path, tags: Iterable[str]) -> Iterator[Any]:
-    """Each element with one of these tags, whole, in order; it is emptied when the next is asked for.
+def xml_changes(path: Path) -> Iterator[Change]:
+    """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
+    for element in _elements(path):
+        yield from (_medline_changes if element.tag in _MEDLINE else _jats_changes)(path, element)
 
-    Raises DocumentFormatError for what is not well-formed, and for a file that declares entities.
+
+def xml_versions(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
+    for element in _elements(path):
+        if element.tag in _MEDLINE:
+            yield from _medline_versions(path, element)
+        else:
+            yield from ((chunk.id, chunk.version, False) for chunk in _jats_changes(path, element))
+
+
+def _elements(path: Path) -> Iterator[Any]:
+    """Each record or article, whole, in order; it is emptied when the next is asked for.
+
+    Raises DocumentFormatError for what is not well-formed, for a file that declares entities or has no such element.
     """
     with open_bytes(path) as file, _Measured(path, file) as source:
-        events = etree.iterparse(
-            source,
-            events=("end",),
-            tag=tuple(tags),
-            resolve_entities=False,
-            load_dtd=False,
-            no_network=True,
-            huge_tree=False,
-            remove_comments=True,
-            remove_pis=True,
-        )
+        safe = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False}
+        ignored = {"remove_comments": True, "remove_pis": True}
+        events = etree.iterparse(source, events=("end",), tag=(*_MEDLINE, *_JATS), **safe, **ignored)
         trusted = False
         try:
             for _, element in events:
-                if not trusted:
-                    _refuse_entities(path, element)
-                    trusted = True
+                dtd = None if trusted else element.getroottree().docinfo.internalDTD
+                if dtd is not None and next(dtd.iterentities(), None) is not None:
+                    raise DocumentFormatError(
+                        f"{path}: declares entities of its own, which are not followed",
+                        "expand them with a tool you trust",
+                    )
+                trusted = True
                 yield element
-                _forget(element)
+                # Empty the element, and remove all earlier siblings of it and of its ancestors.
+                element.clear()
+                while (parent := element.getparent()) is not None:
+                    while element.getprevious() is not None:
+                        del parent[0]
+                    element = parent
                 source.begin()
         except etree.XMLSyntaxError as problem:
+            reason = _BLANKS.sub(" ", printable(problem.msg or ""))[:200]
             raise DocumentFormatError(
-                f"{path} line {problem.lineno:,}: not well-formed XML: {_one_line(problem.msg)}",
+                f"{path} line {problem.lineno:,}: not well-formed XML: {reason}",
                 "fetch the file again, or mend it",
             ) from None
+        if not trusted:
+            raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
 
 
-def flat(element: Any) -> str:
-    """All text of the element, inline markup taken away, runs of XML's white space made one blank."""
+def _flat(element: Any) -> str:
+    """All text of the element, inline markup taken away, runs of XML's white space made one blank; "" for None."""
+    if element is None:
+        return ""
     if len(element) == 0:
         text = element.text or ""
     elif next(element.iter(etree.Entity), None) is None:
@@ -106,23 +151,109 @@ def _is_entity(piece: str) -> bool:
     return piece.startswith("&") and piece.endswith(";") and piece[1:-1].isalnum()
 
 
-def _refuse_entities(path: Path, element: Any) -> None:
-    dtd = element.getroottree().docinfo.internalDTD
-    if dtd is not None and next(dtd.iterentities(), None) is not None:
-        raise DocumentFormatError(
-            f"{path}: declares entities of its own, which are not followed",
-            "expand them with a tool you trust",
-        )
+def _medline_changes(path: Path, element: Any) -> Iterator[Change]:
+    """One document, or the deletions."""
+    if element.tag == "DeleteCitation":
+        for pmid in element.iterfind("PMID"):
+            yield Deletion(*_pmid(path, pmid))
+        return
+    citation = element.find("MedlineCitation")
+    yield _book(path, element) if citation is None else _article(path, citation)
 
 
-def _forget(element: Any) -> None:
-    """Empty the element, and remove all earlier siblings of it and of its ancestors."""
-    element.clear()
-    while (parent := element.getparent()) is not None:
-        while element.getprevious() is not None:
-            del parent[0]
-        element = parent
+def _medline_versions(path: Path, element: Any) -> Iterator[tuple[str, int, bool]]:
+    """(PMID, version, is a deletion) of each change of the element, without its texts."""
+    if element.tag == "DeleteCitation":
+        for pmid in element.iterfind("PMID"):
+            yield *_pmid(path, pmid), True
+        return
+    book = element.find("MedlineCitation") is None
+    yield *_pmid(path, element.find("BookDocument/PMID" if book else "MedlineCitation/PMID")), False
 
 
-def _one_line(message: str | None) -> str:
-    return _BLANKS.sub(" ", printable(message or ""))[:200]
+def _article(path: Path, citation: Any) -> Document:
+    article = citation.find("Article")
+    if article is None:
+        raise DocumentFormatError(f"{path} line {citation.sourceline:,}: a record without Article")
+    pmid, version = _pmid(path, citation.find("PMID"))
+    title = _flat(article.find("ArticleTitle")) or _flat(article.find("VernacularTitle"))
+    kinds = article.iterfind("PublicationTypeList/PublicationType")
+    notes = citation.iterfind("CommentsCorrectionsList/CommentsCorrections")
+    retracted = any(kind.text == "Retracted Publication" for kind in kinds)
+    retracted = retracted or any(note.get("RefType") == "RetractionIn" for note in notes)
+    beside = tuple(
+        OtherAbstract(element.get("Type", ""), element.get("Language", "eng"), text)
+        for element in citation.iterfind("OtherAbstract")
+        if (text := _abstract(element))
+    )
+    return Document(pmid, title, _abstract(article.find("Abstract")), version, retracted, beside)
+
+
+def _book(path: Path, element: Any) -> Document:
+    book = element.find("BookDocument")
+    if book is None:
+        raise DocumentFormatError(f"{path} line {element.sourceline:,}: a record without MedlineCitation")
+    pmid, version = _pmid(path, book.find("PMID"))
+    title = _flat(book.find("ArticleTitle")) or _flat(book.find("Book/BookTitle"))
+    return Document(pmid, title, _abstract(book.find("Abstract")), version)
+
+
+def _pmid(path: Path, pmid: Any) -> tuple[str, int]:
+    text = "" if pmid is None else (pmid.text or "").strip()
+    version = "1" if pmid is None else pmid.get("Version", "1")
+    if not (text.isascii() and text.isdigit() and version.isascii() and version.isdigit()):
+        line = "" if pmid is None else f" line {pmid.sourceline:,}"
+        raise DocumentFormatError(f"{path}{line}: a record whose PMID is not a number")
+    return text, int(version[:9])
+
+
+def _abstract(element: Any) -> str:
+    if element is None:
+        return ""
+    lines = []
+    for part in element.iterfind("AbstractText"):
+        text, label = _flat(part), part.get("Label", "").strip()
+        if label.upper() in _NO_LABEL:
+            lines.append(text)
+        else:  # some say all in the label: Label="LEVEL OF EVIDENCE: 4", and no text
+            lines.append(f"{label}: {text}" if text else label)
+    return "\n".join(line for line in lines if line)
+
+
+def _jats_changes(path: Path, article: Any) -> Iterator[Document]:
+    """Abstract first, then the sections of the body as they stand. Raises DocumentFormatError."""
+    meta = article.find("{*}front/{*}article-meta")
+    if meta is None:
+        meta = article.find("{*}front-stub")
+    if meta is None:
+        raise DocumentFormatError(f"{path} line {article.sourceline:,}: an article without article-meta")
+    ids = {node.get("pub-id-type"): _flat(node) for node in meta.iterfind("{*}article-id")}
+    if (kind := next((kind for kind in _ID_KINDS if ids.get(kind)), None)) is None:
+        raise DocumentFormatError(f"{path} line {meta.sourceline:,}: an article without an article-id")
+    name = f"PMC{ids[kind]}" if kind in ("pmc", "pmcaid") and ids[kind].isdigit() else ids[kind]
+    retracted = article.get("article-type") == "retracted-article"
+    for tag in _LEFT_OUT:
+        etree.strip_elements(article, tag, f"{{*}}{tag}", with_tail=False)
+    title = _flat(meta.find("{*}title-group/{*}article-title"))
+    sections = [*meta.iterfind("{*}abstract"), *article.iterfind("{*}body")]
+    texts = (text for section in sections for text in _section_chunks(section, []))
+    for number, text in enumerate(texts):
+        yield Document(f"{name}#{number}", title, text, retracted=retracted)
+
+
+def _section_chunks(section: Any, headings: list[str]) -> Iterator[str]:
+    """The section's own paragraphs, cut where they grow long, then its subsections."""
+    if title := _flat(section.find("{*}title")):
+        headings = [*headings, title]
+    heading, paragraphs = [" > ".join(headings)] if headings else [], list[str]()
+    for child in section:
+        name = etree.QName(child).localname if isinstance(child.tag, str) else ""
+        blocks = child.iter("{*}caption") if name in _FIGURES else [child] if name in _TEXT_BLOCKS else ()
+        paragraphs += [text for block in blocks if (text := _flat(block))]
+        if sum(map(len, paragraphs)) >= CHUNK_CHARACTERS:
+            yield "\n".join([*heading, *paragraphs])
+            paragraphs = []
+    if paragraphs:
+        yield "\n".join([*heading, *paragraphs])
+    for child in section.iterfind("{*}sec"):
+        yield from _section_chunks(child, headings)

@@ -9,7 +9,7 @@ not show which option is right.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +25,46 @@ class Examples:
     """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
 
     def __init__(self, path: Path) -> None:
-        self._texts = [clean_text(text, TEXT_LENGTH) for text in _texts(path)]
+        import tantivy  # an extra's package, loaded with the first examples
+
+        from kgqa_hpc.plugins.literature.bm25.shard import TOKENIZER, analyzer
+
+        self._texts = []
+        for location, item in _items(path):
+            if (text := _line(item) if isinstance(item, dict) else None) is None:
+                problem = f"{path} {location}: is no item of MedQA or PubMedQA"
+                raise InputError(problem, "see docs/guide/documents.md")
+            self._texts.append(clean_text(text, TEXT_LENGTH))
         if not self._texts:
             raise InputError(f"{path}: holds no item", "name the benchmark's training file")
-        self._index = SmallIndex(self._texts)
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
+        builder.add_unsigned_field("place", stored=True)
+        self._analyzer, index = analyzer(stem=False), tantivy.Index(builder.build())
+        index.register_tokenizer(TOKENIZER, self._analyzer)
+        writer = index.writer(heap_size=64 << 20, num_threads=1)
+        for position, line in enumerate(self._texts):
+            document = tantivy.Document()
+            document.add_text("terms", line)
+            document.add_unsigned("place", position)
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        index.reload()
+        self._schema, self._searcher = index.schema, index.searcher()
 
     def like(self, text: str, number: int) -> list[str]:
-        """The `number` items most similar to the text, best first."""
-        return [self._texts[position] for position in self._index.search(text, number)] if number else []
+        """The `number` items most similar to the text, best first, ties in their order."""
+        import tantivy
 
-
-def _texts(path: Path) -> Iterator[str]:
-    for location, item in _items(path):
-        text = _medqa(item) or _pubmedqa(item)
-        if text is None:
-            raise InputError(
-                f"{path} {location}: is no item of MedQA or PubMedQA", "see docs/guide/documents.md"
-            )
-        yield text
+        words = sorted(set(self._analyzer.analyze(text)))
+        if not words or not number:
+            return []
+        queries = (tantivy.Query.term_query(self._schema, "terms", w, index_option="freq") for w in words)
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in queries])
+        hits = self._searcher.search(query, number, count=False).hits
+        ranked = sorted((-score, self._searcher.doc(address)["place"][0]) for score, address in hits)
+        return [self._texts[position] for _, position in ranked]
 
 
 def _items(path: Path) -> Iterator[tuple[str, Any]]:
@@ -59,68 +81,20 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
         yield f"line {number:,}", item
 
 
-def _medqa(item: Any) -> str | None:
-    if not isinstance(item, dict) or not isinstance(item.get("options"), dict):
-        return None
-    options, right = item["options"], item.get("answer_idx")
-    if not isinstance(item.get("question"), str) or right not in options:
-        return None
-    listed = " ".join(f"({letter}) {text}" for letter, text in options.items())
-    return f"{item['question']} {listed}"
-
-
-def _pubmedqa(item: Any) -> str | None:
-    fields = (
-        [item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")]
-        if isinstance(item, dict)
-        else []
-    )
-    if not fields or not all(isinstance(field, str) for field in fields):
+def _line(item: dict[str, Any]) -> str | None:
+    """An item of MedQA or PubMedQA on one line; None for anything else."""
+    options = item.get("options")
+    if (
+        isinstance(options, dict)
+        and isinstance(item.get("question"), str)
+        and item.get("answer_idx") in options
+    ):
+        return f"{item['question']} {' '.join(f'({letter}) {text}' for letter, text in options.items())}"
+    question, answer, decision = fields = [
+        item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")
+    ]
+    if not all(isinstance(field, str) for field in fields):
         return None
     contexts = item.get("CONTEXTS") or []
     context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
-    return f"{context}Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"
-
-
-class SmallIndex:
-    """A read-only index of texts by position; the same texts give the same results."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        import tantivy  # an extra's package, loaded with the first index
-
-        from kgqa_hpc.plugins.literature.bm25 import terms
-
-        builder = tantivy.SchemaBuilder()
-        builder.add_text_field("terms", tokenizer_name=terms.TOKENIZER, index_option="freq")
-        builder.add_unsigned_field("place", stored=True)
-        self._analyzer = terms.analyzer(stem=False)
-        self._index = tantivy.Index(builder.build())
-        self._index.register_tokenizer(terms.TOKENIZER, self._analyzer)
-        writer = self._index.writer(heap_size=64 << 20, num_threads=1)
-        for position, text in enumerate(texts):
-            document = tantivy.Document()
-            document.add_text("terms", text)
-            document.add_unsigned("place", position)
-            writer.add_document(document)
-        writer.commit()
-        writer.wait_merging_threads()
-        self._index.reload()
-        self._searcher = self._index.searcher()
-
-    def search(self, query: str, k: int) -> list[int]:
-        """The positions of the `k` texts most similar to the query, best first, ties in their order."""
-        import tantivy
-
-        words = sorted(set(self._analyzer.analyze(query)))
-        clauses = [
-            (
-                tantivy.Occur.Should,
-                tantivy.Query.term_query(self._index.schema, "terms", word, index_option="freq"),
-            )
-            for word in words
-        ]
-        if not clauses:
-            return []
-        hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k, count=False).hits
-        ranked = [(-score, self._searcher.doc(address)["place"][0]) for score, address in hits]
-        return [position for _, position in sorted(ranked)]
+    return f"{context}Question: {question} Long answer: {answer} Decision: {decision}"

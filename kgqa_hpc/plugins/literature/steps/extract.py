@@ -104,11 +104,7 @@ def _records(pairs: list[dict[str, Any]], text: str, most: int, label: str) -> I
         yield {**fields, "reason": trouble and f"{label}: {trouble}"}
 
 
-CRITERIA = {
-    "supported": "not supported",
-    "answerable": "not answerable",
-    "entities_match": "other entities",
-}
+CRITERIA = {"supported": "not supported", "answerable": "not answerable", "entities_match": "other entities"}
 _DOCUMENT = 20_000
 
 

@@ -12,7 +12,7 @@ text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -151,9 +151,7 @@ class Ground(Step):
             **pair_variables(item),
             "title": clean_text(document["title"], TEXT_LENGTH),
             "text": clean_text(document["text"], self.settings.characters),
-            "sentences": [
-                clean_text(sentence.text, TEXT_LENGTH) for sentence in self._sentences(document["text"])
-            ],
+            "sentences": [clean_text(s.text, TEXT_LENGTH) for s in self._sentences(document["text"])],
         }
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
@@ -168,12 +166,14 @@ class Ground(Step):
         read = item.state.get("read", 0)
         documents = list(item.output["documents"])
         named = answer["snippets"] if answer["relevant"] else []
-        quotes, dropped = _quotes(self._named(documents[read]["text"], named))
+        located = self._named(documents[read]["text"], named)
+        distinct = sorted({(quote.start, quote.end, quote.text) for quote in located if quote is not None})
+        quotes = [{"text": words, "start": start, "end": end} for start, end, words in distinct]
         documents[read] = {**documents[read], "relevant": answer["relevant"], "snippets": quotes}
         item.output["documents"] = documents
         counts = item.annotations
         counts["quotes_kept"] = counts.get("quotes_kept", 0) + len(quotes)
-        counts["quotes_dropped"] = counts.get("quotes_dropped", 0) + dropped
+        counts["quotes_dropped"] = counts.get("quotes_dropped", 0) + located.count(None)
         item.state["read"] = read + 1
         return Ask() if read + 1 < min(len(documents), self.settings.k) else self._end(item)
 
@@ -191,23 +191,15 @@ class Ground(Step):
 
     def _end(self, item: Item) -> Outcome:
         relevant = sum(bool(document.get("relevant")) for document in item.output["documents"])
-        columns = {"quotes_kept": 0, "quotes_dropped": 0, **item.annotations}
-        item.annotations |= {**columns, "relevant_documents": relevant}
+        counts = {"quotes_kept": 0, "quotes_dropped": 0, **item.annotations}
+        item.annotations |= {**counts, "relevant_documents": relevant}
         if relevant < self.settings.minimum:
             return Reject(f"{self.label}: too few relevant documents")
         return Done()
 
 
-def _quotes(located: Sequence[Quote | None]) -> tuple[list[dict[str, Any]], int]:
-    """The distinct quotes in the order of the text, and the number of passages that are no quotes."""
-    quotes = sorted({(quote.start, quote.end, quote.text) for quote in located if quote is not None})
-    return [{"text": words, "start": start, "end": end} for start, end, words in quotes], list(located).count(
-        None
-    )
-
-
 def _for_sentences(schema: dict[str, Any], number: int) -> dict[str, Any]:
-    """The schema of an answer that names some of the sentences 1 to `shown`."""
+    """The schema of an answer that names some of the sentences 1 to `number`."""
     snippets = schema["properties"]["snippets"]
     items = {**snippets["items"], "minimum": 1, "maximum": max(number, 1)}
     few = {"minItems": 0, "maxItems": min(number, snippets["maxItems"]), "items": items}

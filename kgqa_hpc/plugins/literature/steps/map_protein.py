@@ -10,14 +10,13 @@ first hit is never taken (QAProt, 3.3, which takes it).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.plugins.literature.documents.mapping import Mapped, ProteinTable, names_of
+from kgqa_hpc.plugins.literature.documents.mapping import ProteinTable, names_of
 from kgqa_hpc.plugins.literature.documents.proteins import function_classes, read_proteins
 from kgqa_hpc.plugins.literature.documents.taxa import NO_ORGANISM, taxon_groups
 from kgqa_hpc.plugins.literature.steps.extract import kept
@@ -91,25 +90,21 @@ class MapProtein(Step):
             if self._table is None:
                 self._table = ProteinTable(read_proteins(Path(self.settings.proteins)))
             mapped = self._table.map(record["protein"], record.get("organism") or "")
-            record |= dict(_columns(mapped, record))
-            if mapped.protein is None:
+            record |= {"mapping": mapped.outcome.value, "organism_stated": record.get("organism")}
+            if mapped.candidates:
+                record["candidates"] = list(mapped.candidates)
+            if (protein := mapped.protein) is None:
                 record["reason"] = f"{self.label}: {mapped.outcome.value}"
-            elif not mapped.protein.sequence:
+                continue
+            record |= {
+                "accession": protein.accession,
+                "protein_name": protein.name,
+                "organism": protein.organism,
+                "sequence": protein.sequence,
+                "taxonomy": list(taxon_groups(protein.organism, protein.lineage)),
+                "functions": list(function_classes(protein.name)),
+                "names": names_of(protein),
+            }
+            if not protein.sequence:
                 record["reason"] = f"{self.label}: no sequence"
         return Done()
-
-
-def _columns(mapped: Mapped, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    yield "mapping", mapped.outcome.value
-    yield "organism_stated", record.get("organism")
-    if mapped.candidates:
-        yield "candidates", list(mapped.candidates)
-    if (protein := mapped.protein) is None:
-        return
-    yield "accession", protein.accession
-    yield "protein_name", protein.name
-    yield "organism", protein.organism
-    yield "sequence", protein.sequence
-    yield "taxonomy", list(taxon_groups(protein.organism, protein.lineage))
-    yield "functions", list(function_classes(protein.name))
-    yield "names", names_of(protein)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -49,15 +48,6 @@ def pruned_by(texts: Iterable[str], terms: Iterable[str] = PLACEHOLDERS) -> str 
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Delexicalised:
-    """`text` without the names, the `original`, and the replaced names with their offsets in it."""
-
-    text: str
-    original: str
-    replaced: tuple[Mention, ...]
-
-
 def name_finder(names: Iterable[str]) -> NameFinder:
     """A finder for the names of one known protein, including short names and ordinary words.
 
@@ -72,9 +62,13 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     return NameFinder(cases, noise=lambda text: lambda start, end: None)
 
 
-def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) -> Delexicalised:
-    """Replace each of the names by the placeholder, and what belongs to a name with it: an article, "protein" before or
-    behind it, further names of it ("complexin 3 (Cplx3)"). Its gene becomes "the protein's gene".
+def delexicalise(
+    text: str, finder: NameFinder, placeholder: str = PLACEHOLDER
+) -> tuple[str, tuple[Mention, ...]]:
+    """The text with a placeholder for each of the names, and the replaced names with their offsets in `text`.
+
+    What belongs to a name goes with it: an article, "protein" before or behind it, further names of it ("complexin 3
+    (Cplx3)"). Its gene becomes "the protein's gene".
     """
     mentions = tuple(finder.find(text))
     pieces: list[str] = []
@@ -86,9 +80,8 @@ def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) 
             end = behind.end()
         if noun := (behind or ahead):
             name += "'s " + noun["gene"] if noun["gene"] else ""
-        if (
-            _APPOSED.search(before) and text[end : end + 1] == _CLOSING[before[-2:]]
-        ):  # "this protein, complexin 3,"
+        # "this protein, complexin 3,"
+        if _APPOSED.search(before) and text[end : end + 1] == _CLOSING[before[-2:]]:
             before, name, end = before[:-2], "", end + 1
         elif ahead and ahead["kind"]:  # "the synaptic protein complexin 3": the phrase says enough
             before, name = before.rstrip(), ""
@@ -101,7 +94,7 @@ def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) 
         tail = (tail + name)[-3:]
         pieces += [before, name]
         reached = end
-    return Delexicalised("".join([*pieces, text[reached:]]), text, mentions)
+    return "".join([*pieces, text[reached:]]), mentions
 
 
 def _spans(text: str, mentions: tuple[Mention, ...]) -> Iterator[tuple[int, int]]:
@@ -178,10 +171,9 @@ class Delexicalise(Step):
     def compute(self, item: Item) -> Outcome:
         for record in kept(item):
             finder = name_finder([record["protein"], *record.get("names", ())])
-            replaced = 0
+            record["names_replaced"] = 0
             for name in ("question", "answer"):
-                changed = delexicalise(record[name], finder, self.settings.placeholder)
-                record[f"{name}_with_names"], record[name] = changed.original, changed.text
-                replaced += len(changed.replaced)
-            record["names_replaced"] = replaced
+                record[f"{name}_with_names"] = record[name]
+                record[name], replaced = delexicalise(record[name], finder, self.settings.placeholder)
+                record["names_replaced"] += len(replaced)
         return Done()

@@ -38,22 +38,9 @@ _BEGINNINGS = {
 TYPES = {name: tuple(words.split()) for name, words in _BEGINNINGS.items()}
 OTHER = "other"
 _FORMS = ("what", "which", "how", "why", "where", "when", "who")
-_YES_NO = {
-    "is",
-    "are",
-    "was",
-    "were",
-    "do",
-    "does",
-    "did",
-    "can",
-    "could",
-    "may",
-    "might",
-    "will",
-    "would",
-    "has",
-}
+_VERBS = (
+    "is are was were do does did can could may might will would has"  # they begin a question of yes or no
+)
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -69,7 +56,7 @@ def question_type(question: str) -> str:
 def question_form(question: str) -> str:
     """The first of what, which, how … in the question; `yes/no` where it begins with a verb; or OTHER."""
     words = _WORD.findall(question.lower())
-    if words and words[0] in _YES_NO:
+    if words and words[0] in _VERBS.split():
         return "yes/no"
     return next((word for word in words if word in _FORMS), OTHER)
 
@@ -86,15 +73,11 @@ class QuestionType(Step):
     )
 
     def compute(self, item: Item) -> Outcome:
-        if item.records is None:
-            item.annotations |= _columns(item.output["question"])
-        for record in item.records or ():
-            record |= _columns(record["question"])
+        pairs = [(item.annotations, item.output)] if item.records is None else [(r, r) for r in item.records]
+        for columns, fields in pairs:
+            question = fields["question"]
+            columns.update(question_type=question_type(question), question_form=question_form(question))
         return Done()
-
-
-def _columns(question: str) -> dict[str, str]:
-    return {"question_type": question_type(question), "question_form": question_form(question)}
 
 
 CHOICES = (*TYPES, OTHER)
@@ -139,11 +122,8 @@ class JudgedQuestionType(Step):
 
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
-        return (
-            Column(
-                settings.label, "string", f"What the question asks for, by a judge: {', '.join(CHOICES)}."
-            ),
-        )
+        text = f"What the question asks for, by a judge: {', '.join(CHOICES)}."
+        return (Column(settings.label, "string", text),)
 
 
 def _records(item: Item) -> list[dict[str, Any]]:

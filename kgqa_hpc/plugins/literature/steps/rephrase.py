@@ -65,9 +65,8 @@ class Rephrase(Step):
     def variables(self, item: Item) -> dict[str, Any]:
         """The pair, its verified quotes where it has any, and the examples."""
         pair = pair_variables(item)
-        examples: list[str] = []
-        if self._examples is not None:
-            examples = self._examples.like(f"{pair['question']} {pair['answer']}", self.settings.examples)
+        query, number = f"{pair['question']} {pair['answer']}", self.settings.examples
+        examples = [] if self._examples is None else self._examples.like(query, number)
         quotes = [clean_text(quote, TEXT_LENGTH) for quote in quotes_of(item.output)]
         return {**pair, "examples": examples, "quotes": quotes}
 
@@ -125,15 +124,15 @@ class RephraseMedqa(Rephrase):
             trouble = trouble or "number of reasons"
         if trouble:
             return Retry(trouble, lost_as="invalid")
-        options = in_drawn_order([right, *wrong], f"{self.context.run_seed}/{item.id}/{self.label}")
-        item.output = replaced(
-            item,
-            answer["question"],
-            right,
-            options=options,
-            correct_option=options.index(right),
-            reasoning=rationale(options, [right, *wrong], reasons),
-        )
+        # The order depends only on the seed, the item and the options' texts.
+        seed = f"{self.context.run_seed}/{item.id}/{self.label}"
+        options = sorted([right, *wrong], key=lambda text: short_digest(f"{seed}/{text}"))
+        if isinstance(reasons, list):
+            reason_of = dict(zip([right, *wrong], reasons, strict=True))
+            lettered = zip(ascii_uppercase, options, strict=False)
+            reasons = "\n".join(f"{letter}. {option}: {reason_of[option]}" for letter, option in lettered)
+        drawn = {"options": options, "correct_option": options.index(right), "reasoning": reasons}
+        item.output = replaced(item, answer["question"], right, **drawn)
         return Done()
 
 
@@ -159,17 +158,6 @@ class RephraseMedqaGraph(RephraseMedqa):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         return self.with_options(item, answer, item.anchor.data["right"], item.anchor.data["wrong"])
-
-
-def rationale(options: Sequence[str], written: Sequence[str], reasons: str | Sequence[str]) -> str:
-    """The reasons in the order of `options`, a line each; `reasons` are in the order of `written`, or one text."""
-    if isinstance(reasons, str):
-        return reasons
-    by_option = dict(zip(written, reasons, strict=True))
-    return "\n".join(
-        f"{letter}. {option}: {by_option[option]}"
-        for letter, option in zip(ascii_uppercase, options, strict=False)
-    )
 
 
 class JudgeOptions(Step):
@@ -207,7 +195,10 @@ def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
     """A problem of the options that needs no model to see; None if there is none."""
     if len(wrong) != WRONG:
         return "number of options"
-    forms = [_form(option) for option in (right, *wrong)]
+    forms = []
+    for option in (right, *wrong):  # in alphabetical order: options with reordered words are alike
+        words = re.findall(r"\w+", plain(option))
+        forms.append(tuple(sorted(word for word in words if word not in _SMALL)))
     if not all(forms):
         return "empty option"
     if len(set(forms)) < len(forms):
@@ -215,17 +206,6 @@ def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
     if any(_SUMMARY.search(plain(option)) for option in (right, *wrong)):
         return "option about options"
     return None
-
-
-def in_drawn_order(options: Sequence[str], seed: str) -> list[str]:
-    """The options in a random order that depends only on the seed and their texts."""
-    return sorted(options, key=lambda text: short_digest(f"{seed}/{text}"))
-
-
-def _form(option: str) -> tuple[str, ...]:
-    """The significant words in alphabetical order, so that options with reordered words compare equal."""
-    words = re.findall(r"\w+", plain(option))
-    return tuple(sorted(word for word in words if word not in _SMALL))
 
 
 DECISIONS = ("yes", "no", "maybe")
@@ -261,9 +241,8 @@ class RephrasePubmedqa(Rephrase):
         if _OPEN.match(answer["question"]) or not answer["question"].endswith("?"):
             return Retry("no yes-or-no question", lost_as="invalid")
         context = " ".join(quotes_of(item.output))
-        item.output = replaced(
-            item, answer["question"], answer["long_answer"], final_decision=decision, context=context
-        )
+        fields = {"final_decision": decision, "context": context}
+        item.output = replaced(item, answer["question"], answer["long_answer"], **fields)
         return Done()
 
 

@@ -25,20 +25,23 @@ NODES = [
     ("GENE:2", "", "gene"),
     ("OTHER:1", "left alone", "other"),
 ]
-TABLE = "ID_OREGANO:9\tPUBCHEM\tDRUGBANK\tWIKIPEDIA\n"
-TABLE += "COMPOUND:2\t CID:20;21 \tDB2\nCOMPOUND:3\t30\tDB3;DB4\nCOMPOUND:4\t40\tDB5\n"
-PUBCHEM = "id\tname\n20\tImatinib [CID:20]\n20\tGleevec\n40\tCID:40\n99\tunwanted\n"
-DRUGBANK = 'id,name\nDB3,"Sal\x07t, old"\nDB5,Five\n'
-GENES = "ID_OREGANO:2\tNCBI\nGENE:1\t100\nGENE:2\t200\n"
+TABLES = {
+    "COMPOUND.tsv": "ID_OREGANO:9\tPUBCHEM\tDRUGBANK\tWIKIPEDIA\n"
+    "COMPOUND:2\t CID:20;21 \tDB2\nCOMPOUND:3\t30\tDB3;DB4\nCOMPOUND:4\t40\tDB5\n",
+    "GENES.tsv": "ID_OREGANO:2\tNCBI\nGENE:1\t100\nGENE:2\t200\n",
+    "pubchem.tsv": "id\tname\n20\tImatinib [CID:20]\n20\tGleevec\n40\tCID:40\n99\tunwanted\n",
+    "drugbank.csv": 'id,name\nDB3,"Sal\x07t, old"\nDB5,Five\n',
+}
 
 
 @pytest.fixture
 def graph() -> KnowledgeGraph:
-    kinds = tuple(dict.fromkeys(kind for _, _, kind in NODES))
+    ids, names, types = zip(*NODES, strict=True)
+    kinds = tuple(dict.fromkeys(types))
     return KnowledgeGraph(
-        node_ids=np.array([node for node, _, _ in NODES], dtype=object),
-        names=np.array([name for _, name, _ in NODES], dtype=object),
-        node_type=np.array([kinds.index(kind) for _, _, kind in NODES], dtype=np.int32),
+        node_ids=np.array(ids, dtype=object),
+        names=np.array(names, dtype=object),
+        node_type=np.array([kinds.index(kind) for kind in types], dtype=np.int32),
         node_types=kinds,
         edge_source=np.array([0, 1], dtype=np.int32),
         edge_target=np.array([5, 6], dtype=np.int32),
@@ -50,12 +53,7 @@ def graph() -> KnowledgeGraph:
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
     """The folder with class tables and tables of names."""
-    for name, text in {
-        "COMPOUND.tsv": TABLE,
-        "GENES.tsv": GENES,
-        "pubchem.tsv": PUBCHEM,
-        "drugbank.csv": DRUGBANK,
-    }.items():
+    for name, text in TABLES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 
@@ -104,9 +102,8 @@ class Service:
 @pytest.fixture
 def service() -> Iterator[Service]:
     service = Service()
-    with serving(
-        type("Handler", (QuietHandler,), {"do_GET": lambda handler: service.answer(handler)})
-    ) as address:
+    handler = type("Handler", (QuietHandler,), {"do_GET": lambda handler: service.answer(handler)})
+    with serving(handler) as address:
         service.url = f"{address}/{{id}}"
         yield service
         service.over.set()

@@ -24,8 +24,8 @@ def _pair(source, folder, nodes, edges, **more):
     return f"{nodes} + {edges}", source, folder, {"nodes": nodes, "edges": edges, **more}
 
 
-def _one(source, folder, path, case=None, **more):
-    return case or path, source, folder, {"path": path, **more}
+def _one(source, folder, path, **more):
+    return path, source, folder, {"path": path, **more}
 
 
 CASES = [
@@ -42,9 +42,7 @@ CASES = [
         )
     ),
     _pair("kgx", "monarch", "monarch-kg_nodes.tsv", "monarch-kg_edges.tsv"),
-    *(_one("neo4j", "neo4j", name, name) for name in ("import", "idspaces", "biocypher")),
-    _one("neo4j", "neo4j", "apoc", "apoc"),
-    _one("neo4j", "neo4j", "kgw", "kgw"),
+    *(_one("neo4j", "neo4j", name) for name in ("import", "idspaces", "biocypher", "apoc", "kgw")),
     ("kgw", "kgw", "neo4j", {"nodes": "kgw/kg_nodes.csv", "edges": "kgw/kg_edges.csv"}),
     _pair("neo4j", "ckg", "Phenotype.tsv", "Phenotype_has_parent.tsv"),
     _pair("kgw", "ckg", "neo4j_nodes.csv", "neo4j_edges.csv"),
@@ -62,8 +60,7 @@ CASES = [
             "test3.nt", "biogrid_test.ttl",
         )
     ),
-    _one("rdf", "rdf", "hetionet_slice.ttl"),
-    _one("rdf", "rdf", "hetionet_slice.nt.gz"),
+    *(_one("rdf", "rdf", name) for name in ("hetionet_slice.ttl", "hetionet_slice.nt.gz")),
 ]  # fmt: skip
 
 
@@ -72,10 +69,14 @@ def _expected(folder: str, case: str) -> dict:
     return next(row for row in rows if row["case"] == case)
 
 
+def _rows(graph) -> list[tuple[int, int, int]]:
+    """Source, target and type of each edge."""
+    columns = graph.edge_source, graph.edge_target, graph.edge_type
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
 def _figures(graph) -> dict:
-    rows = list(
-        zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
-    )
+    rows = _rows(graph)
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
@@ -85,19 +86,15 @@ def _figures(graph) -> dict:
         "duplicate_nodes": graph.attributes.get("dropped_duplicate_nodes", 0),
         "unnamed": sum(not name for name in graph.names),
         "node_types": dict(Counter(graph.node_types[code] for code in graph.node_type.tolist())),
-        "edge_types": dict(Counter(graph.edge_types[code] for code in graph.edge_type.tolist())),
+        "edge_types": dict(Counter(graph.edge_types[code] for _, _, code in rows)),
     }
 
 
 @pytest.mark.parametrize(("case", "source", "folder", "settings"), CASES, ids=lambda v: str(v)[:40])
 def test_a_sample_has_the_figures_others_counted(load, case, source, folder, settings):
-    settings = {
-        key: SAMPLES / folder / value if key in ("path", "nodes", "edges") else value
-        for key, value in settings.items()
-    }
-    graph = load(source, **settings)
-    found, expected = _figures(graph), _expected(folder, case)
-    assert found == {key: expected.get(key, found[key]) for key in found}
+    paths = {key: SAMPLES / folder / settings[key] for key in ("path", "nodes", "edges") if key in settings}
+    figures, expected = _figures(load(source, **{**settings, **paths})), _expected(folder, case)
+    assert figures == {key: expected.get(key, figures[key]) for key in figures}
 
 
 def test_an_ontology_of_one_term_is_an_empty_graph(load):
@@ -108,10 +105,7 @@ def test_an_ontology_of_one_term_is_an_empty_graph(load):
 def test_oregano_without_codes_has_the_published_way_of_counting(load):
     graph = load("oregano", path=SAMPLES / "oregano")
     expected = _expected("oregano", "as published")
-    rows = list(
-        zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
-    )
-    rows = [row for row in rows if graph.edge_types[row[2]] != "has_code"]
+    rows = [row for row in _rows(graph) if graph.edge_types[row[2]] != "has_code"]
     assert len(rows) == expected["edges"]
     assert len(set(rows)) == expected["distinct_edges"]
     assert len({row[:2] for row in rows}) == expected["distinct_directed_pairs"]

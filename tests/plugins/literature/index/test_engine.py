@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError, InputError
 from kgqa_hpc.plugins.literature.engine import IndexEngine
 from kgqa_hpc.prompts.prompt import load_prompt
-from tests.plugins.literature.documents.files import index as make_index
-from tests.plugins.literature.documents.files import jsonl
+from tests.plugins.literature.builders import index as make_index
+from tests.plugins.literature.builders import jsonl
 
 DOCUMENTS = [
     {"id": "1", "title": "Copper", "text": "ATP7B carries copper out of liver cells."},
@@ -32,15 +33,14 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(index: Path, query: str, schema: dict[str, Any] | None) -> Any:
     engine = IndexEngine(parse_engine({"kind": "index", "path": str(index)}))
-    request = Request(
-        "a", ({"role": "system", "content": "x"}, {"role": "user", "content": query}), 1, 0, 0, schema
-    )
+    messages = ({"role": "system", "content": "x"}, {"role": "user", "content": query})
+    request = Request("a", messages, 1, 0, 0, schema)
     (response,) = engine.generate(Mailbox.holding([request]))
     return response
 
 
 def schema(most: int, longest: int = 2000) -> dict[str, Any]:
-    whole = json.loads(json.dumps(load_prompt("retrieve").schema))
+    whole = copy.deepcopy(load_prompt("retrieve").schema)
     whole["properties"]["documents"]["maxItems"] = most
     whole["properties"]["documents"]["items"]["properties"]["text"]["maxLength"] = longest
     return whole
@@ -50,17 +50,14 @@ def test_a_query_is_answered_by_the_best_documents_in_order(index: Path) -> None
     response = ask(index, "What carries copper out of the liver? ATP7B", schema(10))
     assert response.finish == "stop"
     found = json.loads(response.text)["documents"]
-    assert [one["id"] for one in found] == ["1", "2"]
+    assert [document["id"] for document in found] == ["1", "2"]
     assert found[0]["score"] > found[1]["score"] > 0
     assert found[0]["text"] == DOCUMENTS[0]["text"]
 
 
-def test_the_schema_says_how_many_and_how_long(index: Path) -> None:
+def test_the_schema_says_how_many_and_how_long_and_nothing_found_is_an_empty_answer(index: Path) -> None:
     (only,) = json.loads(ask(index, "copper", schema(1, longest=5)).text)["documents"]
-    assert only["text"] == next(one["text"] for one in DOCUMENTS if one["id"] == only["id"])[:5]
-
-
-def test_a_query_that_finds_nothing_is_an_empty_answer_and_no_error(index: Path) -> None:
+    assert only["text"] == DOCUMENTS[int(only["id"]) - 1]["text"][:5]
     assert json.loads(ask(index, "the of", schema(10)).text) == {"documents": []}
 
 

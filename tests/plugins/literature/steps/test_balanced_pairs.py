@@ -7,53 +7,37 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
 
-from kgqa_hpc import stages
 from kgqa_hpc.plugins.evaluation.records import records
 from tests.command import kgqa
+from tests.plugins.literature.builders import config_of, jsonl, made_run
 
 pytestmark = pytest.mark.plugin("literature", "evaluation")
 TITLES = {"kinase": 48, "membrane": 12}  # pairs about each; a title stands for eight of them
 WORDS = {"kinase": "phosphorylation signalling", "membrane": "channel transport"}
 
 
-def pairs() -> list[dict[str, object]]:
-    made = []
-    for topic, number in TITLES.items():
-        for n in range(number):
-            paper = f"{topic}{n // 8}"
-            made.append(
-                {
-                    "id": f"{topic}-{n}",
-                    "question": f"What does the protein do, case {n} of {topic}?",
-                    "question_with_names": f"What does {topic.upper()}{n % 3} do, case {n} of {topic}?",
-                    "answer": "The protein binds.",
-                    "document_id": paper,
-                    "document_title": f"A {topic} in {WORDS[topic]}, part {n // 8}",
-                    "protein": f"{topic.upper()}{n % 3}",
-                    "sequence": "MAFMV" * (n % 3 + 1),
-                }
-            )
-    return made
+def pair(topic: str, n: int) -> dict[str, object]:
+    return {
+        "id": f"{topic}-{n}",
+        "question": f"What does the protein do, case {n} of {topic}?",
+        "question_with_names": f"What does {topic.upper()}{n % 3} do, case {n} of {topic}?",
+        "answer": "The protein binds.",
+        "document_id": f"{topic}{n // 8}",
+        "document_title": f"A {topic} in {WORDS[topic]}, part {n // 8}",
+        "protein": f"{topic.upper()}{n % 3}",
+        "sequence": "MAFMV" * (n % 3 + 1),
+    }
 
 
 @pytest.fixture(scope="module")
 def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cleaned")
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs()))
+    jsonl(folder / "pairs.jsonl", (pair(topic, n) for topic, number in TITLES.items() for n in range(number)))
     columns = ["document_id", "document_title", "protein", "sequence", "question_with_names"]
     steps = [{"use": "keep", "columns": columns}, {"use": "topic", "from": "pairs.jsonl", "number": 2}]
-    config = {
-        "anchors": {"kind": "records", "from": "pairs.jsonl"},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": steps}],
-        "dataset": {"z_score": None, "debias": {"columns": ["topic"], "number": 24}},
-        "runtime": {"shard_size": 16},
-    }
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    stages.all_stages(folder / "run.yaml", folder / "run")
-    return folder / "run"
+    dataset = {"z_score": None, "debias": {"columns": ["topic"], "number": 24}}
+    return made_run(folder, config_of(*steps, dataset=dataset, runtime={"shard_size": 16}))
 
 
 def test_a_pair_has_the_topic_of_its_title(cleaned: Path) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kgqa_hpc import stages
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.documents.quotes import sentences
 from kgqa_hpc.plugins.literature.steps.rephrase import options_trouble
 from kgqa_hpc.prompts.folders import shipped_prompts
-from tests.plugins.literature.documents.files import index, jsonl
+from tests.plugins.literature.builders import index, jsonl, made_run
 
 pytestmark = [
     pytest.mark.slow,  # half a minute on a quiet core
@@ -41,12 +40,11 @@ def run_demo(folder: Path, name: str) -> list[dict[str, Any]]:
     for one in config["passes"]:
         if "engine" in one:
             one["engine"]["path"] = str(folder / "index")
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    stages.all_stages(folder / "run.yaml", folder / "run")
-    found = list(records(folder / "run"))
-    counts = json.loads((folder / "run" / "dataset" / "accounting.json").read_text())
-    assert counts["sampled"] == 1 == len(found) + sum(counts["invalid"].values())
-    return found
+    run = made_run(folder, config)
+    rows = list(records(run))
+    counts = json.loads((run / "dataset" / "accounting.json").read_text())
+    assert counts["sampled"] == 1 == len(rows) + sum(counts["invalid"].values())
+    return rows
 
 
 def test_what_the_embedded_model_names_as_evidence_is_a_sentence_of_its_document(tmp_path: Path) -> None:

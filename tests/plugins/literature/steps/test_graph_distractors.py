@@ -8,29 +8,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.anchors.records import RecordAnchors
 from kgqa_hpc.kg.file import read_graph
 from tests.golden.command import kgqa, succeed
+from tests.plugins.literature.builders import config_of, jsonl, written
 from tests.project import write_graph
-
-ENGINE = {"kind": "scripted"}
-
-
-def write(path: Path, data: dict[str, Any]) -> Path:
-    path.write_text(yaml.safe_dump(data))
-    return path
 
 
 def medqa_of(source: Path) -> dict[str, Any]:
-    return {
-        "anchors": {"kind": "records", "from": str(source), "distractors": "graph"},
-        "engine": ENGINE,
-        "passes": [{"name": "main", "steps": ["rephrase_medqa_graph", "judge_options"]}],
-        "dataset": {"decontaminate": []},
-    }
+    anchors = {"kind": "records", "from": str(source), "distractors": "graph"}
+    steps = ("rephrase_medqa_graph", "judge_options")
+    return config_of(*steps, anchors=anchors, dataset={"decontaminate": []})
 
 
 def lines(run: Path, name: str) -> list[dict[str, Any]]:
@@ -45,9 +34,9 @@ def pairs_of(folder: Path, unnamed: str = "") -> list[dict[str, Any]]:
         kept = [re.sub(f"^{unnamed},[^,]*", f"{unnamed},", line) for line in table]
         (folder / "nodes.csv").write_text("\n".join(kept) + "\n")
     graph = {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"}
-    steps = [{"name": "main", "steps": ["generate"]}]
-    run = write(folder / "run.yaml", {"graph": graph, "engine": ENGINE, "passes": steps})
-    succeed("init", run, folder / "source")
+    config = config_of("generate", graph=graph)
+    del config["anchors"]
+    succeed("init", written(folder / "run.yaml", config), folder / "source")
     succeed("import", folder / "source")
     with (folder / "nodes.csv").open() as file:
         nodes = {row["id"]: row for row in csv.DictReader(file)}
@@ -65,15 +54,21 @@ def pairs_of(folder: Path, unnamed: str = "") -> list[dict[str, Any]]:
     ]
 
 
+def put_records(folder: Path, pairs: list[dict[str, Any]]) -> Path:
+    """These records as the dataset of the run `source`."""
+    dataset = folder / "source" / "dataset"
+    dataset.mkdir(exist_ok=True)
+    (dataset / "rejected.jsonl").touch()
+    jsonl(dataset / "accepted.jsonl", pairs)
+    return folder / "source"
+
+
 def test_four_wrong_options_of_the_answers_type_come_from_the_graph_and_are_no_neighbours(
     tmp_path: Path,
 ) -> None:
     pairs = {pair["id"]: pair for pair in pairs_of(tmp_path)}
-    source, run = tmp_path / "source", tmp_path / "medqa"
-    (source / "dataset").mkdir()
-    (source / "dataset" / "rejected.jsonl").touch()
-    (source / "dataset" / "accepted.jsonl").write_text("\n".join(map(json.dumps, pairs.values())) + "\n")
-    succeed("all", write(tmp_path / "medqa.yaml", medqa_of(source)), run)
+    source, run = put_records(tmp_path, list(pairs.values())), tmp_path / "medqa"
+    succeed("all", written(tmp_path / "medqa.yaml", medqa_of(source)), run)
     graph = read_graph(source / "kg.h5")
     position = {str(name): number for number, name in enumerate(graph.names)}
     starts, neighbours = graph.csr()
@@ -91,10 +86,9 @@ def test_four_wrong_options_of_the_answers_type_come_from_the_graph_and_are_no_n
 
 
 def test_records_without_a_graph_are_refused_before_the_run_exists(tmp_path: Path) -> None:
-    file = tmp_path / "pairs.jsonl"
-    file.write_text(json.dumps({"id": "a", "question": "What is it?", "answer": "That."}) + "\n")
+    file = jsonl(tmp_path / "pairs.jsonl", [{"id": "a", "question": "What is it?", "answer": "That."}])
     run = tmp_path / "run"
-    ended = kgqa("all", write(tmp_path / "medqa.yaml", medqa_of(file)), run)
+    ended = kgqa("all", written(tmp_path / "medqa.yaml", medqa_of(file)), run)
     assert ended.code == 2
     assert "kg.h5" in ended.error
     assert not run.exists()
@@ -102,20 +96,15 @@ def test_records_without_a_graph_are_refused_before_the_run_exists(tmp_path: Pat
 
 def drawn(folder: Path, pairs: list[dict[str, Any]]) -> list[Anchor]:
     """The anchors of these records, with options from the graph of the run `source`."""
-    dataset = folder / "source" / "dataset"
-    dataset.mkdir(exist_ok=True)
-    (dataset / "rejected.jsonl").touch()
-    (dataset / "accepted.jsonl").write_text("\n".join(map(json.dumps, pairs)) + "\n")
-    settings = RecordAnchors.Settings.model_validate({"from": str(folder / "source"), "distractors": "graph"})
+    source = str(put_records(folder, pairs))
+    settings = RecordAnchors.Settings.model_validate({"from": source, "distractors": "graph"})
     return list(RecordAnchors().draw(Source(), settings, 1, Tools()).anchors)
 
 
 def test_a_pair_with_a_node_that_the_graph_lacks_gets_no_options(tmp_path: Path) -> None:
     pair = pairs_of(tmp_path)[0]
     other = {"id": "N:unknown", "name": "entity unknown", "type": "gene"}
-    question = (
-        f"Which {pair['nodes'][1]['type']} is related to {pair['nodes'][0]['name']} and entity unknown?"
-    )
+    question = pair["question"].replace("?", " and entity unknown?")
     changed = {**pair, "id": "changed", "question": question, "nodes": [*pair["nodes"], other]}
     options = {anchor.id: anchor.data.get("wrong") for anchor in drawn(tmp_path, [pair, changed])}
     assert len(options[pair["id"]]) == 4

@@ -9,25 +9,17 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
-from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Reject, Retry, Step
+from tests.plugins.literature.builders import chain_of
 
 StopAnswer = Callable[[str], Response]
 TEXT = "ATP7B carries copper\nout of liver cells (P<0.001). It does not carry iron."
 
 
-def chain_of(**settings: Any) -> list[Step]:
-    data = {
-        "anchors": {"kind": "records", "from": "pairs.jsonl"},
-        "engine": {"kind": "scripted"},
-        "passes": [
-            {"name": "main", "steps": [{"use": "retrieve", "k": 3}, {"use": "ground", "k": 3, **settings}]}
-        ],
-    }
-    return build_chain(parse_config(data, "the test"), "main", EngineInfo("scripted", "1", "scripted-1"))
+def grounding(**settings: Any) -> list[Step]:
+    return chain_of({"use": "retrieve", "k": 3}, {"use": "ground", "k": 3, **settings})
 
 
 @pytest.fixture
@@ -38,15 +30,11 @@ def pair() -> Item:
     return item
 
 
-def found(*texts: str) -> str:
-    return json.dumps(
-        {
-            "documents": [
-                {"id": str(n), "score": 9.5 - n, "title": f"Title {n}", "text": text}
-                for n, text in enumerate(texts)
-            ]
-        }
-    )
+def hits(*texts: str) -> str:
+    documents = [
+        {"id": str(n), "score": 9.5 - n, "title": f"Title {n}", "text": text} for n, text in enumerate(texts)
+    ]
+    return json.dumps({"documents": documents})
 
 
 def said(relevant: bool, *snippets: str) -> str:
@@ -54,33 +42,26 @@ def said(relevant: bool, *snippets: str) -> str:
 
 
 def test_the_query_is_question_and_answer_and_k_is_in_the_schema(pair: Item) -> None:
-    request = chain_of()[0].request(pair, 0, 1)
+    request = grounding()[0].request(pair, 0, 1)
     assert request.messages[-1]["content"] == "What carries copper? ATP7B."
     assert request.schema is not None
     assert request.schema["properties"]["documents"]["maxItems"] == 3
 
 
 def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Item, stop: StopAnswer) -> None:
-    retrieve, ground = chain_of()
-    assert isinstance(retrieve.take(pair, stop(found(TEXT, "Nothing here.")), 0), Done)
+    retrieve, ground = grounding()
+    assert isinstance(retrieve.take(pair, stop(hits(TEXT, "Nothing here.")), 0), Done)
     assert "carries" not in pair.trace[0]["text"]
     assert ground.asks_about(pair)
-    assert (
-        "Title: Title 0\nText: ATP7B carries copper out of"
-        in ground.request(pair, 0, 1).messages[1]["content"]
-    )
+    assert "Text: ATP7B carries copper out of" in ground.request(pair, 0, 1).messages[1]["content"]
     quotes = ("ATP7B carries copper out of liver cells", "p<0.001")
     assert isinstance(ground.take(pair, stop(said(True, *quotes)), 0), Ask)
     assert "Title: Title 1" in ground.request(pair, 0, 1, 1).messages[1]["content"]
     assert isinstance(ground.take(pair, stop(said(False)), 0, 1), Done)
     first, second = pair.output["documents"]
-    assert [TEXT[one["start"] : one["end"]] for one in first["snippets"]] == [
-        one["text"] for one in first["snippets"]
-    ]
-    assert [one["text"] for one in first["snippets"]] == [
-        "ATP7B carries copper\nout of liver cells",
-        "P<0.001",
-    ]
+    texts = [snippet["text"] for snippet in first["snippets"]]
+    assert texts == ["ATP7B carries copper\nout of liver cells", "P<0.001"]
+    assert [TEXT[snippet["start"] : snippet["end"]] for snippet in first["snippets"]] == texts
     assert (second["relevant"], second["snippets"]) == (False, [])
     assert pair.annotations == {"quotes_kept": 2, "quotes_dropped": 0, "relevant_documents": 1}
 
@@ -100,37 +81,33 @@ def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Ite
 def test_altered_and_foreign_quotes_are_dropped_and_counted(
     pair: Item, stop: StopAnswer, planted: str
 ) -> None:
-    retrieve, ground = chain_of()
-    retrieve.take(pair, stop(found(TEXT)), 0)
+    retrieve, ground = grounding()
+    retrieve.take(pair, stop(hits(TEXT)), 0)
     ground.take(pair, stop(said(True, planted, "carries copper")), 0)
-    assert [one["text"] for one in pair.output["documents"][0]["snippets"]] == ["carries copper"]
+    assert [quote["text"] for quote in pair.output["documents"][0]["snippets"]] == ["carries copper"]
     assert pair.annotations["quotes_dropped"] == 1
 
 
 def test_a_pair_without_documents_is_asked_nothing_and_has_no_support(pair: Item, stop: StopAnswer) -> None:
-    retrieve, ground = chain_of()
-    retrieve.take(pair, stop(found()), 0)
+    retrieve, ground = grounding()
+    retrieve.take(pair, stop(hits()), 0)
     assert not ground.asks_about(pair)
     assert isinstance(ground.run(pair), Done)
     assert pair.annotations["relevant_documents"] == 0
 
 
-def test_no_more_than_k_documents_are_read(pair: Item, stop: StopAnswer) -> None:
-    retrieve, ground = chain_of(k=1)
-    retrieve.take(pair, stop(found(TEXT, TEXT)), 0)
-    assert isinstance(ground.take(pair, stop(said(True)), 0), Done)
+def test_no_more_than_k_documents_are_read_and_too_little_support_rejects(
+    pair: Item, stop: StopAnswer
+) -> None:
+    retrieve, ground = grounding(k=1, minimum=1)
+    retrieve.take(pair, stop(hits(TEXT, TEXT)), 0)
+    assert ground.take(pair, stop(said(False)), 0) == Reject("ground: too few relevant documents")
     assert "relevant" not in pair.output["documents"][1]
 
 
-def test_too_little_support_rejects_where_a_minimum_is_set(pair: Item, stop: StopAnswer) -> None:
-    retrieve, ground = chain_of(minimum=1)
-    retrieve.take(pair, stop(found(TEXT)), 0)
-    assert ground.take(pair, stop(said(False)), 0) == Reject("ground: too few relevant documents")
-
-
 def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item, stop: StopAnswer) -> None:
-    retrieve, ground = chain_of()
-    retrieve.take(pair, stop(found(TEXT, TEXT)), 0)
+    retrieve, ground = grounding()
+    retrieve.take(pair, stop(hits(TEXT, TEXT)), 0)
     before = ground.request(pair, 0, 1).messages
     assert isinstance(ground.take(pair, stop("no idea"), 0), Retry)
     assert ground.request(pair, 1, 1).messages == before
@@ -139,8 +116,8 @@ def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item, sto
 def test_sentences_named_by_number_are_quotes_and_the_schema_knows_no_others(
     pair: Item, stop: StopAnswer
 ) -> None:
-    retrieve, ground = chain_of(prompt="ground_sentences")
-    retrieve.take(pair, stop(found(TEXT)), 0)
+    retrieve, ground = grounding(prompt="ground_sentences")
+    retrieve.take(pair, stop(hits(TEXT)), 0)
     request = ground.request(pair, 0, 1)
     assert "1. ATP7B carries copper\n2. out of liver" in request.messages[1]["content"]
     assert request.schema is not None
@@ -149,24 +126,23 @@ def test_sentences_named_by_number_are_quotes_and_the_schema_knows_no_others(
     numbers = {"reasoning": "So.", "relevant": True, "snippets": [3, 1, 3, 7]}
     assert isinstance(ground.take(pair, stop(json.dumps(numbers)), 0), Done)
     quotes = pair.output["documents"][0]["snippets"]
-    assert [one["text"] for one in quotes] == ["ATP7B carries copper", "It does not carry iron."]
-    assert [TEXT[one["start"] : one["end"]] for one in quotes] == [one["text"] for one in quotes]
+    assert [quote["text"] for quote in quotes] == ["ATP7B carries copper", "It does not carry iron."]
+    assert [TEXT[quote["start"] : quote["end"]] for quote in quotes] == [quote["text"] for quote in quotes]
     assert (pair.annotations["quotes_kept"], pair.annotations["quotes_dropped"]) == (2, 1)
-
-
-def test_a_document_without_a_text_has_no_number_to_name(pair: Item, stop: StopAnswer) -> None:
-    retrieve, ground = chain_of(prompt="ground_sentences")
-    retrieve.take(pair, stop(found("")), 0)
-    schema = ground.request(pair, 0, 1).schema
-    assert schema is not None
-    assert schema["properties"]["snippets"]["maxItems"] == 0
-    assert isinstance(ground.take(pair, stop(said(True)), 0), Done)
 
 
 def test_documents_with_as_many_sentences_have_the_very_same_schema(pair: Item, stop: StopAnswer) -> None:
     """An engine compiles a grammar when it first sees it; there are as many as numbers of sentences."""
-    retrieve, ground = chain_of(prompt="ground_sentences")
-    retrieve.take(pair, stop(found(TEXT, "One. Two. Three.")), 0)
+    retrieve, ground = grounding(prompt="ground_sentences")
+    retrieve.take(pair, stop(hits(TEXT, "One. Two. Three.")), 0)
     first = ground.request(pair, 0, 1).schema
     ground.take(pair, stop(said(False)), 0)
     assert ground.request(pair, 0, 1, 1).schema is first
+
+
+def test_a_document_without_a_text_has_no_number_to_name(pair: Item, stop: StopAnswer) -> None:
+    retrieve, ground = grounding(prompt="ground_sentences")
+    retrieve.take(pair, stop(hits("")), 0)
+    schema = ground.request(pair, 0, 1).schema
+    assert schema is not None
+    assert schema["properties"]["snippets"]["maxItems"] == 0

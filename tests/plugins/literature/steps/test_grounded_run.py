@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from kgqa_hpc import stages
@@ -23,62 +22,44 @@ from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import replay
-from tests.plugins.literature.documents.files import index, jsonl
+from tests.plugins.literature.builders import config_of, index, jsonl, made_run, written
 from tests.work.rig import Processes, kill_and_finish
 
 PAIRS = 24
 WORDS = ("copper", "iron", "zinc", "liver", "kidney", "transport", "storage", "protein")
 
 
-def index_of(folder: Path, documents: int) -> Path:
+def make_index(folder: Path, documents: int) -> None:
     draw = random.Random(5)
-    lines = [
-        {
-            "id": str(n),
-            "title": f"Title {n}",
-            "text": f"Study {n}: " + " ".join(draw.choices(WORDS, k=12)) + ".",
-        }
-        for n in range(documents)
-    ]
-    return index(folder / "index", jsonl(folder / "docs.jsonl", lines))
+    texts = [f"Study {n}: {' '.join(draw.choices(WORDS, k=12))}." for n in range(documents)]
+    rows = [{"id": str(n), "title": f"Title {n}", "text": text} for n, text in enumerate(texts)]
+    index(folder / "index", jsonl(folder / "docs.jsonl", rows))
 
 
-def configure(folder: Path, latency: float = 0.0) -> Path:
+def grounding(folder: Path, pairs: str = "pairs.jsonl", latency: float = 0.0) -> dict[str, Any]:
+    """The configuration over a file of pairs that is written here."""
     draw = random.Random(6)
-    pairs = [
-        {
-            "id": f"r{n}",
-            "question": f"What of {' '.join(draw.sample(WORDS, 2))}?",
-            "answer": "Some.",
-            "accepted": True,
-        }
+    rows = [
+        {"id": f"r{n}", "question": f"What of {' '.join(draw.sample(WORDS, 2))}?", "answer": "Some."}
         for n in range(PAIRS)
     ]
-    pairs[3] |= {"question": "Quid novi?", "answer": "Nihil."}  # nothing is found for it
-    (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    config: dict[str, Any] = {
-        "anchors": {"kind": "records", "from": "pairs.jsonl"},
-        "engine": {"kind": "scripted", "accept": 0.5, "latency": {"batch": 4, "per_request_s": latency}},
-        "passes": [
-            {
-                "name": "retrieve",
-                "engine": {"kind": "index", "path": "index"},
-                "steps": [{"use": "retrieve", "k": 4}],
-            },
-            {"name": "ground", "steps": [{"use": "ground", "k": 4}]},
-        ],
-        "dataset": {"z_score": None},
-        "runtime": {"shard_size": 5, "commit_every": 0.2, "lease": 3.0},
-    }
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    return folder / "run.yaml"
+    rows[3] |= {"question": "Quid novi?", "answer": "Nihil."}  # nothing is found for it
+    jsonl(folder / "pairs.jsonl", [{**row, "accepted": True} for row in rows])
+    retrieve = {"name": "retrieve", "engine": {"kind": "index", "path": "index"}}
+    passes = [
+        {**retrieve, "steps": [{"use": "retrieve", "k": 4}]},
+        {"name": "ground", "steps": [{"use": "ground", "k": 4}]},
+    ]
+    engine = {"kind": "scripted", "accept": 0.5, "latency": {"batch": 4, "per_request_s": latency}}
+    runtime = {"shard_size": 5, "commit_every": 0.2, "lease": 3.0}
+    return config_of(anchors=pairs, engine=engine, passes=passes, runtime=runtime)
 
 
 @pytest.fixture(scope="module")
 def grounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("grounded")
-    index_of(folder, 40)
-    stages.all_stages(configure(folder), folder / "run")
+    make_index(folder, 40)
+    made_run(folder, grounding(folder))
     return folder
 
 
@@ -93,45 +74,40 @@ def test_explain_and_replay_show_every_request_with_the_document_that_was_read(g
 
 def test_explain_shows_pairs_that_are_grounded_again(grounded: Path) -> None:
     """The documents of a grounded source have no title and no text."""
-    config = yaml.safe_load((grounded / "run.yaml").read_text())
-    config["anchors"] = {"kind": "records", "from": "run"}
-    (grounded / "again.yaml").write_text(yaml.safe_dump(config))
-    stages.all_stages(grounded / "again.yaml", grounded / "again")
-    ids = [record["id"] for record in records(grounded / "again")]
-    shown = CliRunner().invoke(app, ["explain", str(grounded / "again"), *ids[:3], "--json"])
+    again = made_run(grounded, grounding(grounded, pairs="run"), "again")
+    ids = [record["id"] for record in records(again)][:3]
+    shown = CliRunner().invoke(app, ["explain", str(again), *ids, "--json"])
     assert shown.exit_code == 0, shown.output
     stories = json.loads(shown.stdout)
-    assert [story["id"] for story in stories] == ids[:3]
+    assert [story["id"] for story in stories] == ids
     assert all(request["messages"] for story in stories for request in story["requests"])
-    assert ids[2] in CliRunner().invoke(app, ["explain", str(grounded / "again"), *ids[:3]]).stdout
+    assert ids[2] in CliRunner().invoke(app, ["explain", str(again), *ids]).stdout
 
 
 def test_a_search_without_an_answer_leaves_the_documents_of_the_source() -> None:
     before = [{"id": "9", "rank": 1, "score": 2.0, "relevant": True, "snippets": []}]
     item = Item(Anchor("r1", "records", "all"))
     item.output["documents"] = before
-    step = Retrieve.__new__(Retrieve)
-    step.restore(item, {"documents": before})
+    Retrieve.__new__(Retrieve).restore(item, {"documents": before})
     assert item.output["documents"] == before
 
 
 def test_every_pair_has_its_documents_in_order_and_counts_add_up(grounded: Path) -> None:
-    found = {record["source_id"]: record for record in records(grounded / "run")}
-    assert len(found) == PAIRS
-    for name, record in found.items():
+    rows = {record["source_id"]: record for record in records(grounded / "run")}
+    assert len(rows) == PAIRS
+    for name, record in rows.items():
         documents = record["documents"]
-        assert [one["rank"] for one in documents] == list(range(1, len(documents) + 1))
-        assert [one["score"] for one in documents] == sorted(
-            (one["score"] for one in documents), reverse=True
-        )
-        assert record["relevant_documents"] == sum(one["relevant"] for one in documents)
+        assert [document["rank"] for document in documents] == list(range(1, len(documents) + 1))
+        scores = [document["score"] for document in documents]
+        assert scores == sorted(scores, reverse=True)
+        assert record["relevant_documents"] == sum(document["relevant"] for document in documents)
         assert len(documents) == (0 if name == "r3" else 4)
         # What the scripted engine says stands in no document.
-        assert record["quotes_kept"] == sum(len(one["snippets"]) for one in documents) == 0
+        assert record["quotes_kept"] == sum(len(document["snippets"]) for document in documents) == 0
     counts = grounding_counts(records(grounded / "run"), "the run")
     assert counts["pairs"] == PAIRS
-    assert counts["quotes"]["dropped"] == sum(record["quotes_dropped"] for record in found.values()) > 0
-    assert counts["mean"] == sum(record["relevant_documents"] for record in found.values()) / PAIRS
+    assert counts["quotes"]["dropped"] == sum(record["quotes_dropped"] for record in rows.values()) > 0
+    assert counts["mean"] == sum(record["relevant_documents"] for record in rows.values()) / PAIRS
 
 
 def test_the_provenance_names_the_index_that_was_asked(grounded: Path) -> None:
@@ -142,11 +118,11 @@ def test_the_provenance_names_the_index_that_was_asked(grounded: Path) -> None:
 
 
 def test_another_index_of_the_same_name_is_another_run(tmp_path: Path) -> None:
-    index_of(tmp_path, 10)
-    stages.init(configure(tmp_path), tmp_path / "run")
+    make_index(tmp_path, 10)
+    stages.init(written(tmp_path / "run.yaml", grounding(tmp_path)), tmp_path / "run")
     open_for_work(tmp_path / "run")
     (tmp_path / "index").rename(tmp_path / "old")
-    index_of(tmp_path, 11)
+    make_index(tmp_path, 11)
     with pytest.raises(FingerprintMismatch, match=r"retrieve\.contents\.index"):
         open_for_work(tmp_path / "run")
 
@@ -154,11 +130,10 @@ def test_another_index_of_the_same_name_is_another_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_kill_9_while_grounding_changes_no_byte(grounded: Path, tmp_path: Path, processes: Processes) -> None:
     """Killed after each of several moments of progress; the next start goes on."""
-    index_of(tmp_path, 40)
-    config = configure(tmp_path, latency=0.02)
-    stages.init(config, tmp_path / "run")
+    make_index(tmp_path, 40)
+    stages.init(written(tmp_path / "run.yaml", grounding(tmp_path, latency=0.02)), tmp_path / "run")
     stages.sample(tmp_path / "run")
     kill_and_finish(RunFolder(tmp_path / "run"), processes)
     stages.merge(tmp_path / "run")
-    same = [folder / "run" / "dataset" / "accepted.jsonl" for folder in (grounded, tmp_path)]
-    assert same[0].read_bytes() == same[1].read_bytes()
+    undisturbed, killed = (folder / "run" / "dataset" / "accepted.jsonl" for folder in (grounded, tmp_path))
+    assert undisturbed.read_bytes() == killed.read_bytes()

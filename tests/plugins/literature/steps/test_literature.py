@@ -6,22 +6,20 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.extract import CRITERIA, JudgeSupport, kept
-from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.plugins.literature.steps.extract import CRITERIA, JudgeSupport
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Step
+from kgqa_hpc.steps.step import Done
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
+from tests.plugins.literature.builders import chain_of, config_of, jsonl, made_run, written
 from tests.work.rig import Processes, kill_and_finish
 
 StopAnswer = Callable[[str], Response]
@@ -40,13 +38,7 @@ MSDSRDPASE
 """
 
 
-def chain_of(*steps: Any) -> list[Step]:
-    data = {
-        "anchors": {"kind": "abstract", "documents": ["docs.jsonl"], "names": "names.tsv"},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": list(steps)}],
-    }
-    return build_chain(parse_config(data, "the test"), "main", EngineInfo("scripted", "1", "scripted-1"))
+ABSTRACTS = {"kind": "abstract", "documents": ["docs.jsonl"], "names": "names.tsv"}
 
 
 @pytest.fixture
@@ -56,129 +48,93 @@ def item() -> Item:
     return Item(Anchor("d-1", "abstract", "2 to 4 names", data=data))
 
 
-def pair(
-    protein: str, question: str, answer: str = "It clamps vesicles.", scope: str = "All"
-) -> dict[str, str]:
-    return {"protein": protein, "organism_scope": scope, "question": question, "answer": answer}
-
-
-def pairs(*entries: dict[str, str]) -> str:
-    return json.dumps({"pairs": list(entries)})
+def pairs(*entries: tuple[str, ...]) -> str:
+    """An answer of these pairs: protein, question, and where they matter answer and organism scope."""
+    usual = ("", "", "It clamps vesicles.", "All")
+    names = ("protein", "question", "answer", "organism_scope")
+    rows = [dict(zip(names, [*entry, *usual[len(entry) :]], strict=True)) for entry in entries]
+    return json.dumps({"pairs": rows})
 
 
 def test_one_abstract_gives_many_records_and_each_drop_has_its_reason(item: Item, stop: StopAnswer) -> None:
-    (extract,) = chain_of({"use": "extract", "per_protein": 2})
-    said = pairs(
-        pair("Cplx3", "What does Cplx3 do?"),
-        pair("cplx3", "Where is Cplx3?"),
-        pair("Cplx3", "What does Cplx3 bind?"),
-        pair("TP53", "What does TP53 do?"),
-        pair("TP53", "what does  TP53 do?"),
-        pair("BRCA1", "What does BRCA1 do?"),
-        pair("TP53", "What did the authors find about TP53?"),
-        pair("TP53", "Is TP53 changed?", "According to this study it is not."),
-        pair("TP53", "Is TP53 changed?", "It is not, as shown above."),
-    )
-    assert isinstance(extract.take(item, stop(said), 0), Done)
-    assert item.records is not None
-    assert [record["reason"] for record in item.records] == [
-        None,
-        None,
-        "extract: more than 2 of a protein",
-        None,
-        "extract: question repeated",
-        "extract: protein not in the text",
-        "extract: speaks of its source",
-        "extract: speaks of its source",
-        "extract: speaks of its source",
+    (extract,) = chain_of({"use": "extract", "per_protein": 2}, anchors=ABSTRACTS)
+    cases = [
+        ("Cplx3", "What does Cplx3 do?", None),
+        ("cplx3", "Where is Cplx3?", None),
+        ("Cplx3", "What does Cplx3 bind?", "more than 2 of a protein"),
+        ("TP53", "What does TP53 do?", None),
+        ("TP53", "what does  TP53 do?", "question repeated"),
+        ("BRCA1", "What does BRCA1 do?", "protein not in the text"),
+        ("TP53", "What did the authors find about TP53?", "speaks of its source"),
     ]
+    sources = ["According to this study it is not.", "It is not, as shown above."]
+    said = pairs(*(case[:2] for case in cases), *(("TP53", "Is TP53 changed?", text) for text in sources))
+    assert isinstance(extract.take(item, stop(said), 0), Done)
+    reasons = [*(reason for _, _, reason in cases), "speaks of its source", "speaks of its source"]
+    expected = [reason and f"extract: {reason}" for reason in reasons]
+    assert [record["reason"] for record in item.records or ()] == expected
 
 
 def test_an_abstract_that_says_nothing_ends_well_without_records_and_nobody_is_asked_on(
     item: Item, stop: StopAnswer
 ) -> None:
-    extract, organism = chain_of("extract", "organism")
+    extract, organism = chain_of("extract", "organism", anchors=ABSTRACTS)
     assert isinstance(extract.take(item, stop(pairs()), 0), Done)
     assert item.records == []
     assert not organism.asks_about(item)
     assert isinstance(organism.run(item), Done)
 
 
-def test_a_scope_stays_and_the_main_organism_stands_for_all(item: Item, stop: StopAnswer) -> None:
-    extract, organism = chain_of("extract", "organism")
-    said = pairs(
-        pair("Cplx3", "What does Cplx3 do?", scope="All"),
-        pair("Cplx3", "Where is Cplx3?", scope="Rattus norvegicus"),
-        pair("TP53", "What does TP53 do?", scope="Not sure"),
-    )
-    for answer, expected in (
+@pytest.mark.parametrize(
+    ("answer", "organisms"),
+    [
         ("Mus musculus", ["Mus musculus", "Rattus norvegicus", "Mus musculus"]),
         ("Unknown", [None, "Rattus norvegicus", None]),
-    ):
-        extract.take(item, stop(said), 0)
-        organism.take(item, stop(json.dumps({"organism": answer})), 0)
-        found = [record["organism"] if record["reason"] is None else None for record in item.records or ()]
-        assert found == expected
-    assert Counter(record["reason"] for record in item.records or ())["organism: unknown"] == 2
+    ],
+)
+def test_a_scope_stays_and_the_main_organism_stands_for_all(
+    item: Item, stop: StopAnswer, answer: str, organisms: list[str | None]
+) -> None:
+    extract, organism = chain_of("extract", "organism", anchors=ABSTRACTS)
+    scopes = ("All", "Rattus norvegicus", "Not sure")
+    said = pairs(*(("Cplx3", f"What is {scope}?", "It clamps.", scope) for scope in scopes))
+    extract.take(item, stop(said), 0)
+    organism.take(item, stop(json.dumps({"organism": answer})), 0)
+    rows = item.records or []
+    assert [row["organism"] if row["reason"] is None else None for row in rows] == organisms
+    assert Counter(row["reason"] for row in rows)["organism: unknown"] == organisms.count(None)
 
 
-def mapped(item: Item, stop: StopAnswer, folder: Path) -> list[dict[str, Any]]:
-    (folder / "sprot.fasta").write_text(SPROT)
-    steps = chain_of(
-        "extract",
-        "organism",
-        {"use": "map_protein", "proteins": str(folder / "sprot.fasta")},
-        "prune",
-        "delexicalise",
-    )
+def test_names_are_mapped_to_one_entry_and_taken_out_of_the_texts_or_rejected_by_class(
+    item: Item, stop: StopAnswer, tmp_path: Path
+) -> None:
+    (tmp_path / "sprot.fasta").write_text(SPROT)
+    mapping = {"use": "map_protein", "proteins": str(tmp_path / "sprot.fasta")}
+    steps = chain_of("extract", "organism", mapping, "prune", "delexicalise", anchors=ABSTRACTS)
+    release = "Deletion of Cplx3 leads to more release of the CPLX3 protein."
     said = pairs(
-        pair(
-            "Cplx3",
-            "What happens without Cplx3?",
-            "Deletion of Cplx3 leads to more release of the CPLX3 protein.",
-        ),
-        pair("TP53", "What does TP53 do?"),
-        pair("catalase", "What does catalase do?"),
-        pair("vesicles", "What do vesicles do?"),
-        pair("Complexin-3", "Where does complexin-3 work?", "Not sure, perhaps in cells."),
+        ("Cplx3", "What happens without Cplx3?", release),
+        ("TP53", "What does TP53 do?"),
+        ("catalase", "What does catalase do?"),
+        ("vesicles", "What do vesicles do?"),
+        ("Complexin-3", "Where does complexin-3 work?", "Not sure, perhaps in cells."),
     )
     steps[0].take(item, stop(said), 0)
     steps[1].take(item, stop('{"organism": "Mus musculus"}'), 0)
     for step in steps[2:]:
         assert isinstance(step.run(item), Done)
-    assert item.records is not None
-    return item.records
-
-
-def test_names_are_mapped_to_one_entry_or_rejected_by_class(
-    item: Item, stop: StopAnswer, tmp_path: Path
-) -> None:
-    found = mapped(item, stop, tmp_path)
-    assert [record["reason"] for record in found] == [
-        None,
-        "map_protein: homologue",
-        "map_protein: ambiguous",
-        "map_protein: missing",
-        "prune: not sure",
-    ]
-    assert (found[0]["accession"], found[0]["sequence"], found[0]["organism"]) == (
-        "Q8R1B5",
-        "MAFMVKSMVG",
-        "Mus musculus",
-    )
-    assert found[0]["taxonomy"] == ["mammals", "vertebrates"]
-    assert found[2]["candidates"] == ["P24270", "Q00001"]
-
-
-def test_no_name_of_the_protein_is_left_and_both_texts_are_kept(
-    item: Item, stop: StopAnswer, tmp_path: Path
-) -> None:
-    """The paper's own Figure 5 kept "Cplx3" in an answer."""
-    record = mapped(item, stop, tmp_path)[0]
-    assert record["answer"] == "Deletion of the protein leads to more release of the protein."
-    assert record["question"] == "What happens without the protein?"
-    assert record["answer_with_names"].startswith("Deletion of Cplx3 leads")
-    assert record["names_replaced"] == 3
+    rows = item.records or []
+    classes = ["map_protein: homologue", "map_protein: ambiguous", "map_protein: missing", "prune: not sure"]
+    assert [row["reason"] for row in rows] == [None, *classes]
+    expected = {
+        "accession": "Q8R1B5", "sequence": "MAFMVKSMVG", "organism": "Mus musculus",
+        "taxonomy": ["mammals", "vertebrates"],
+        # The paper's own Figure 5 kept "Cplx3" in an answer.
+        "answer": "Deletion of the protein leads to more release of the protein.", "answer_with_names": release,
+        "question": "What happens without the protein?", "names_replaced": 3,
+    }  # fmt: skip
+    assert {key: rows[0][key] for key in expected} == expected
+    assert rows[2]["candidates"] == ["P24270", "Q00001"]
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -193,31 +149,14 @@ def literature(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run over sixty documents with the scripted engine, and a panel of three over its records."""
     folder = tmp_path_factory.mktemp("literature")
     names = [f"ABC{n}" for n in range(20)]
-    documents = [
-        {
-            "id": str(n),
-            "title": f"Title {n}",
-            "text": f"{names[n % 20]} binds {names[n % 7]} in mice." if n % 3 else "No.",
-        }
-        for n in range(60)
-    ]
-    documents[1]["text"] = ""
-    (folder / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    texts = [f"{names[n % 20]} binds {names[n % 7]} in mice." if n % 3 else "No." for n in range(60)]
+    texts[1] = ""
+    rows = [{"id": str(n), "title": f"Title {n}", "text": text} for n, text in enumerate(texts)]
+    jsonl(folder / "docs.jsonl", rows)
     (folder / "names.tsv").write_text("gene_names\n" + "\n".join(names) + "\n")
-    config = {
-        "anchors": {"kind": "abstract", "documents": ["docs.jsonl"], "names": "names.tsv"},
-        "engine": {"kind": "scripted", "faults": {"garbage": 0.05}},
-        "passes": [
-            {
-                "name": "main",
-                "steps": ["extract", "organism", "prune", "judged_question_type", "delexicalise"],
-            }
-        ],
-        "dataset": {"z_score": None},
-        "runtime": {"shard_size": 7},
-    }
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    stages.all_stages(folder / "run.yaml", folder / "run")
+    engine = {"kind": "scripted", "faults": {"garbage": 0.05}}
+    steps = ["extract", "organism", "prune", "judged_question_type", "delexicalise"]
+    made_run(folder, config_of(*steps, anchors=ABSTRACTS, engine=engine, runtime={"shard_size": 7}))
     return folder
 
 
@@ -249,8 +188,7 @@ def test_kill_9_between_answers_changes_no_byte_of_many_records(
     config["runtime"] |= {"commit_every": 0.2, "lease": 3.0}
     for name in ("docs.jsonl", "names.tsv"):
         (tmp_path / name).write_bytes((literature / name).read_bytes())
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
-    stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    stages.init(written(tmp_path / "run.yaml", config), tmp_path / "run")
     stages.sample(tmp_path / "run")
     kill_and_finish(RunFolder(tmp_path / "run"), processes)
     stages.merge(tmp_path / "run")
@@ -264,51 +202,30 @@ def test_a_smaller_sample_is_the_beginning_of_a_larger_one(literature: Path) -> 
     for number in (5, 10):
         config = yaml.safe_load((literature / "run.yaml").read_text())
         config["anchors"]["number"] = number
-        (literature / "small.yaml").write_text(yaml.safe_dump(config))
-        stages.init(literature / "small.yaml", literature / f"run{number}")
+        stages.init(written(literature / "small.yaml", config), literature / f"run{number}")
         stages.sample(literature / f"run{number}")
         with AnchorsFile(literature / f"run{number}" / "anchors.h5") as anchors:
             ids.append([row["id"] for row in anchors.rows()])
     assert ids[1][:5] == ids[0]
 
 
-def test_three_judges_must_agree_on_every_criterion(literature: Path) -> None:
+def test_three_judges_must_agree_on_every_criterion(tmp_path: Path) -> None:
     """Over made-up records, for what the scripted engine extracts names no protein of the text."""
-    made = [
-        {
-            "id": f"r{n}",
-            "question": f"What is {n}?",
-            "answer": "That.",
-            "document_text": "That is it.",
-            "accepted": True,
-        }
-        for n in range(60)
-    ]
-    (literature / "made.jsonl").write_text("".join(json.dumps(one) + "\n" for one in made))
+    row = {"answer": "That.", "document_text": "That is it.", "accepted": True}
+    jsonl(tmp_path / "pairs.jsonl", [{"id": f"r{n}", "question": f"What is {n}?", **row} for n in range(60)])
     judges = ["a", "b", "c"]
-    config = {
-        "anchors": {"kind": "records", "from": "made.jsonl"},
-        "engine": {"kind": "scripted", "accept": 0.8},
-        "passes": [
-            {
-                "name": judge,
-                "engine": {"kind": "scripted", "model": judge, "accept": 0.8},
-                "steps": [{"use": "judge_support", "as": judge}],
-            }
-            for judge in judges
-        ],
-        "dataset": {"z_score": None, "decide": {"judges": judges, "rule": "all"}},
-    }
-    (literature / "clean.yaml").write_text(yaml.safe_dump(config))
-    stages.all_stages(literature / "clean.yaml", literature / "clean")
-    found = list(records(literature / "clean"))
-    assert len(found) == 60
-    for record in found:
+    passes = [
+        {
+            "name": judge,
+            "engine": {"kind": "scripted", "model": judge, "accept": 0.8},
+            "steps": [{"use": "judge_support", "as": judge}],
+        }
+        for judge in judges
+    ]
+    dataset = {"z_score": None, "decide": {"judges": judges, "rule": "all"}}
+    rows = list(records(made_run(tmp_path, config_of(passes=passes, dataset=dataset))))
+    assert len(rows) == 60
+    for record in rows:
         agreed = all(all(record["verdicts"][judge][name] for name in CRITERIA) for judge in judges)
         assert record["accepted"] == agreed
-    assert 0 < sum(record["accepted"] for record in found) < 60
-
-
-def test_what_no_step_rejected_is_what_is_kept(item: Item) -> None:
-    item.records = [{"reason": None, "n": 1}, {"reason": "prune: cells", "n": 2}]
-    assert [record["n"] for record in kept(item)] == [1]
+    assert 0 < sum(record["accepted"] for record in rows) < 60

@@ -1,16 +1,24 @@
-"""What a question asks for stands in a column of its record."""
+"""What a question asks for stands in columns of its record: by a rule, and by a judge beside it."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo
-from kgqa_hpc.plugins.literature.steps.question_type import question_form, question_type
-from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.literature.steps.question_type import CHOICES, question_form, question_type
+from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done
+from kgqa_hpc.steps.step import Ask, Done, Step
+from tests.plugins.literature.builders import chain_of, config_of, jsonl, made_run
+
+StopAnswer = Callable[[str], Response]
 
 
 @pytest.mark.parametrize(
@@ -31,18 +39,74 @@ def test_question_types_by_rule(question: str, kind: str, form: str) -> None:
     assert (question_type(question), question_form(question)) == (kind, form)
 
 
+def item_of(*questions: str, rejected: int | None = None) -> Item:
+    """A record with this question; with several questions an item of many records, of which one is rejected."""
+    item = Item(Anchor("r", "records", "all", data={"record": {"id": "r"}}))
+    item.output = {"question": questions[0] if questions else "", "judged_question_type": "an earlier run's"}
+    if len(questions) != 1:
+        reasons = ["prune: cells" if number == rejected else None for number in range(len(questions))]
+        item.records = [{"question": q, "reason": r} for q, r in zip(questions, reasons, strict=True)]
+    return item
+
+
 def test_a_record_and_each_of_many_records_get_their_columns() -> None:
-    data = {
-        "anchors": {"kind": "records", "from": "pairs.jsonl"},
-        "engine": {"kind": "scripted"},
-        "passes": [{"name": "main", "steps": ["question_type"]}],
-    }
-    (step,) = build_chain(parse_config(data, "the test"), "main", EngineInfo("scripted", "1", "scripted-1"))
-    one, many = (Item(Anchor("r", "records", "all", data={"record": {"id": "r"}})) for _ in range(2))
-    one.output = {"question": "Where is it located?"}
-    many.records = [{"question": "What does it bind?", "reason": None}, {"question": "?", "reason": "x: y"}]
-    assert isinstance(step.run(one), Done)
+    (step,) = chain_of("question_type")
+    single, many = item_of("Where is it located?"), item_of("What does it bind?", "?", rejected=1)
+    assert isinstance(step.run(single), Done)
     assert isinstance(step.run(many), Done)
-    assert one.annotations == {"question_type": "localization", "question_form": "where"}
-    assert [record["question_type"] for record in many.records] == ["interaction", "other"]
-    assert many.records[0]["question_form"] == "what"
+    assert single.annotations == {"question_type": "localization", "question_form": "where"}
+    assert [record["question_type"] for record in many.records or ()] == ["interaction", "other"]
+    assert [record["question_form"] for record in many.records or ()] == ["what", "other"]
+
+
+@pytest.fixture
+def judge() -> Step:
+    return chain_of("judged_question_type")[0]
+
+
+def answer(word: str) -> str:
+    return json.dumps({"reasoning": "what it does", "question_type": word})
+
+
+def test_both_prompts_offer_the_types_of_the_rule() -> None:
+    for name in ("question_type", "demo_question_type"):
+        assert tuple(load_prompt(name).schema["properties"]["question_type"]["enum"]) == CHOICES
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (answer("localization"), "localization"),
+        ("no JSON", None), (answer("astrology"), None), (answer("Function"), None),
+    ],
+)  # fmt: skip
+def test_a_record_is_judged_once_and_an_unreadable_type_leaves_the_column_empty(
+    judge: Step, stop: StopAnswer, text: str, kind: str | None
+) -> None:
+    item = item_of("Where is it?")
+    assert "Question: Where is it?" in judge.request(item, 0, 1).messages[-1]["content"]
+    assert isinstance(judge.take(item, stop(text), 0), Done)
+    assert item.output["judged_question_type"] == kind
+
+
+def test_each_kept_record_of_many_is_judged_in_turn(judge: Step, stop: StopAnswer) -> None:
+    item = item_of("What does it bind?", "What?", "How long is it?", rejected=1)
+    assert isinstance(judge.take(item, stop(answer("interaction")), 0), Ask)
+    assert "How long is it?" in judge.request(item, 0, 1, turn=1).messages[-1]["content"]
+    assert isinstance(judge.take(item, stop(answer("structure")), 0, 1), Done)
+    types = [record.get("judged_question_type") for record in item.records or ()]
+    assert types == ["interaction", None, "structure"]
+    assert not judge.asks_about(item_of())
+    assert isinstance(judge.run(item_of()), Done)
+
+
+def test_both_types_reach_the_dataset_as_columns_of_text(tmp_path: Path) -> None:
+    pairs = [{"id": f"r{n}", "question": "What does it bind?", "answer": "That."} for n in range(30)]
+    jsonl(tmp_path / "pairs.jsonl", pairs)
+    run = made_run(tmp_path, config_of("question_type", "judged_question_type"))
+    rows = list(records(run))
+    assert {record["question_type"] for record in rows} == {"interaction"}
+    assert {record["judged_question_type"] for record in rows} <= set(CHOICES)
+    assert len(rows) == 30
+    for path in (run / "dataset").glob("accepted*.parquet"):
+        assert str(pq.read_schema(path).field("judged_question_type").type) == "string"

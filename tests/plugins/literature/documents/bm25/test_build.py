@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import fcntl
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25 import manifest, shard
-from kgqa_hpc.plugins.literature.bm25.build import build_index
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
-from tests.plugins.literature.documents.files import deletion, jsonl, medline, record
+from tests.plugins.literature.builders import deletion, index, jsonl, medline, record
 
 
-def _build(target: Path, *documents: Path, shards: int = 3, workers: int = 1) -> dict:
-    def silent(done: int, total: int, label: str) -> None:
-        return None
-
-    return build_index(target, list(documents), shards=shards, stem=False, workers=workers, progress=silent)
+def _build(target: Path, *documents: Path, **settings: int) -> dict[str, Any]:
+    return manifest.read_manifest(index(target, *documents, **{"shards": 3, **settings}))
 
 
 @pytest.fixture
@@ -40,8 +37,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kgqa_hpc.plugins.literature.bm25 import build, manifest, shard
-room, name, turn = sys.argv[1:4]
-module = {"build": build, "manifest": manifest, "shard": shard}[room]
+module, name, turn = sys.argv[1:4]
+module = {"build": build, "manifest": manifest, "shard": shard}[module]
 real, calls = getattr(module, name), [0]
 def deadly(*a, **k):
     calls[0] += 1
@@ -55,9 +52,9 @@ build.build_index(Path(sys.argv[4]), [Path(p) for p in sys.argv[5:]], shards=3, 
 
 
 @pytest.mark.parametrize(
-    ("room", "name", "turn"),
+    ("module", "name", "turn"),
     [
-        ("shard", "_dump", 30),
+        ("shard", "content_of", 30),
         ("shard", "write_document", 2),
         ("shard", "_entry", 25),
         ("shard", "write_document", 4),  # after those of both parts
@@ -67,10 +64,10 @@ build.build_index(Path(sys.argv[4]), [Path(p) for p in sys.argv[5:]], shards=3, 
     ],
 )
 def test_a_killed_build_leaves_nothing_and_the_same_command_finishes_it(
-    files: list[Path], tmp_path: Path, room: str, name: str, turn: int
+    files: list[Path], tmp_path: Path, module: str, name: str, turn: int
 ) -> None:
     target = tmp_path / "index"
-    arguments = [sys.executable, "-c", KILLED, room, name, str(turn), str(target), *map(str, files)]
+    arguments = [sys.executable, "-c", KILLED, module, name, str(turn), str(target), *map(str, files)]
     killed = subprocess.run(arguments, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not target.exists()
@@ -81,7 +78,6 @@ def test_a_killed_build_leaves_nothing_and_the_same_command_finishes_it(
 
 
 def test_what_was_finished_is_not_done_again(files: list[Path], tmp_path: Path, monkeypatch) -> None:
-
     with monkeypatch.context() as patch:
         patch.setattr(shard, "write_shard", lambda *_: (_ for _ in ()).throw(StoreError("stop")))
         with pytest.raises(StoreError):
@@ -90,12 +86,17 @@ def test_what_was_finished_is_not_done_again(files: list[Path], tmp_path: Path, 
     assert _build(tmp_path / "index", *files)["counts"]["documents"] == 57
 
 
-def test_counts_add_up_and_updates_are_applied(files: list[Path], tmp_path: Path) -> None:
+def test_updates_are_applied_and_the_manifest_names_counts_inputs_parameters_and_files(
+    files: list[Path], tmp_path: Path
+) -> None:
     content = _build(tmp_path / "index", *files)
     assert content["counts"] == {"records": 60, "deletions": 2, "documents": 57, "replaced": 1, "deleted": 2}
-    found = _answers(tmp_path / "index")
-    assert len(found) == 57
-    assert not {"9", "10"} & set(found)
+    assert [source["name"] for source in content["inputs"]] == ["base.xml.gz", "update.xml.gz"]
+    assert (content["parameters"]["k1"], content["parameters"]["b"]) == (1.2, 0.75)
+    assert len([name for name in content["files"] if name.endswith("shard.json")]) == 3
+    answers = _answers(tmp_path / "index")
+    assert len(answers) == 57
+    assert not {"9", "10"} & set(answers)
     assert Bm25Index(tmp_path / "index").document("7").title == "common revised"
 
 
@@ -105,16 +106,14 @@ def test_several_processes_build_the_same_index(files: list[Path], tmp_path: Pat
     assert _answers(tmp_path / "one") == _answers(tmp_path / "two")
 
 
-def test_an_index_that_is_there_is_kept_and_another_refused(files: list[Path], tmp_path: Path) -> None:
+def test_an_index_that_is_there_is_kept_and_another_or_other_files_are_never_touched(
+    files: list[Path], tmp_path: Path
+) -> None:
     first = _build(tmp_path / "index", *files)
     assert _build(tmp_path / "index", *files) == first
-    with pytest.raises(InputError, match="other documents or with other parameters"):
-        _build(tmp_path / "index", *files, shards=2)
-    with pytest.raises(InputError, match="other documents or with other parameters"):
-        _build(tmp_path / "index", *reversed(files))
-
-
-def test_a_folder_with_other_files_is_never_touched(files: list[Path], tmp_path: Path) -> None:
+    for documents, shards in ((files, 2), (files[::-1], 3)):
+        with pytest.raises(InputError, match="other documents or with other parameters"):
+            _build(tmp_path / "index", *documents, shards=shards)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("precious")
     with pytest.raises(InputError, match="not an index"):
@@ -142,22 +141,12 @@ def test_a_flipped_byte_anywhere_is_found_when_the_index_is_opened(files: list[P
 
 
 def test_two_builds_of_one_index_exclude_each_other(files: list[Path], tmp_path: Path) -> None:
-    import fcntl
-
     growing = tmp_path / ".index.building"
     growing.mkdir()
     with open(growing / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(StoreError, match="under way"):
             _build(tmp_path / "index", *files)
-
-
-def test_the_manifest_names_inputs_parameters_and_files(files: list[Path], tmp_path: Path) -> None:
-    _build(tmp_path / "index", *files)
-    content = json.loads((tmp_path / "index" / manifest.NAME).read_text())
-    assert [found["name"] for found in content["inputs"]] == ["base.xml.gz", "update.xml.gz"]
-    assert (content["parameters"]["k1"], content["parameters"]["b"]) == (1.2, 0.75)
-    assert len([name for name in content["files"] if name.endswith("shard.json")]) == 3
 
 
 def test_documents_without_a_word_make_an_index_that_finds_nothing(tmp_path: Path) -> None:

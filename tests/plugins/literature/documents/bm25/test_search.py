@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.literature.bm25 import terms
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
+from kgqa_hpc.plugins.literature.bm25.shard import analyzer
+from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.plugins.literature.documents.read import read_documents
-from tests.plugins.literature.documents.files import index, jsonl
+from tests.plugins.literature.builders import index, jsonl
 
 SEED = 20261122
 WORDS = [f"w{number}" for number in range(300)] + ["the", "of", "p53", "naïve", "β"]
@@ -49,31 +51,32 @@ def test_ranks_and_scores_do_not_depend_on_the_number_of_shards(made, shards: in
         assert one == other, query
 
 
-def test_the_ten_best_are_those_of_an_independent_bm25_over_the_same_terms(made) -> None:
+def _shared(index: Bm25Index, documents: list[Document], queries: list[str]) -> float:
+    """The share of the ten best documents that bm25s finds over the same terms, and the index too."""
     bm25s = pytest.importorskip("bm25s", reason="NO ORACLE: bm25s is not installed")
-    path, indexes = made
-    analyzer = terms.analyzer(stem=False)
-    documents = list(read_documents([path]))
-    oracle = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
-    oracle.index([analyzer.analyze(document.searchable) for document in documents], show_progress=False)
+    tokenizer = analyzer(stem=False)
+    oracle: Any = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+    oracle.index([tokenizer.analyze(document.searchable) for document in documents], show_progress=False)
     shared = total = 0
-    for query in _queries(300, random.Random(SEED + 1)):
-        wanted = analyzer.analyze(query)
-        if not wanted:
+    for query in queries:
+        if not (words := tokenizer.analyze(query)):
             continue
-        found, scores = oracle.retrieve([wanted], k=10, show_progress=False)
-        theirs = {documents[n].id for n, score in zip(found[0], scores[0], strict=True) if score > 0}
-        shared += len(theirs & {hit.id for hit in indexes[7].search(query)})
+        numbers, scores = oracle.retrieve([words], k=10, show_progress=False)
+        theirs = {documents[n].id for n, score in zip(numbers[0], scores[0], strict=True) if score > 0}
+        shared += len(theirs & {hit.id for hit in index.search(query)})
         total += len(theirs)
-    assert shared / total >= 0.99
+    return shared / total
+
+
+def test_the_ten_best_are_those_of_an_independent_bm25_over_the_same_terms(made) -> None:
+    path, indexes = made
+    documents = list(read_documents([path]))
+    assert _shared(indexes[7], documents, _queries(300, random.Random(SEED + 1))) >= 0.99
 
 
 def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
-    rows = [
-        {"id": 1, "text": "cat cat dog"},
-        {"id": 2, "text": "dog"},
-        {"id": 3, "text": "bird bird bird bird"},
-    ]
+    texts = ("cat cat dog", "dog", "bird bird bird bird")
+    rows = [{"id": number, "text": text} for number, text in enumerate(texts, 1)]
     index = build(tmp_path / "i", jsonl(tmp_path / "a.jsonl", rows), shards=2)
     (hit,) = index.search("cat")
     idf, average = 0.9808292530117262, 8 / 3  # ln(1 + 2.5 / 1.5)
@@ -108,59 +111,34 @@ def test_words_are_cut_to_their_stems_only_when_asked_for(tmp_path: Path) -> Non
 
 def test_a_document_is_found_by_its_id_in_any_shard(made) -> None:
     _, indexes = made
-    found = indexes[7].document("d123")
-    assert found is not None
-    assert found == indexes[1].document("d123")
+    assert indexes[7].document("d123") == indexes[1].document("d123") is not None
     assert indexes[7].document("nobody") is None
 
 
-def test_an_open_index_has_nothing_in_the_temporary_folder_that_a_kill_could_leave_there(
+def test_searching_writes_nothing_that_stays_into_the_index_or_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    """Links in the temporary folder go as soon as a shard is open, so a killed search leaves none there."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     target = tmp_path / "i"
     build(target, jsonl(tmp_path / "a.jsonl", [{"id": n, "text": f"cat {n}"} for n in range(50)]), shards=4)
+    before = {path: path.stat().st_mtime_ns for path in [target, *target.rglob("*")]}
     opened = [Bm25Index(target) for _ in range(5)]
-    assert not list(tmp_path.glob("kgqa-shard-*"))
+    assert not list((tmp_path / "temporary").iterdir())
     assert all(len(index.search("cat", 50)) == 50 for index in opened)
     assert opened[0].document("7")
-
-
-def test_searching_writes_nothing_into_the_index(tmp_path: Path) -> None:
-    target = tmp_path / "i"
-    index = build(target, jsonl(tmp_path / "a.jsonl", [{"id": 1, "text": "cat"}]), shards=2)
-    before = {path: path.stat().st_mtime_ns for path in [target, *target.rglob("*")]}
-    assert index.search("cat")
-    assert Bm25Index(target).document("1")
     assert before == {path: path.stat().st_mtime_ns for path in [target, *target.rglob("*")]}
 
 
-def test_a_document_is_the_first_hit_of_its_own_title(sample: Path, tmp_path: Path) -> None:
-    index = build(tmp_path / "i", sample, shards=3)
-    documents = [document for document in read_documents([sample]) if document.title]
-    first = sum(index.search(document.title, 1)[0].id == document.id for document in documents)
-    assert first / len(documents) >= 0.97
-
-
-@pytest.mark.slow
-def test_a_thousand_real_queries_have_the_same_ten_documents_everywhere(wheel: Path, tmp_path: Path) -> None:
-    bm25s = pytest.importorskip("bm25s", reason="NO ORACLE: bm25s is not installed")
-    print("seed", SEED)
-    path, rng = wheel / "data" / "pubmed21n1298.xml.gz", random.Random(SEED)
-    documents = list(read_documents([path]))
-    one, two, seven = (build(tmp_path / str(shards), path, shards=shards) for shards in (1, 2, 7))
-    analyzer = terms.analyzer(stem=False)
-    oracle = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
-    oracle.index([analyzer.analyze(document.searchable) for document in documents], show_progress=False)
-    chosen = rng.sample([document for document in documents if len(document.text) > 300], 1000)
-    same = itself = 0
-    for number, document in enumerate(chosen):
-        query = document.title if number % 2 else " ".join(rng.sample(document.text.split(), 12))
-        found = [hit.id for hit in one.search(query)]
-        for other in (two, seven):
-            assert found == [hit.id for hit in other.search(query)], query
-        theirs, _ = oracle.retrieve([analyzer.analyze(query)], k=10, show_progress=False)
-        same += len({documents[n].id for n in theirs[0]} & set(found))
-        itself += number % 2 and document.id in found
-    assert same >= 0.99 * 10 * 1000
-    assert itself >= 0.99 * 500
+def test_real_titles_find_their_documents_and_the_same_ten_everywhere(sample: Path, tmp_path: Path) -> None:
+    whole, seven = (build(tmp_path / str(shards), sample, shards=shards) for shards in (1, 7))
+    documents = list(read_documents([sample]))
+    titled = [document for document in documents if document.title]
+    first = sum(whole.search(document.title, 1)[0].id == document.id for document in titled)
+    assert first / len(titled) >= 0.97
+    queries = [document.title for document in titled]
+    queries += [" ".join(document.text.split()[::9]) for document in documents if len(document.text) > 300]
+    for query in queries:
+        assert [hit.id for hit in whole.search(query)] == [hit.id for hit in seven.search(query)], query
+    assert _shared(whole, documents, queries) >= 0.99
