@@ -72,7 +72,7 @@ def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
     Raises InputError unless it is one SELECT that DuckDB can answer, with a name for each column.
     """
-    with open_views(dataset) as database, _told(text):
+    with open_views(dataset) as database, _query_errors(text):
         statements = database.extract_statements(text)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise InputError(
@@ -102,13 +102,13 @@ def _plain(value: Any) -> Any:
 
 def matching_ids(dataset: Path, name: str, condition: str) -> set[str]:
     """Ids of the records of a view for which an SQL condition is true. Raises InputError for a wrong condition."""
-    with open_views(dataset) as database, _told(condition):
+    with open_views(dataset) as database, _query_errors(condition):
         chosen = database.table(name).filter(duckdb.SQLExpression(condition)).project("id")
         return {record for (record,) in chosen.fetchall()}
 
 
 @contextmanager
-def _told(text: str) -> Iterator[None]:
+def _query_errors(text: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as problem:

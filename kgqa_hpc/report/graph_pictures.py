@@ -75,10 +75,10 @@ def covered_graph(use: NodeUse) -> str:
         )
     parts += _names(at.tolist(), [name for _, name, _ in nodes])
     parts += _legend(limits.tolist(), first_colour)
-    return framed(WIDTH, HIGH + 34, _told(use, len(links)), parts)
+    return framed(WIDTH, HIGH + 34, _description(use, len(links)), parts)
 
 
-def _told(use: NodeUse, drawn: int) -> str:
+def _description(use: NodeUse, drawn: int) -> str:
     nodes, every = use.sample.nodes, len(use.questions)
     which = (
         f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"

@@ -16,8 +16,7 @@ from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
 from kgqa_hpc.status.cost import money
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
-from kgqa_hpc.status.server_load import described, read_loads
-from kgqa_hpc.status.worker_states import ALIVE, read_states
+from kgqa_hpc.status.worker_states import ALIVE, described, read_loads, read_states
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.regular import names_if_there, read_if_there
