@@ -16,7 +16,6 @@ from kgqa_hpc.status.forecast import DAY, ENOUGH, PUBLISHED_TOKENS, Pilot, forec
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.durations import about
 from tests.runs import make_run
 
 GENERATED, JUDGED = 269_574, 264_373  # sections 3.1.3 and 3.3: questions generated, pairs judged
@@ -186,8 +185,3 @@ def test_the_interval_shrinks_with_more_shards_of_the_same_spread(shards: list[t
     assert few is not None
     assert many is not None
     assert 0 <= many <= few + 1e-9
-
-
-def test_digits_are_those_a_figure_deserves() -> None:
-    numbers = (57_600_002, 0.4028, 290, 0, 21.34, 999.9)
-    assert [about(one) for one in numbers] == ["57,600,000", "0.403", "290", "0", "21.3", "1,000"]
