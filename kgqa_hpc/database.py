@@ -53,7 +53,8 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             database.register(name, pads.dataset([str(part) for part in files], format="parquet"))
         lost = dataset / "lost.jsonl"
         empty = not lost.exists() or not lost.stat().st_size
-        database.register("lost", _LOST.empty_table() if empty else _lost_lines(lost))
+        lines = None if empty else pads.dataset(str(lost), schema=_LOST, format=pads.JsonFileFormat())
+        database.register("lost", _LOST.empty_table() if lines is None else lines)
         has_nodes = "nodes" in pads.dataset([str(part) for part in parts["accepted"]]).schema.names
         database.execute(_NODES if has_nodes else _NO_NODES)
         database.execute(
@@ -61,10 +62,6 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             "SET autoload_known_extensions = false; SET lock_configuration = true"
         )
         yield database
-
-
-def _lost_lines(path: Path) -> pads.Dataset:
-    return pads.dataset(str(path), schema=_LOST, format=pads.JsonFileFormat())
 
 
 def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:

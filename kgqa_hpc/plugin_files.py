@@ -65,7 +65,7 @@ def _executed(path: Path) -> ModuleType:
         raise ConfigError(f"plugins: {path} is no Python file", "name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(path.stem)
-    if before is not None and not _is_plugin(before):
+    if before is not None and not any(loaded is before for loaded in _modules.values()):
         raise ConfigError(
             f"plugins: {path} has the name of a module that is in use", "give the file another name"
         )
@@ -82,10 +82,6 @@ def _executed(path: Path) -> ModuleType:
             f"plugins: {path} line {line}: {type(problem).__name__}: {problem}", "mend the file"
         ) from problem
     return module
-
-
-def _is_plugin(module: ModuleType) -> bool:
-    return any(loaded is module for loaded in _modules.values())
 
 
 def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:

@@ -35,13 +35,25 @@ ROOT_OPTIONS = ("-q", "--quiet", "-v", "--verbose")
 
 
 class Verbs(TyperGroup):
-    """Group of all commands; a command from the registry is imported only when it is called."""
+    """Group of all commands; a command from the registry (a function, or a typer application with commands of its own)
+    is imported only when it is called.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *COMMANDS.names()]
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        return super().get_command(ctx, name) or (_registered(name) if name in COMMANDS else None)
+        if (command := super().get_command(ctx, name)) or name not in COMMANDS:
+            return command
+        entry = COMMANDS.get(name)
+        parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+        if isinstance(entry, typer.Typer):
+            parent.add_typer(entry, name=name)
+        else:
+            parent.callback()(lambda: None)  # else typer takes a single command for the application itself
+            parent.command(name)(entry)
+        group: Any = typer.main.get_group(parent)
+        return group.commands[name]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -66,19 +78,6 @@ class Verbs(TyperGroup):
         groups["others"] = [name for name in self.list_commands(ctx) if name not in listed]
         with formatter.section("More, by task (kgqa list commands describes each)"):
             formatter.write_dl([(title, ", ".join(names)) for title, names in groups.items() if names])
-
-
-def _registered(name: str) -> Any:
-    """The command of a registry entry: a function, or a typer application with commands of its own."""
-    entry = COMMANDS.get(name)
-    parent = typer.Typer(add_completion=False, rich_markup_mode=None)
-    if isinstance(entry, typer.Typer):
-        parent.add_typer(entry, name=name)
-    else:
-        parent.callback()(lambda: None)  # else typer takes a single command for the application itself
-        parent.command(name)(entry)
-    group: Any = typer.main.get_group(parent)
-    return group.commands[name]
 
 
 def _first_sentence(text: str | None) -> str:

@@ -105,7 +105,8 @@ def _sample(
 ) -> Iterator[dict[str, Any]]:
     """The first records of every group, equally many of each (records are in a seeded random order); or all."""
     groups = accounting.get("records", accounting)["groups"]
-    there = {g: _number(counts[name]) for g, counts in groups.items()}
+    numbers = {group: counts[name] for group, counts in groups.items()}
+    there = {g: n if isinstance(n, int) else sum(n.values()) for g, n in numbers.items()}
     room = SAMPLE // len(FILES)
     quota = -(-room // max(sum(n > 0 for n in there.values()), 1))
     missing = there if all_records else {group: min(number, quota) for group, number in there.items()}
@@ -138,10 +139,6 @@ def _sample(
                 )
                 size += len(orjson.dumps(columns))
                 yield columns
-
-
-def _number(counted: int | dict[str, int]) -> int:
-    return counted if isinstance(counted, int) else sum(counted.values())
 
 
 def combined_counts(folder: CombinedFolder) -> dict[str, Any]:

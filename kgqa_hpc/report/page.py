@@ -66,25 +66,25 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
             f"{run.report}: is a link; the page is written into no other folder", "remove the link"
         )
     findings = read_findings(run, all_records=all_records)
-    combined = isinstance(run, CombinedFolder)
-    facts = (
-        combined_facts(run, __version__)
-        if isinstance(run, CombinedFolder)
-        else gather_facts(run, __version__)
-    )
+    if isinstance(run, CombinedFolder):
+        facts = combined_facts(run, __version__)
+    else:
+        facts = gather_facts(run, __version__)
     notes = read_notes(run.logs)
     counts = findings.accounting
     groups = _groups(facts, counts)
+    decided = counts.get("records", counts)
+    accepted, judged = decided["accepted"], decided["accepted"] + sum(decided["rejected"].values())
     data = {"run": str(run.path), "records": findings.samples}
     page = render_page(
         "kgqa_hpc.report",
         "page",
         run=run.name,
-        combined=combined,
+        combined=isinstance(run, CombinedFolder),
         path=str(run.path),
         facts=facts,
         counts=counts,
-        headline=_acceptance(counts),
+        headline={"accepted": accepted, "of": judged, "share": wilson(accepted, judged)},
         groups=groups,
         drawings=[Markup(svg) for svg in group_drawings(groups)],
         requests=[_rates(row) for row in counts["requests"]],
@@ -101,15 +101,6 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
     target = run.report / "index.html"
     write_file(target, page.encode("utf-8", "replace"))
     return target
-
-
-def _acceptance(counts: Counts) -> dict[str, Any]:
-    """The share of accepted in accepted and rejected, with its 95 % interval (Wilson)."""
-    accepted, rejected = counts["accepted"], sum(counts["rejected"].values())
-    if "records" in counts:
-        accepted, rejected = counts["records"]["accepted"], sum(counts["records"]["rejected"].values())
-    share = wilson(accepted, accepted + rejected)
-    return {"accepted": accepted, "of": accepted + rejected, "share": share}
 
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:

@@ -34,7 +34,9 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, uni
                 bar_title = f"{name}: {values[i]:,} {WORDS.get(kind, kind)}"
                 chart.box(LEFT + (i + 0.1) * step, top, step * 0.8, chart.y(base) - top, kind, bar_title)
             base += values[i]
-        chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, _short(name))
+        word = name.rsplit(" ", 1)[-1]  # `11` of `shape 11`
+        label = word if len(word) <= 6 else f"{word[:5]}…"
+        chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, label)
     return chart.end(unit)
 
 
@@ -165,7 +167,10 @@ class _Chart:
         )
 
     def _tick(self, value: float) -> str:
-        return _number(10**value - 1 if self._logarithmic else value)
+        number = 10**value - 1 if self._logarithmic else value
+        if number >= 1e6:
+            return f"{number / 1e6:.3g} M"
+        return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.2g}"
 
     def end(self, unit: str, far: float | None = None) -> str:
         """The complete figure; with horizontal ticks from 0 to `far`, if given."""
@@ -178,18 +183,6 @@ class _Chart:
 
 def _log(value: float) -> float:
     return log10(value + 1)
-
-
-def _number(value: float) -> str:
-    if value >= 1e6:
-        return f"{value / 1e6:.3g} M"
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.2g}"
-
-
-def _short(name: str) -> str:
-    """The last word of a group's name: `11` of `shape 11`."""
-    word = name.rsplit(" ", 1)[-1]
-    return word if len(word) <= 6 else f"{word[:5]}…"
 
 
 NAMES = 150  # units for the names at the left

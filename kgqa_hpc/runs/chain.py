@@ -60,16 +60,12 @@ def build_chain(
         return _chain(config, pass_name, kind, engine, prompts)
     chains = {name: _chain(variant, pass_name, kind, engine, prompts) for name, variant in variants.items()}
     families = (dict(zip(chains, steps, strict=True)) for steps in zip(*chains.values(), strict=True))
-    return [
-        StepFamily(members) if only or _differ(list(members.values())) else next(iter(members.values()))
-        for members in families
-    ]
-
-
-def _differ(steps: list[Step]) -> bool:
-    """Whether the variants' steps differ in settings, edge types or prompts."""
-    reference, *compared = ([s.settings, s.context.edge_types, s.prompts] for s in steps)
-    return any(settings != reference for settings in compared)
+    chain: list[Step] = []
+    for members in families:
+        reference, *compared = ([s.settings, s.context.edge_types, s.prompts] for s in members.values())
+        differ = any(settings != reference for settings in compared)
+        chain.append(StepFamily(members) if only or differ else next(iter(members.values())))
+    return chain
 
 
 def _chain(

@@ -37,9 +37,7 @@ class PassTotals:
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
-    records: Counter[str] = field(
-        default_factory=Counter
-    )  # of items that yield lists, before merge's filters
+    records: Counter[str] = field(default_factory=Counter)  # of lists of items, before merge's filters
     requests: int = 0
     repaired: int = 0
     by_shard: dict[str, dict[str, int]] = field(default_factory=dict)

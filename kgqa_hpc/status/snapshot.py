@@ -34,7 +34,10 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
     Raises InputError when there is no run.
     """
     run = RunFolder.open(folder)
-    shards = _shards(run)
+    try:
+        shards = read_shards_manifest(run)
+    except (CorruptFile, MissingFile):
+        shards = None  # not cut yet, or damaged; `kgqa run` then cuts the shards again
     totals = load_totals(run, shards.names if shards else [])
     for pass_totals in totals:
         pass_totals.refresh(run)
@@ -135,13 +138,6 @@ def compose(
         "queue": None if queue is None else list(queue),
         **({"money": spent} if spent else {}),
     }
-
-
-def _shards(run: RunFolder) -> ShardsManifest | None:
-    try:
-        return read_shards_manifest(run)
-    except (CorruptFile, MissingFile):
-        return None  # not cut yet, or damaged; `kgqa run` then cuts the shards again
 
 
 def _pass(totals: PassTotals, load: dict[str, Any]) -> Status:
