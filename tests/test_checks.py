@@ -9,7 +9,7 @@ import pytest
 
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
-from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
+from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.checks import load_ready, notes, require_ready
 from kgqa_hpc.trials.preview import preview
@@ -142,12 +142,3 @@ def test_a_run_nobody_worked_on_takes_over_another_configuration(tmp_path: Path)
     stages.sample(folder)
     stages.run_workers(folder)
     assert stages.merge(folder).to_dict()["sampled"] == 1
-
-
-def test_a_run_with_answers_is_not_made_anew(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    stages.init(records(tmp_path, seed=1), folder)
-    stages.sample(folder)
-    stages.run_workers(folder)
-    with pytest.raises(FingerprintMismatch, match="seed: 1 → 2"):
-        stages.init(records(tmp_path, seed=2), folder)

@@ -13,9 +13,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.config.files import FILE, LINE, examples, json_schema, write_example
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml
 from tests.command import kgqa
 
@@ -191,14 +193,27 @@ def test_it_is_a_schema_and_the_command_prints_it() -> None:
     assert json.loads(kgqa("config", "--schema").stdout) == SCHEMA
 
 
+def test_there_is_an_example_for_each_way_to_begin() -> None:
+    assert {"csv", "graphml", "triples", "records", "slurm", "study", "demo", "openai_server"} <= set(NAMES)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_each_shipped_configuration_fits_and_names_the_schema(name: str) -> None:
-    text = examples()[name].read_text(encoding="utf-8")
+def test_an_example_is_valid_fits_the_schema_it_brings_and_says_how_it_is_run(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    write_example(name, file)
+    text = file.read_text("utf-8")
     assert LINE in text
-    problems = [
+    assert "kgqa " in text.split("\nseed:")[0]
+    assert name != "csv" or "kgqa preview mine.yaml && kgqa all mine.yaml runs/mine" in text
+    assert json.loads((tmp_path / FILE).read_text()) == SCHEMA
+    assert [
         f"{error.json_path}: {error.message[:300]}" for error in CHECK.iter_errors(yaml.safe_load(text))
-    ]
-    assert not problems
+    ] == []
+    config = load_config(file)
+    for entry in config.passes:
+        assert build_chain(config, entry.name)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +232,26 @@ def test_a_mistake_is_marked_where_it_stands(config: dict[str, Any], expected: s
     assert any(expected in f"{error.json_path} {error.message}" for error in CHECK.iter_errors(config))
 
 
-def test_an_example_brings_the_schema_it_names(tmp_path: Path) -> None:
-    write_example("csv", tmp_path / "mine.yaml")
-    assert json.loads((tmp_path / FILE).read_text()) == SCHEMA
+def test_the_example_prompt_works_as_a_prompt_of_a_users_folder(tmp_path: Path) -> None:
+    (tmp_path / "my_prompts").mkdir()
+    write_example("prompt", tmp_path / "my_prompts" / "mine.md")
+    data = {"prompts": {"folder": "my_prompts", "generate": "mine"}, "engine": {"kind": "scripted"}}
+    config = parse_config(data, "test", tmp_path)
+    (step,) = [step for step in build_chain(config, "main") if step.name == "generate"]
+    kind = GraphletAnchors()
+    shown = step.prompt.render(kind.variables(kind.sample))[-1]["content"]
+    assert kind.sample.nodes[0].name in shown
+    assert list(tmp_path.iterdir()) == [tmp_path / "my_prompts"], "no schema beside a prompt"
+
+
+def test_an_example_replaces_no_file_and_an_unknown_one_is_told_with_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    assert kgqa("init", "--example", "csv", file).stdout.strip() == str(file)
+    file.write_text("seed: 1")
+    assert "is there already" in kgqa("init", "--example", "csv", file, code=2).stderr
+    assert file.read_text() == "seed: 1"
+    assert "did you mean graphml" in kgqa("init", "--example", "graphmll", tmp_path / "x", code=2).stderr
+    assert "which folder?" in kgqa("init", file, code=2).stderr
 
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n"

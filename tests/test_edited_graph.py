@@ -95,6 +95,7 @@ def test_the_command_says_it_in_one_line_and_exits_2(project: Path) -> None:
 def test_a_file_that_is_gone_or_only_touched_or_put_back_does_not_matter(project: Path) -> None:
     run = answered(project)
     old = (project / "nodes.csv").read_bytes()
+    results = {path: path.read_bytes() for path in (run / "results").rglob("*.h5")}
     os.utime(project / "nodes.csv", (1, 1))
     stages.run_workers(run)
     rename_node(project)
@@ -102,6 +103,7 @@ def test_a_file_that_is_gone_or_only_touched_or_put_back_does_not_matter(project
     stages.run_workers(run)
     (project / "nodes.csv").unlink()
     stages.run_workers(run)
+    assert {path: path.read_bytes() for path in (run / "results").rglob("*.h5")} == results
 
 
 @pytest.mark.plugin("biokg")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 COPIED = ("kgqa_hpc", "prompts", "configs", "tests", "tools", "docs", "pyproject.toml", "README.md")
 # Tests of the core at its outer doors, and the whole runs.
 CORE = ("tests/golden", "tests/anchors", "tests/status/test_worker_states.py")
-CORE_FILES = ("config", "examples", "structure")
+CORE_FILES = ("config", "structure")
 
 
 @pytest.fixture(scope="module")
