@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,17 @@ def test_a_query_larger_than_the_memory_leaves_no_file_in_the_current_folder(
     )
     assert done.code in (0, 2)
     assert list(tmp_path.iterdir()) == []
+
+
+PROGRAM = """
+import duckdb
+from kgqa_hpc.database import connect
+for database in (duckdb.connect(), connect("100MB")):
+    print(database.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0])
+"""
+
+
+def test_a_long_query_of_a_session_writes_no_progress_to_standard_output() -> None:
+    """By the setting: DuckDB turns its bar on where no script runs, and shows it after two seconds."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
