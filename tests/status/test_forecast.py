@@ -14,29 +14,22 @@ from kgqa_hpc.status import history
 from kgqa_hpc.status.cost import _half_width
 from kgqa_hpc.status.forecast import DAY, ENOUGH, PUBLISHED_TOKENS, Pilot, forecast, item_pace, plan, render
 from kgqa_hpc.store.partition import partition, read_shards_manifest
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
+from tests.status.conftest import rows, write_rows
 
 GENERATED, JUDGED = 269_574, 264_373  # sections 3.1.3 and 3.3: questions generated, pairs judged
 
 
-def _days(items: int, step: str, **known: float) -> float:
-    document = forecast(items, item_pace([step], None, **known), 1, 2 * DAY, 900)
-    return document["wall_seconds"] / DAY
+def test_generation_and_judging_take_the_published_days() -> None:
+    def days(items: int, step: str, **known: float) -> float:
+        seconds: float = forecast(items, item_pace([step], None, **known), 1, 2 * DAY, 900)["wall_seconds"]
+        return seconds / DAY
 
-
-def test_the_published_generation_took_just_under_ten_days() -> None:
-    assert 9.5 < _days(GENERATED, "generate") < 10
-
-
-def test_the_same_follows_from_the_published_tokens_per_second() -> None:
-    assert 9.5 < _days(GENERATED, "generate", tokens_per_s=241) < 10
+    assert 9.5 < days(GENERATED, "generate") < 10
+    assert 9.5 < days(GENERATED, "generate", tokens_per_s=241) < 10
     assert PUBLISHED_TOKENS["generate"] == pytest.approx(748, abs=1)
-
-
-def test_the_published_judging_took_six_days() -> None:
-    assert 5.5 < _days(JUDGED, "judge") < 6.2
+    assert 5.5 < days(JUDGED, "judge") < 6.2
 
 
 def test_more_gpus_divide_the_time_and_keep_the_gpu_hours() -> None:
@@ -61,15 +54,12 @@ def test_a_pilot_outweighs_the_published_figures() -> None:
     assert "pilot pilot" in pace.source
 
 
-def test_a_limit_that_leaves_no_time_is_refused() -> None:
-    with pytest.raises(InputError, match="leaves no time"):
-        forecast(10, item_pace(["generate"], None), 1, 600, 900)
-
-
-def test_every_assumption_is_printed() -> None:
+def test_every_assumption_is_printed_and_a_limit_that_leaves_no_time_refused() -> None:
     document = forecast(1000, item_pace(["generate"], None), 4, 2 * DAY, 900)
     text = render(document)
     assert all(assumption in text for assumption in document["assumptions"])
+    with pytest.raises(InputError, match="leaves no time"):
+        forecast(10, item_pace(["generate"], None), 1, 600, 900)
 
 
 TWO_PASSES = [{"name": "ask", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
@@ -81,13 +71,8 @@ def _part_done(folder: Path, shards: dict[str, int], tokens: int = 0, **sections
     names = partition(run, 20).names
     trace = [{"step": "generate", "tokens": {"prompt": 5, "completion": tokens, "cached": 0}}]
     for pass_name, count in shards.items():
-        run.results(pass_name).mkdir(parents=True, exist_ok=True)
-        for number, name in enumerate(names[:count]):
-            rows = [
-                {"id": f"i{20 * number + k}", "status": "accepted", "reason": None, "trace": trace}
-                for k in range(20)
-            ]
-            write_result(run.result(pass_name, name), rows, run.origin(pass_name).header(name, ""))
+        for name in names[:count]:
+            write_rows(run, name, rows(trace=trace), pass_name)
     assert len(read_shards_manifest(run).names) == 10
     return run
 
@@ -105,12 +90,8 @@ def test_before_sampling_as_many_items_are_planned_as_the_configuration_asks_for
     run = make_run(tmp_path / "run", 1, anchors={"per_shape": 50, "shapes": [1, 2, 3]})
     run.anchors.unlink()
     assert plan(run.path)["items"] == 150
-
-
-def test_two_passes_cost_what_one_pass_with_the_same_steps_costs(tmp_path: Path) -> None:
-    one = plan(make_run(tmp_path / "one", 200).path)
     two = plan(make_run(tmp_path / "two", 200, passes=TWO_PASSES).path)
-    assert two == one
+    assert two == plan(make_run(tmp_path / "one", 200).path), "two passes cost what their steps cost in one"
 
 
 def test_what_is_done_is_not_planned_again(tmp_path: Path) -> None:
