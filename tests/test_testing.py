@@ -23,12 +23,8 @@ pytestmark = pytest.mark.usefixtures("forget_file_entries")
 def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     told = succeed("init", "--plugin", "film_steps", folder).stdout.split()
-    assert sorted(Path(path).name for path in told) == [
-        "edges.csv",
-        "film_steps.py",
-        "film_steps.yaml",
-        "film_steps_test.py",
-    ]
+    names = "edges.csv film_steps.py film_steps.yaml film_steps_test.py"
+    assert sorted(Path(path).name for path in told) == names.split()
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "film_steps_test.py"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -37,9 +33,6 @@ def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> N
     again = kgqa("init", "--plugin", "film_steps", folder)
     assert again.code == 2
     assert "is there already" in again.error
-
-
-def test_a_name_that_is_no_modules_is_refused(tmp_path: Path) -> None:
     assert "is no name of a Python module" in kgqa("init", "--plugin", "film-steps", tmp_path / "x").error
     assert not (tmp_path / "x").exists()
 

@@ -60,10 +60,7 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
 
     `seed`: seed of the sample.
     """
-    with (
-        TemporaryDirectory() as spilled,
-        connect(MEMORY, spilled) as database,
-    ):
+    with TemporaryDirectory() as spilled, connect(MEMORY, spilled) as database:
         database.execute("CREATE TABLE node (id VARCHAR, name VARCHAR)")
         database.execute("CREATE TABLE joined (source VARCHAR, target VARCHAR)")
         for path in paths:
