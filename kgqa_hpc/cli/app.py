@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
@@ -93,20 +94,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")]
-Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="A configuration; kgqa init --example writes one.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Run = Annotated[Path, Argument(metavar="RUN", help="The run folder.")]
+Config = Annotated[Path, Argument(metavar="CONFIG", help="A configuration; kgqa init --example writes one.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
 TrustConfig = Annotated[
     bool,
-    typer.Option(
-        "--trust-config", help="Agree to the commands and servers that the run's configuration names."
-    ),
+    Option("--trust-config", help="Agree to the commands and servers that the run's configuration names."),
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option("--threads", min=1, help="Number of threads; default: the cores this process may use."),
+    int | None, Option("--threads", min=1, help="Number of threads; default: the cores this process may use.")
 ]
 
 
@@ -177,16 +173,14 @@ def _version(requested: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option(
-            "--verbose", "-v", help="Also print debug messages on stderr; put it before the command."
-        ),
+        Option("--verbose", "-v", help="Also print debug messages on stderr; put it before the command."),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only results and errors; put it before the command.")
+        bool, Option("--quiet", "-q", help="Print only results and errors; put it before the command.")
     ] = False,
 ) -> None:
     if verbose and quiet:

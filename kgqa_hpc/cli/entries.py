@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from kgqa_hpc.cli.app import COMMANDS, AsJson, Run, app, print_json, print_result
 from kgqa_hpc.registry import METRICS, SECTIONS, Registry
@@ -22,17 +23,13 @@ _COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the en
 def list_(
     kind: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="KIND",
             help="kinds, steps, engines, sources, exports, rules, metrics, sections or commands.",
         ),
     ],
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of an entry to show in full.")
-    ] = None,
-    plugin: Annotated[
-        list[Path] | None, typer.Option(help="A Python file with entries; may be repeated.")
-    ] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Name of an entry to show in full.")] = None,
+    plugin: Annotated[list[Path] | None, Option(help="A Python file with entries; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the entries of a registry with description and package; with NAME, also its keys and columns."""
@@ -130,9 +127,7 @@ def _lines(entry: Entry) -> Iterator[str]:
 
 @app.command()
 def config(
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of a configuration.")
-    ] = False,
+    schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
 ) -> None:
     """Print the JSON Schema of a configuration, for editors that complete and check keys."""
     from kgqa_hpc.config.files import FILE, json_schema
@@ -148,7 +143,7 @@ def config(
 @app.command()
 def ls(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Folder to search, three levels deep.")
+        Path, Argument(metavar="[FOLDER]", help="Folder to search, three levels deep.")
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -163,7 +158,7 @@ def ls(
 def clean(
     run: Run,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Delete the files; without this option they are only listed.")
+        bool, Option("--yes", help="Delete the files; without this option they are only listed.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

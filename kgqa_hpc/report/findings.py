@@ -35,18 +35,8 @@ SAMPLE_BYTES = 6_000_000
 # Largest data of a page with all records; browsers use about ten times as much memory
 ALL_BYTES = 100_000_000
 # Fields of a record on the page, besides short values of fields that its kind and steps add.
-_SHOWN = [
-    "id",
-    "question",
-    "answer",
-    "group",
-    "accepted",
-    "reason",
-    "verdicts",
-    "nodes",
-    "edges",
-    "edge_labels",
-]
+_SHOWN: tuple[str, ...] = ("id", "question", "answer", "group", "accepted", "reason", "verdicts")
+_SHOWN += ("nodes", "edges", "edge_labels")
 _LEFT_OUT = ("provenance", "kind", "split")
 _SHORT = 4000  # bytes of JSON
 
@@ -131,12 +121,11 @@ def _sample(
                 more = {
                     key: value
                     for key, value in record.items()
-                    if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
+                    if key not in _SHOWN + _LEFT_OUT and value not in (None, {}, [])
                 }
                 short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
-                columns = {key: record[key] for key in _SHOWN if key in record} | (
-                    {"more": short} if short else {}
-                )
+                columns = {key: record[key] for key in _SHOWN if key in record}
+                columns |= {"more": short} if short else {}
                 size += len(orjson.dumps(columns))
                 yield columns
 

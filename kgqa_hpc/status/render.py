@@ -93,12 +93,7 @@ def _verdicts(now: Status) -> str:
     counts = now["verdicts"]
     if not now["items"]["ended"]:
         return "verdicts  none yet"
-    counted = [f"{name} {counts[name]:,}" for name in VERDICTS[2:] if counts[name]]
-    shares = [
-        acceptance_words(now),
-        *([f"rejected {counts['rejected']:,}"] if counts["rejected"] else []),
-        *counted,
-    ]
+    shares = [acceptance_words(now), *(f"{name} {counts[name]:,}" for name in VERDICTS[1:] if counts[name])]
     return f"verdicts  {' · '.join(part for part in shares if part)}"
 
 
