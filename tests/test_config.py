@@ -136,15 +136,6 @@ def test_a_wrong_key_of_anchors_is_told_without_the_errors_that_follow_from_it()
     assert caught.value.message == "mine.yaml: anchors.numbr: unknown key, did you mean number?"
 
 
-@pytest.mark.parametrize("text", ["", "- a\n", "a: [", "\t:", "\x00", None])
-def test_a_file_that_is_no_mapping_or_not_there_is_one_clear_error(tmp_path: Path, text: str | None) -> None:
-    path = tmp_path / "run.yaml"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ConfigError, match="no such file" if text is None else ""):
-        load_config(path)
-
-
 def test_paths_start_in_the_folder_of_the_file_and_the_resolved_configuration_reads_back_the_same(
     tmp_path: Path,
 ) -> None:
@@ -251,7 +242,6 @@ def test_an_example_replaces_no_file_and_an_unknown_one_is_told_with_the_nearest
     assert "is there already" in kgqa("init", "--example", "csv", file, code=2).stderr
     assert file.read_text() == "seed: 1"
     assert "did you mean graphml" in kgqa("init", "--example", "graphmll", tmp_path / "x", code=2).stderr
-    assert "which folder?" in kgqa("init", file, code=2).stderr
 
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n"

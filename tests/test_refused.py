@@ -40,8 +40,12 @@ def test_a_plain_merge_after_a_refused_configuration_says_which_and_merges_nothi
     run: Run, text: str, error: type[InputError]
 ) -> None:
     file = _config(run, text)
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     with pytest.raises(error):
         Run.from_config(file, run.path).all()
+    (run.path / "refused.json").rename(file.with_suffix(".json"))
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+    file.with_suffix(".json").rename(run.path / "refused.json")
     with pytest.raises(InputError, match="nothing merged, because this run refused") as refusal:
         stages.merge(run.path)
     assert str(file) in refusal.value.message

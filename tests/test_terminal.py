@@ -38,11 +38,6 @@ def test_quiet_leaves_stderr_empty_and_the_result_on_stdout(project: Path) -> No
     assert "20 of 20 items" in loud.stderr
 
 
-def test_an_error_is_said_however_quiet(project: Path) -> None:
-    told = kgqa("--quiet", "init", project / "none.yaml", project / "run", code=2)
-    assert told.stderr.startswith("error: ")
-
-
 def test_verbose_says_what_the_workers_log_gets_and_the_result_stays_the_same(project: Path) -> None:
     told = kgqa("--verbose", "all", project / "run.yaml", project / "run")
     assert "kgqa_hpc: kgqa " in told.stderr.splitlines()[0]
@@ -50,8 +45,10 @@ def test_verbose_says_what_the_workers_log_gets_and_the_result_stays_the_same(pr
     assert told.stdout.startswith("dataset  ")
 
 
-def test_verbose_tells_where_an_error_was_noticed_and_quiet_excludes_it(project: Path) -> None:
-    told = kgqa("-v", "init", project / "none.yaml", project / "run", code=2)
+def test_an_error_is_said_however_quiet_and_verbose_tells_where_it_was_noticed(project: Path) -> None:
+    words = ("init", project / "none.yaml", project / "run")
+    assert kgqa("--quiet", *words, code=2).stderr.startswith("error: ")
+    told = kgqa("-v", *words, code=2)
     assert "in plain_config" in told.stderr
     assert told.stderr.rpartition("\nerror: ")[2].startswith(str(project / "none.yaml"))
     assert "choose one" in kgqa("-v", "-q", "doctor", code=2).stderr
