@@ -110,22 +110,14 @@ def test_what_another_run_made_is_set_aside_and_never_merged(
     ) or (what == "a first-pass result")
 
 
+FILES = """
+config.yaml manifest.json anchors.h5 status.json shards/shard-000000.h5 logs/history.jsonl logs/jobs.jsonl
+dataset/accounting.json results/check/shard-000000.h5 dataset/accepted.jsonl
+"""
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "config.yaml",
-        "manifest.json",
-        "anchors.h5",
-        "status.json",
-        "shards/shard-000000.h5",
-        "logs/history.jsonl",
-        "logs/jobs.jsonl",
-        "dataset/accounting.json",
-        "results/check/shard-000000.h5",
-        "dataset/accepted.jsonl",
-    ],
-)
+@pytest.mark.parametrize("name", FILES.split())
 def test_a_fifo_in_a_run_folder_is_never_waited_for(own: RunFolder, name: str) -> None:
     path = own.path / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,9 +193,7 @@ GRAPH = "graph: {source: csv, nodes: FILE.csv, edges: FILE.csv}\nengine: {kind: 
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.plugin("gasl")
-@pytest.mark.plugin("evaluation")
-@pytest.mark.plugin("literature")
+@pytest.mark.plugin("gasl", "evaluation", "literature")
 @pytest.mark.parametrize("kind", ["fifo", "device"])
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_refuses_what_is_no_regular_file(

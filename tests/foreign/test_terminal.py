@@ -46,22 +46,20 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
-@pytest.mark.parametrize(
-    "verb",
-    [
-        "kg stats",
-        "kg show RUN N1",
-        "kg find RUN A",
-        "show",
-        "show RUN --rejected",
-        "show RUN --lost",
-        "status",
-        "plan",
-        "merge",
-        "explain RUN ID",
-    ],
+VERBS = (
+    "kg stats",
+    "kg show RUN N1",
+    "kg find RUN A",
+    "show",
+    "show RUN --rejected",
+    "show RUN --lost",
+    "status",
 )
+VERBS += ("plan", "merge", "explain RUN ID")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_shows_no_control_character_of_a_graph(evil: Path, verb: str, form: tuple[str, ...]) -> None:
     ids = [json.loads(line)["id"] for line in (evil / "run/dataset/accepted.jsonl").open()]
     words = verb.split() if "RUN" in verb else [*verb.split(), "RUN"]
