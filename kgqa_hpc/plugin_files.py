@@ -88,16 +88,14 @@ def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """(registry, entry) of each entry that the module defines; imported classes are left out."""
     for value in vars(module).values():
         is_own = getattr(value, "__module__", None) == module.__name__ and not isinstance(value, ModuleType)
-        if is_own and isinstance(getattr(value, "name", None), str) and (group := _group(value)):
+        if not is_own or not isinstance(getattr(value, "name", None), str):
+            continue
+        settings = getattr(value, "Settings", None)
+        group = getattr(value, "registry", None) or getattr(settings, "registry", None)
+        if isinstance(group, str):
             yield group, value
-
-
-def _group(entry: Any) -> str | None:
-    """The entry's registry: its attribute `registry`, or that of its settings; "exports" for a class with `write`."""
-    group = getattr(entry, "registry", None) or getattr(getattr(entry, "Settings", None), "registry", None)
-    if isinstance(group, str):
-        return group
-    return "exports" if isinstance(entry, type) and hasattr(entry, "write") else None
+        elif isinstance(value, type) and hasattr(value, "write"):
+            yield "exports", value
 
 
 def section(function: Function) -> Function:

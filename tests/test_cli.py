@@ -140,3 +140,25 @@ def test_a_stop_is_not_printed_as_an_error(monkeypatch: Any, capsys: Any) -> Non
 def test_a_shell_completes_verbs_also_those_of_plugins() -> None:
     words = {"COMP_WORDS": "kgqa gas", "COMP_CWORD": "1", "_KGQA_COMPLETE": "complete_bash"}
     assert CliRunner().invoke(app, env=words, prog_name="kgqa").stdout.split() == ["gasl"]
+
+
+KINDS = ("kinds", "steps", "engines", "sources", "exports", "rules", "metrics", "sections", "commands")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_entry_is_listed_with_a_description_and_its_package(kind: str) -> None:
+    entries = json.loads(kgqa("list", kind, "--json").stdout)
+    assert entries or kind == "sections"
+    for entry in entries:
+        assert entry["description"], entry
+        assert entry["package"] == "kgqa_hpc"
+
+
+def test_an_entry_is_told_with_its_keys_and_columns_and_an_unknown_one_with_the_nearest() -> None:
+    step = json.loads(kgqa("list", "steps", "check", "--json").stdout)
+    assert step["needs"] == ["question", "answer"]
+    assert "aliases" in {key["key"] for key in step["keys"]}
+    assert "hops" in {column["name"] for column in step["columns"]}
+    assert "hops  int64" in kgqa("list", "steps", "check").stdout
+    assert "did you mean steps?" in kgqa("list", "stepps", code=2).stderr
+    assert "did you mean check?" in kgqa("list", "steps", "chekc", code=2).stderr

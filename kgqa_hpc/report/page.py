@@ -107,7 +107,13 @@ def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
     """A row for each group that the kind declares, sampled or not, and for each other sampled group; at most
     the largest.
     """
-    accounting = Accounting({name: _outcomes(group) for name, group in counts["groups"].items()})
+    outcomes_by_group: dict[str, OutcomeCounts] = {}
+    for name, document in counts["groups"].items():
+        outcomes = OutcomeCounts(sampled=document["sampled"], accepted=document["accepted"])
+        for outcome in OUTCOMES[1:]:
+            getattr(outcomes, outcome).update(document[outcome])
+        outcomes_by_group[name] = outcomes
+    accounting = Accounting(outcomes_by_group)
     rows = []
     table = group_rows(facts, accounting)
     least = sorted((row["counts"].sampled for row in table), reverse=True)[:GROUPS][-1] if table else 0
@@ -116,13 +122,6 @@ def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
         share = wilson(group.accepted, group.accepted + group.rejected.total())
         rows.append({**row, "share": share, "absent": not group.sampled})
     return rows
-
-
-def _outcomes(document: Counts) -> OutcomeCounts:
-    counts = OutcomeCounts(sampled=document["sampled"], accepted=document["accepted"])
-    for outcome in OUTCOMES[1:]:
-        getattr(counts, outcome).update(document[outcome])
-    return counts
 
 
 def _rates(row: dict[str, Any]) -> dict[str, Any]:

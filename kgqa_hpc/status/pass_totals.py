@@ -106,12 +106,13 @@ class PassTotals:
         or AttributeError for other data.
         """
         bits = int(data["counted"], 16)
+        sums: dict[str, Any] = {key: _counter(data[key]) for key in _SUMS}
         return cls(
             pass_name,
             last,
             counted={name for position, name in enumerate(names) if bits >> position & 1},
             items=count(data["items"]),
-            **{key: _counter(data[key]) for key in _SUMS},
+            **sums,
             requests=count(data["requests"]),
             repaired=count(data["repaired"]),
             by_shard={shard: dict(_counter(ended)) for shard, ended in data["by_shard"].items()},
