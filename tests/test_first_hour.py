@@ -169,11 +169,17 @@ class NoHttps(QuietHandler, BaseHTTPRequestHandler):
     """A server without TLS."""
 
 
+SCRIPTED = "{kind: scripted, accept: 0.8}"
+
+
 def endpoint(url: str) -> None:
-    edit("geo.yaml", "{kind: scripted, accept: 0.8}", f"{{kind: openai, base_url: '{url}', model: m}}")
+    edit("geo.yaml", SCRIPTED, f"{{kind: openai, base_url: '{url}', model: m}}")
 
 
-def test_https_to_a_server_of_http_is_refused_soon_with_the_other_address(own: Path) -> None:
+def test_a_wrong_address_is_refused_soon_with_the_other_one_or_what_to_check(own: Path) -> None:
+    endpoint("http://no-such-host.invalid/v1")
+    assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")
+    edit("geo.yaml", "{kind: openai, base_url: 'http://no-such-host.invalid/v1', model: m}", SCRIPTED)
     with serving(NoHttps) as url:
         endpoint(url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
@@ -196,8 +202,3 @@ def test_a_certificate_that_nobody_trusts_is_told_without_advice_to_send_the_key
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert "SSL_CERT_FILE" in said
     assert "http:" not in said
-
-
-def test_a_host_that_cannot_be_resolved_is_named_as_such(own: Path) -> None:
-    endpoint("http://no-such-host.invalid/v1")
-    assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")

@@ -73,19 +73,15 @@ def test_a_run_of_another_user_asks_even_with_the_values_it_was_made_with(
         require_agreed(*opened(run))
 
 
-def test_an_engine_that_reaches_nowhere_needs_no_trust(make: Make) -> None:
-    assert require_agreed(*opened(make({"kind": "scripted"}))) == {}
-
-
-def test_engines_of_single_passes_are_looked_at_too() -> None:
+def test_effects_are_those_of_the_engines_of_all_passes_and_are_shown_without_control_characters(
+    make: Make,
+) -> None:
     passes = [
         {"name": "a", "engine": {"kind": "openai", "command": "rm -rf /"}},
         {"name": "b", "engine": None},
     ]
     assert effects({"engine": {"kind": "cpu"}, "passes": passes}) == {"passes.a.engine.command": "rm -rf /"}
-
-
-def test_what_is_shown_has_no_control_characters() -> None:
+    assert require_agreed(*opened(make({"kind": "scripted"}))) == {}, "it reaches nowhere"
     assert shown(["\x1b]0;evil\x07", "a\u202eb"]) == "?]0;evil? a?b"
 
 

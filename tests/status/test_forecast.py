@@ -32,25 +32,18 @@ def test_generation_and_judging_take_the_published_days() -> None:
     assert 5.5 < days(JUDGED, "judge") < 6.2
 
 
-def test_more_gpus_divide_the_time_and_keep_the_gpu_hours() -> None:
+def test_more_gpus_divide_the_time_a_shorter_limit_means_more_jobs_and_a_pilot_outweighs_all() -> None:
     pace = item_pace(["generate", "judge"], None)
-    one, many = (forecast(GENERATED, pace, gpus, 2 * DAY, 900) for gpus in (1, 16))
-    assert many["wall_seconds"] == pytest.approx(one["wall_seconds"] / 16, rel=0.02)
-    assert many["gpu_hours"] == pytest.approx(one["gpu_hours"], rel=0.1)
+    single, many = (forecast(GENERATED, pace, gpus, 2 * DAY, 900) for gpus in (1, 16))
+    assert many["wall_seconds"] == pytest.approx(single["wall_seconds"] / 16, rel=0.02)
+    assert many["gpu_hours"] == pytest.approx(single["gpu_hours"], rel=0.1)
     assert many["jobs"] == 16
-
-
-def test_a_shorter_limit_means_more_jobs() -> None:
     pace = item_pace(["generate"], None)
     long, short = (forecast(GENERATED, pace, 1, limit, 900)["jobs"] for limit in (2 * DAY, 4 * 3600))
     assert long == 5
     assert short > 60
-
-
-def test_a_pilot_outweighs_the_published_figures() -> None:
     pace = item_pace(["generate", "judge"], Pilot("pilot", 86_400.0, 300.0), pilot_gpus=2)
-    assert pace.seconds == pytest.approx(2.0)
-    assert pace.tokens == pytest.approx(300)
+    assert (pace.seconds, pace.tokens) == pytest.approx((2.0, 300))
     assert "pilot pilot" in pace.source
 
 
@@ -115,17 +108,8 @@ def test_a_pilot_is_measured_in_whole_items_however_it_was_cut_into_passes(
     assert document["wall_seconds"] == pytest.approx(1000 * 2 / 4 + 300)
     assert document["answer_tokens"] == 1000 * 300 * len(passes)
     assert "pilot pilot: 43,200 items a day per GPU" in document["assumptions"]
-
-
-def test_the_speed_of_a_gpu_as_given_outweighs_that_of_the_pilot(tmp_path: Path) -> None:
-    pilot = _part_done(tmp_path / "pilot", {"main": 10}, tokens=300)
-    document = plan(make_run(tmp_path / "run", 1000).path, pilot=pilot.path, tokens_per_s=3000)
-    assert document["wall_seconds"] == pytest.approx(1000 * 0.1 + 300)
-
-
-def test_a_pilot_that_measured_too_little_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"a pilot needs {ENOUGH} items"):
-        plan(make_run(tmp_path / "run", 10).path, pilot=make_run(tmp_path / "pilot", 10).path)
+    given = plan(make_run(tmp_path / "given", 1000).path, pilot=pilot.path, tokens_per_s=3000)
+    assert given["wall_seconds"] == pytest.approx(1000 * 0.1 * len(passes) + 300), "it outweighs the pilot's"
 
 
 SERVER = {"kind": "openai", "model": "m", "base_url": "https://api.example.org/v1"}
@@ -152,9 +136,12 @@ def test_the_cost_is_that_of_the_pilots_tokens_with_an_interval_from_its_shards(
     assert cost["measured_cost"] == pytest.approx(0.602)
 
 
-def test_a_cost_without_measured_tokens_is_refused_with_the_cure(tmp_path: Path) -> None:
+def test_what_measured_too_little_is_refused_with_the_cure(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 200, **OTHERS).path
+    with pytest.raises(InputError, match=f"a pilot needs {ENOUGH} items"):
+        plan(run, pilot=make_run(tmp_path / "pilot", 10).path)
     with pytest.raises(InputError, match="a cost needs the tokens of 20 items") as caught:
-        plan(make_run(tmp_path / "run", 200, **OTHERS).path, price=(0.5, 1.5))
+        plan(run, price=(0.5, 1.5))
     assert "--pilot" in caught.value.cure
 
 
