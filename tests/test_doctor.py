@@ -110,11 +110,16 @@ def test_a_probe_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_folder_is_tried_and_left_empty_and_one_that_cannot_hold_files_names_the_cure(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert probes._folder("this folder", lambda: tmp_path, 1.0).detail.startswith(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (check,) = doctor.PROBES["this folder"](LIMIT)
+    assert check.detail.startswith(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    check = probes._folder("this folder", lambda: tmp_path / "missing", 1.0)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    (check,) = doctor.PROBES["this folder"](LIMIT)
     assert (check.ok, check.needed) == (False, True)
     assert "cannot commit files" in check.detail
     assert "--bind" in check.fix

@@ -109,7 +109,7 @@ def json_schema() -> Schema:
     models: list[type[BaseModel]] = list(dict.fromkeys([RunConfig, *entries.values()]))
     references, document = models_json_schema([(model, "validation") for model in models], by_alias=True)
     parts = document["$defs"]
-    whole = parts[references[RunConfig, "validation"]["$ref"].rpartition("/")[2]]
+    whole = _part(parts, references[RunConfig, "validation"])
     whole.pop("required")
     keys = whole["properties"]
     keys["graph"] = _choice(SOURCES, "source", parts, references, default="hpo")
@@ -129,6 +129,11 @@ def json_schema() -> Schema:
     }
 
 
+def _part(parts: Schema, reference: Schema) -> Schema:
+    part: Schema = parts[reference["$ref"].rpartition("/")[2]]
+    return part
+
+
 def _choice(
     registry: Registry, by: str, parts: Schema, references: Any, *, default: str | None = None
 ) -> Schema:
@@ -136,7 +141,7 @@ def _choice(
     options = []
     for name in registry.names():
         model = registry.get(name).Settings
-        settings = parts[references[model, "validation"]["$ref"].rpartition("/")[2]]
+        settings = _part(parts, references[model, "validation"])
         about = (registry.get(name).__doc__ or name).strip().split("\n")[0]
         properties = {**settings.get("properties", {}), by: {"const": name, "description": about}}
         required = {*settings.get("required", ()), by} - {"as", by if name == default else "as"}
