@@ -80,11 +80,11 @@ def covered_graph(use: NodeUse) -> str:
 
 def _description(use: NodeUse, drawn: int) -> str:
     nodes, every = use.sample.nodes, len(use.questions)
-    which = (
-        f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
-        if len(nodes) < every
-        else f"all {every:,} nodes"
-    )
+    which = f"all {every:,} nodes"
+    if len(nodes) < every:
+        which = (
+            f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
+        )
     most = ", ".join(f"{_cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
     joined = len(use.sample.links)
     cut = f", {drawn:,} of them drawn" if drawn < joined else ""
@@ -139,22 +139,15 @@ def graph_figures(profiles: Profiles) -> dict[str, str]:
         kind: [profile.node_types.get(name, 0) / max(profile.nodes, 1) for name in names]
         for kind, profile in both.items()
     }
-    description = "; ".join(
-        f"{when[kind]} "
-        + ", ".join(
-            f"{name} {100 * share:.1f} %" for name, share in zip(names[:SHORT], kind_shares, strict=False)
-        )
-        for kind, kind_shares in shares.items()
-    )
-    title = f"Types of nodes, {len(names):,} in all: {description}"
+    descriptions = []
+    for kind, kind_shares in shares.items():
+        pairs = zip(names[:SHORT], kind_shares, strict=False)
+        descriptions.append(f"{when[kind]} " + ", ".join(f"{name} {100 * s:.1f} %" for name, s in pairs))
+    title = f"Types of nodes, {len(names):,} in all: {'; '.join(descriptions)}"
+    series = [(kind, kind_shares[:TYPES]) for kind, kind_shares in shares.items()]
     return {
         "degrees": _degrees(both, when),
-        "node_types": bars(
-            names[:TYPES],
-            [(kind, kind_shares[:TYPES]) for kind, kind_shares in shares.items()],
-            title,
-            "share of nodes",
-        ),
+        "node_types": bars(names[:TYPES], series, title, "share of nodes"),
         "name_lengths": _name_lengths(profiles.graph),
     }
 
@@ -166,11 +159,8 @@ def _degrees(both: dict[str, Profile], when: dict[str, str]) -> str:
         for kind, profile in both.items()
     )
     series = [(kind, profile.degrees) for kind, profile in both.items()]
-    return scatter(
-        series,
-        f"Degrees of nodes: {description}",
-        "degree (across), nodes that have it (up), both logarithmic",
-    )
+    unit = "degree (across), nodes that have it (up), both logarithmic"
+    return scatter(series, f"Degrees of nodes: {description}", unit)
 
 
 def _median(degrees: dict[int, int]) -> int:

@@ -66,10 +66,8 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
         for path in paths:
             _read(database, path)
         database.execute(_TABLES)
-        counts = _arrays(
-            database,
-            "SELECT questions, coalesce(degree, 0) AS degree FROM used LEFT JOIN degrees USING (number)",
-        )
+        query = "SELECT questions, coalesce(degree, 0) AS degree FROM used LEFT JOIN degrees USING (number)"
+        counts = _arrays(database, query)
         top = f"SELECT id, name, questions FROM used ORDER BY questions DESC, id LIMIT {TOP_NODES}"
         return NodeUse(
             counts["questions"],
