@@ -13,6 +13,7 @@ anchors: {kind: graphlet, per_shape: 6}
 engine: {kind: scripted}
 runtime: {shard_size: 32, commit_every: 1s}
 """
+PATHS = CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")  # drawn sooner
 
 
 def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int = 7) -> None:
@@ -27,3 +28,10 @@ def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int =
         writer = csv.writer(file)
         writer.writerow(["source_id", "target_id", "type"])
         writer.writerows([f"N:{a}", f"N:{b}", "relates_to"] for a, b in sorted(pairs))
+
+
+def write_project(folder: Path, config: str = CONFIG) -> Path:
+    """Graph and configuration in a folder; the path of the configuration."""
+    write_graph(folder)
+    (folder / "run.yaml").write_text(config, encoding="utf-8")
+    return folder / "run.yaml"

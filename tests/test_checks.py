@@ -70,13 +70,6 @@ def test_what_is_wrong_and_what_is_missing_are_told_together(tmp_path: Path) -> 
     assert keys == wrong + lost
 
 
-def test_nothing_is_made_where_something_is_missing(tmp_path: Path) -> None:
-    path = written(tmp_path, graph={"source": "csv", "nodes": "n.csv", "edges": "e.csv"})
-    with pytest.raises(ConfigError, match=r"graph\.nodes"):
-        stages.init(path, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_package_that_workers_need_is_only_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

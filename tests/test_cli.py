@@ -14,13 +14,12 @@ from typer.testing import CliRunner
 from kgqa_hpc.cli.app import app, main
 from kgqa_hpc.errors import StoppedEarly
 from tests.command import Done, kgqa, program
-from tests.project import CONFIG, write_graph
+from tests.project import CONFIG, write_project
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write_graph(tmp_path)
-    (tmp_path / "run.yaml").write_text(CONFIG, encoding="utf-8")
+    write_project(tmp_path)
     (tmp_path / "bad.gguf").write_bytes(b"not a model at all" * 100)
     return tmp_path
 

@@ -16,15 +16,12 @@ from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa
-from tests.project import CONFIG, write_graph
+from tests.project import PATHS, write_project
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write_graph(tmp_path)
-    (tmp_path / "run.yaml").write_text(
-        CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")
-    )
+    write_project(tmp_path, PATHS)
     stages.init(tmp_path / "run.yaml", tmp_path / "run")
     stages.import_graph(tmp_path / "run")
     stages.sample(tmp_path / "run")

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.golden.command import Ended, kgqa
-from tests.project import CONFIG, write_graph
+from tests.project import write_project
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sql")
-    write_graph(folder)
-    (folder / "run.yaml").write_text(CONFIG)
-    assert kgqa("all", folder / "run.yaml", folder / "run").code == 0
+    assert kgqa("all", write_project(folder), folder / "run").code == 0
     return folder / "run"
 
 

@@ -11,7 +11,7 @@ import pytest
 from kgqa_hpc import terminal
 from kgqa_hpc.terminal import Progress, stage_progress
 from tests.command import kgqa, program
-from tests.project import CONFIG, write_graph
+from tests.project import PATHS, write_project
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +22,7 @@ def _as_before() -> Iterator[None]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write_graph(tmp_path)
-    (tmp_path / "run.yaml").write_text(
-        CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")
-    )
+    write_project(tmp_path, PATHS)
     return tmp_path
 
 

@@ -21,7 +21,7 @@ from kgqa_hpc.store import run_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.yaml_file import load_yaml
 from tests.golden.command import kgqa
-from tests.project import CONFIG, write_graph
+from tests.project import write_project
 from tests.runs import make_run
 
 SERVER = {"kind": "openai", "model": "m", "base_url": "http://node1:8000/v1", "api_key_env": "MY_KEY"}
@@ -99,9 +99,7 @@ def plant(run: RunFolder, mark: Path, *, agreed: bool) -> None:
 
 
 def finished_run(folder: Path) -> RunFolder:
-    write_graph(folder)
-    (folder / "run.yaml").write_text(CONFIG)
-    assert kgqa("all", folder / "run.yaml", folder / "run").code == 0
+    assert kgqa("all", write_project(folder), folder / "run").code == 0
     return RunFolder.open(folder / "run")
 
 
