@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -24,18 +23,12 @@ from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.command import kgqa
+from tests.project import write_graph
 
 
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
-    draw = random.Random(3)
-    pairs = {tuple(sorted(draw.sample(range(40), 2))) for _ in range(110)}
-    (tmp_path / "nodes.csv").write_text(
-        "id,name,type\n" + "".join(f"N{i},node {i},{'AB'[i % 2]}\n" for i in range(40))
-    )
-    (tmp_path / "edges.csv").write_text(
-        "source_id,target_id,type\n" + "".join(f"N{a},N{b},r\n" for a, b in sorted(pairs))
-    )
+    write_graph(tmp_path, nodes=40, edges=110, seed=3)
     (tmp_path / "run.yaml").write_text(
         "graph: {source: csv, nodes: nodes.csv, edges: edges.csv}\n"
         "anchors: {per_shape: 4, shapes: [1, 3, 4]}\n"
@@ -249,11 +242,7 @@ def test_a_run_whose_configuration_was_leased_is_still_untouched(finished: Path,
 
 
 def test_an_extension_holds_a_slice_of_the_anchors_in_memory(tmp_path: Path) -> None:
-    draw = random.Random(5)
-    pairs = {tuple(sorted(draw.sample(range(2000), 2))) for _ in range(8000)}
-    (tmp_path / "edges.csv").write_text(
-        "source_id,target_id,type\n" + "".join(f"N{a},N{b},r\n" for a, b in sorted(pairs))
-    )
+    write_graph(tmp_path, nodes=2000, edges=8000)
     (tmp_path / "run.yaml").write_text(
         "graph: {source: csv, edges: edges.csv, min_degree: 0}\n"
         "anchors: {per_shape: 100, shapes: [1, 3, 4]}\n"
