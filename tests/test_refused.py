@@ -9,6 +9,7 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.run import Run
+from tests.project import write_graph
 
 TEXT = """graph: {source: csv, edges: edges.csv, min_degree: 0}
 anchors: {per_shape: 2, shapes: [1]}
@@ -19,9 +20,7 @@ passes: [{name: main, steps: [generate, judge]}]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    pairs = [(a, b) for a in range(9) for b in range(a + 1, 9) if (a * b + a) % 3]
-    lines = "".join(f"N{a},N{b},touches\n" for a, b in pairs)
-    (tmp_path / "edges.csv").write_text("source_id,target_id,type\n" + lines)
+    write_graph(tmp_path, nodes=9, edges=20)
     (tmp_path / "run.yaml").write_text(TEXT)
     return Run.from_config(tmp_path / "run.yaml", tmp_path / "run").work()
 

@@ -22,6 +22,7 @@ from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import _gpu_hours, run_towards
+from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure
 
@@ -30,13 +31,8 @@ def prepared(
     folder: Path, target: dict[str, Any], latency: dict[str, Any] | None = None, **more: Any
 ) -> RunFolder:
     """A run over a random graph of 60 nodes, ready for `kgqa run`; it begins with 8 of each shape."""
-    draw = random.Random(3)
-    pairs = {tuple(sorted(draw.sample(range(60), 2))) for _ in range(170)}
     folder.mkdir(parents=True)
-    nodes = [f"N{i},node {i},{'AB'[i % 2]}" for i in range(60)]
-    edges = [f"N{a},N{b},r" for a, b in sorted(pairs)]
-    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
-    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
+    write_graph(folder, nodes=60, edges=170, seed=3)
     config = {
         "graph": {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"},
         "anchors": {"per_shape": 8, "shapes": [1, 3, 4]},
