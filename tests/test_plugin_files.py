@@ -46,7 +46,7 @@ class Lines:
 @kgqa_hpc.section
 def longest_question(dataset):
     """The longest question."""
-    return f"<p class='mine'>{max(len(r['question']) for r in dataset.records('train'))} letters</p>"
+    return f"<p class='mine'>{max((len(r['question']) for r in dataset.records('train')), default=0)} letters</p>"
 
 
 @kgqa_hpc.metric
