@@ -157,6 +157,19 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
         assert worker.returncode == 75, said
 
 
+@pytest.mark.parametrize("verb", ["merge", "sample", "import", "report"])
+def test_a_signal_ends_any_other_verb_and_the_same_command_goes_on(own: RunFolder, verb: str) -> None:
+    line = [sys.executable, "-m", "kgqa_hpc", verb, str(own.path)]
+    worker = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+    time.sleep(0.5)  # it is somewhere: whatever it was at, it may have been over
+    worker.send_signal(signal.SIGTERM)
+    try:
+        assert worker.wait(PATIENCE) in (-signal.SIGTERM, 75, 0)
+    finally:
+        command.end_tree(worker)
+    command.kgqa(verb, own.path)
+
+
 # Words of a command; FILE is the FIFO or the device. A suffix of FILE is that of the file.
 VERBS = {
     "init": "init FILE.yaml RUN",

@@ -28,9 +28,9 @@ def write_rows(run: RunFolder, shard: str, rows: list[dict[str, Any]], pass_name
     assert write_result(run.result(pass_name, shard), rows, header)
 
 
-def rows(status: str = "accepted", number: int = 20, **more: Any) -> list[dict[str, Any]]:
-    """Items that all ended alike."""
-    return [{"id": f"i{k}", "status": status, "reason": None, "trace": [], **more} for k in range(number)]
+def rows(status: str = "accepted", **more: Any) -> list[dict[str, Any]]:
+    """The 20 items of a shard, which all ended alike."""
+    return [{"id": f"i{k}", "status": status, "reason": None, "trace": [], **more} for k in range(20)]
 
 
 def done(run: RunFolder, *shards: str, verdict: str = "accepted") -> None:

@@ -183,13 +183,13 @@ def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 40, passes=passes)
     partition(run, 20)
     for shard in ("shard-000000", "shard-000001"):
-        write_rows(run, shard, [*rows("invalid", 1), *rows("open", 19)], "draft")
+        write_rows(run, shard, [rows("invalid")[0], *rows("open")[1:]], "draft")
     now = look(run)
     assert (now["items"], now["verdicts"]["invalid"]) == ({"total": 40, "ended": 2}, 2)
     with journal(run, "shard-000001", 0, "check") as open_one:
         open_one.append(item(1, "accepted"))
     assert look(run)["items"]["ended"] == 3
-    write_rows(run, "shard-000000", [*rows("invalid", 1), *rows("accepted", 19)], "check")
+    write_rows(run, "shard-000000", [rows("invalid")[0], *rows()[1:]], "check")
     now = look(run)
     assert now["verdicts"] == {"accepted": 20, "rejected": 0, "invalid": 2, "failed": 0, "waiting": 18}
 
