@@ -26,68 +26,48 @@ GOOD: dict[str, Any] = {
     "anchors": {"kind": "graphlet", "per_shape": 6},
     "engine": {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"},
 }
+# Key, value, and what the message says behind the key.
 WRONG = [
-    ("seed", "abc", "seed: must be a whole number, not abc"),
-    ("graph.min_degree", -2, "graph.min_degree: must be at least 0, not -2"),
-    ("graph.nodes", 5, "graph.nodes: must be a text or a list, not 5"),
-    ("graph.edges", ["a.csv", 3], "graph.edges.1: must be a text, not 3"),
-    ("graph.unknown_nodes", "dropp", "graph.unknown_nodes: must be error or drop, not dropp"),
-    ("graph.min_degre", 2, "graph.min_degre: unknown key, did you mean min_degree?"),
-    ("anchors.per_shape", "many", "anchors.per_shape: must be a whole number, not many"),
-    ("prompts", 5, "prompts: must be a mapping of keys to values, not 5"),
-    ("engine.kind", "scriptd", "engine.kind: unknown engine 'scriptd', did you mean scripted?"),
-    ("engine.model", ["x"], "engine.model: must be a text"),
-    ("engine.base_url", 5, "engine.base_url: must be a text or a list, not 5"),
-    (
-        "engine.temperature",
-        0.2,
-        "engine.temperature: unknown key: how an answer is drawn stands in the head of each prompt",
-    ),
-    ("dataset.duplicates", True, "dataset.duplicates: must be a mapping of keys to values, not true"),
-    (
-        "dataset.decide",
-        {"rule": "any"},
-        "dataset.decide: unknown decision rule 'any'; known: all, majority, at_least, weighted",
-    ),
-    ("dataset.split", {"shares": {"train": 2}}, "dataset.split.shares.train: must be below 1"),
-    ("runtime.attempts", 1.5, "runtime.attempts: must be a whole number, not 1.5"),
-    ("runtime.shard_size", 0, "runtime.shard_size: must be at least 1, not 0"),
-    ("runtime.margin", "soon", "runtime.margin: is not a duration such as 30s, 15m, 2h or 2-00:00:00"),
-    ("seed", -1, "seed: must be at least 0, not -1"),
-    ("anchor", {}, "anchor: unknown key, did you mean anchors?"),
-    ("graph", {"source": "csv"}, "graph: source csv needs edges"),
-    ("graph", {"source": "graphml"}, "graph: source graphml needs path"),
-    ("graph", {"min_degree": 9, "max_degree": 3}, "graph: min_degree 9 is above max_degree 3"),
-    ("passes", [{"name": "a", "steps": ["judge"]}], "passes.0.steps.0: judge reads question, answer"),
+    ("seed", "abc", ": must be a whole number, not abc"),
+    ("graph.min_degree", -2, ": must be at least 0, not -2"),
+    ("graph.nodes", 5, ": must be a text or a list, not 5"),
+    ("graph.edges", ["a.csv", 3], ".1: must be a text, not 3"),
+    ("graph.unknown_nodes", "dropp", ": must be error or drop, not dropp"),
+    ("graph.min_degre", 2, ": unknown key, did you mean min_degree?"),
+    ("anchors.per_shape", "many", ": must be a whole number, not many"),
+    ("prompts", 5, ": must be a mapping of keys to values, not 5"),
+    ("engine.kind", "scriptd", ": unknown engine 'scriptd', did you mean scripted?"),
+    ("engine.model", ["x"], ": must be a text"),
+    ("engine.base_url", 5, ": must be a text or a list, not 5"),
+    ("engine.temperature", 0.2, ": unknown key: how an answer is drawn stands in the head of each prompt"),
+    ("dataset.duplicates", True, ": must be a mapping of keys to values, not true"),
+    ("dataset.decide", {"rule": "any"}, ": unknown decision rule 'any'; known: all, majority, at_least"),
+    ("dataset.split", {"shares": {"train": 2}}, ".shares.train: must be below 1"),
+    ("runtime.attempts", 1.5, ": must be a whole number, not 1.5"),
+    ("runtime.shard_size", 0, ": must be at least 1, not 0"),
+    ("runtime.margin", "soon", ": is not a duration such as 30s, 15m, 2h or 2-00:00:00"),
+    ("seed", -1, ": must be at least 0, not -1"),
+    ("anchor", {}, ": unknown key, did you mean anchors?"),
+    ("graph", {"source": "csv"}, ": source csv needs edges"),
+    ("graph", {"source": "graphml"}, ": source graphml needs path"),
+    ("graph", {"min_degree": 9, "max_degree": 3}, ": min_degree 9 is above max_degree 3"),
+    ("passes", [{"name": "a", "steps": ["judge"]}], ".0.steps.0: judge reads question, answer"),
     (
         "passes",
         [{"name": "a", "steps": ["generate"]}, {"name": "a", "steps": ["judge"]}],
-        "passes: pass names must differ: a, a",
+        ": pass names must",
     ),
     (
         "passes",
         [{"name": "a", "steps": ["generate", "generate"]}],
-        "passes: two steps are called generate; give one another name",
+        ": two steps are called generate; give one",
     ),
-    ("passes", [{"name": "../a", "steps": ["generate"]}], "passes.0.name: must match"),
-    (
-        "passes",
-        [{"name": "p" * 5000, "steps": ["generate"]}],
-        "passes.0.name: must have at most 100 characters",
-    ),
-    ("passes", [], "passes: must have at least 1 entries"),
-    ("engine", None, "engine: is missing"),
+    ("passes", [{"name": "../a", "steps": ["generate"]}], ".0.name: must match"),
+    ("passes", [{"name": "p" * 5000, "steps": ["generate"]}], ".0.name: must have at most 100 characters"),
+    ("passes", [], ": must have at least 1 entries"),
+    ("engine", None, ": is missing"),
 ]
-THEIRS = (
-    "Input should",
-    "valid string",
-    "valid dictionary",
-    "instance of",
-    "[str]",
-    ".str:",
-    "pydantic",
-    "Value error",
-)
+THEIRS = ("Input should", "valid string", "valid dictionary", "instance of", "[str]", ".str:", "Value error")
 
 
 def changed(key: str, value: Any) -> dict[str, Any]:
@@ -104,7 +84,7 @@ def test_a_wrong_value_is_told_with_its_key_and_what_must_stand_there(
     with pytest.raises(ConfigError) as caught:
         parse_config(changed(key, value), "mine.yaml")
     (line,) = caught.value.message.splitlines()
-    assert line.startswith(f"mine.yaml: {told}")
+    assert line.startswith(f"mine.yaml: {key}{told}")
     assert not [word for word in THEIRS if word in line]
 
 
@@ -114,7 +94,7 @@ def test_all_of_them_are_told_at_once() -> None:
         if key not in ("prompts", "engine.kind"):
             section, _, name = key.partition(".")
             data[section] = {**data.get(section, {}), name: value} if name else value
-            expected.append(told)
+            expected.append(key + told)
     with pytest.raises(ConfigError) as caught:
         parse_config(data, "mine.yaml")
     lines = caught.value.message.splitlines()

@@ -50,20 +50,16 @@ class Mine(Step):
 REFUSED: dict[str, tuple[str, str, str]] = {  # what is replaced, by what, and what the message says
     "columns are names": ('Column("score", "double", "A score.")', '"score"', "is no tuple of Column"),
     "one column without a tuple": (
-        'columns = (Column("score", "double", "A score."), Column("count", "int64", "A count."))',
-        'columns = Column("score", "double", "A score.")',
-        "is no tuple of Column",
+        "columns = (",
+        'columns = Column("a", "bool", "A.")\n    _ = (',
+        "is no tuple",
     ),
     "a column without a name": ('"score", "double"', '"", "double"', "is no tuple of Column"),
     "a column twice": ('Column("count"', 'Column("score"', "declares column 'score' twice"),
     "a type of Python": ('"int64"', "int", "<class 'int'> is no column type"),
     "a word that steps do not add": ('"column"', '"annotation"', "adds 'annotation'"),
     "settings of no class": ("= StepSettings", "= dict", "its Settings is no class of kgqa_hpc.settings"),
-    "settings of pydantic": (
-        "= StepSettings",
-        "= BaseModel",
-        "its Settings is no class of kgqa_hpc.settings",
-    ),
+    "settings of pydantic": ("= StepSettings", "= BaseModel", "its Settings is no class of kgqa_hpc"),
     "a method misspelt": ("def compute", "def comptue", "has no compute(item)"),
     "an answer and no accept": (
         'adds = "column"',
