@@ -14,7 +14,7 @@ import numpy as np
 from kgqa_hpc.drawing.graph_layout import few_nodes, many_nodes
 from kgqa_hpc.kg.profile import LONGEST, Profile, Profiles
 from kgqa_hpc.report.node_use import NodeUse
-from kgqa_hpc.report.svg import WIDTH, bars, framed, picture, ranges, scatter
+from kgqa_hpc.report.svg import WIDTH, bars, cut, framed, picture, ranges, scatter
 
 CELL = 112  # units, of one group's drawing
 HIGH = 400  # units, of the drawing of the covered graph
@@ -48,7 +48,7 @@ def _group(row: Mapping[str, Any]) -> str:
     parts += [f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in at.tolist()]
     name = f"{row['group']} {row['name'] or ''}".strip()
     head = f"{row.get('id', '')} {row['name'] or row['group']}".strip()
-    for y, text in zip((12, 112, 126, 140), (_cut(head, 17), *lines), strict=False):
+    for y, text in zip((12, 112, 126, 140), (cut(head, 17), *lines), strict=False):
         parts.append(f'<text class="mid" x="{CELL / 2:g}" y="{y}">{escape(text)}</text>')
     return picture(CELL, 146, f"{name}: {title}", parts)
 
@@ -69,7 +69,7 @@ def covered_graph(use: NodeUse) -> str:
     parts = [f'<path class="link" d="{ends}"/>']
     # The most used nodes stand first in `nodes` and are drawn last, on top of the others.
     for (x, y), (_, name, count), colour in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
-        title = escape(f"{_cut(name, 80)}: {count:,}")
+        title = escape(f"{cut(name, 80)}: {count:,}")
         parts.append(
             f'<circle class="q{first_colour + colour}" cx="{x}" cy="{y}" r="4"><title>{title}</title></circle>'
         )
@@ -85,11 +85,11 @@ def _description(use: NodeUse, drawn: int) -> str:
         which = (
             f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
         )
-    most = ", ".join(f"{_cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
+    most = ", ".join(f"{cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
     joined = len(use.sample.links)
-    cut = f", {drawn:,} of them drawn" if drawn < joined else ""
+    limit = f", {drawn:,} of them drawn" if drawn < joined else ""
     return (
-        f"The graph that the accepted questions cover: {which}, and the {joined:,} joined pairs among them{cut}, "
+        f"The graph that the accepted questions cover: {which}, and the {joined:,} joined pairs among them{limit}, "
         f"of {use.links:,} in all; colour: accepted questions of a node; most used: {most}"
     )
 
@@ -99,7 +99,7 @@ def _names(at: list[list[int]], names: list[str]) -> list[str]:
     boxes: list[tuple[float, float, float]] = []
     parts = []
     for (x, y), name in zip(at[: 3 * NAMED], names, strict=False):
-        text = _cut(name, LETTERS)
+        text = cut(name, LETTERS)
         half = 3.2 * len(text)  # letters are about 6 units wide
         middle = min(max(x, half + 2), WIDTH - half - 2)
         if all(abs(y - row_y) > 13 or abs(middle - u) > half + wide for u, row_y, wide in boxes):
@@ -120,10 +120,6 @@ def _legend(limits: list[int], first_colour: int) -> list[str]:
         parts.append(f'<text x="{x + 15:.0f}" y="{HIGH + 13}">{words}</text>')
     unit = f'<text class="mid" x="{WIDTH / 2:g}" y="{HIGH + 30}">accepted questions of a node</text>'
     return [*parts, unit]
-
-
-def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 TYPES = 20  # rows of a figure

@@ -20,7 +20,7 @@ from kgqa_hpc.dataset.filters import CONTAMINATED, EXACT, NEAR, NOT_DRAWN
 from kgqa_hpc.dataset.target import BEYOND
 from kgqa_hpc.report.findings import Findings
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures
-from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
+from kgqa_hpc.report.svg import cut, density, histogram, line, stacked_bars
 from kgqa_hpc.status.history import Notes
 
 STAGES = (
@@ -143,7 +143,7 @@ class Band:
     def name(self) -> str:
         """The label: outcome and reason (foreign text), cut to about CUT characters."""
         words = " ".join(f"{self.outcome}: {self.reason[: 2 * CUT]}".split()) if self.reason else self.outcome
-        return words if len(words) <= CUT else f"{words[: CUT - 1]}…"
+        return cut(words, CUT)
 
 
 def bands(counts: Mapping[str, Any]) -> list[Band]:
@@ -190,8 +190,8 @@ def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
     shares = [f"{STAGES[band.stage]}: {_share(band, total)} {band.name}" for band in all_bands]
     head = f'viewBox="0 0 {ACROSS} {height:.1f}" height="{height:.0f}" preserveAspectRatio="none" role="img"'
     words = f'viewBox="0 0 {WORDS} {height:.1f}" width="{WORDS}" height="{height:.0f}" aria-hidden="true"'
-    cut = any(band.reason.startswith(OTHERS) for band in all_bands)
-    note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>" if cut else ""
+    summed = any(band.reason.startswith(OTHERS) for band in all_bands)
+    note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>" if summed else ""
     title = f"What became of the {unit}: {total:,} {start}"
     return (
         f'<figure class="flow"><p aria-hidden="true"><b>{total:,}</b> {escape(start)}</p>'

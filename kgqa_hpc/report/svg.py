@@ -35,8 +35,7 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, uni
                 chart.box(LEFT + (i + 0.1) * step, top, step * 0.8, chart.y(base) - top, kind, bar_title)
             base += values[i]
         word = name.rsplit(" ", 1)[-1]  # `11` of `shape 11`
-        label = word if len(word) <= 6 else f"{word[:5]}…"
-        chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, label)
+        chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, cut(word, 6))
     return chart.end(unit)
 
 
@@ -70,7 +69,9 @@ def histogram(
                 chart.box(LEFT + b * step, top, step, under - top, kind, f"{bin_range}: {count[b]:,}")
             base += count[b]
     for mark in marks:
-        chart.rule(LEFT + (mark - low) / max(bins * size, 1) * chart.inner)
+        x = LEFT + (mark - low) / max(bins * size, 1) * chart.inner
+        rule = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
+        chart.parts.append(f'<line class="mark" {rule}/>')
     for value in (low, (low + high) // 2, high):
         chart.label(
             LEFT + (value - low + 0.5) / (bins * size) * chart.inner, HEIGHT - BOTTOM + 14, f"{value:,}"
@@ -121,6 +122,11 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
     return chart.end(unit, far)
 
 
+def cut(text: str, letters: int) -> str:
+    """The text in at most so many letters."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     """A complete figure: its title is the text alternative and, for readers who see it, the caption."""
     # Repeated words are left out, because a screen reader would read them twice.
@@ -155,10 +161,6 @@ class _Chart:
     def box(self, x: float, y: float, width: float, height: float, kind: str, title: str) -> None:
         attributes = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
         self.parts.append(f'<rect class="{kind}" {attributes}><title>{escape(title)}</title></rect>')
-
-    def rule(self, x: float) -> None:
-        attributes = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
-        self.parts.append(f'<line class="mark" {attributes}/>')
 
     def label(self, x: float, y: float, text: str, last: bool = False) -> None:
         """Text centred at `x`; the last label of an axis ends at `x`, so that it is not cut."""
@@ -233,9 +235,9 @@ class _Rows:
             for x in (NAMES + share * self.inner for share in (0.0, 0.5, 1.0))
         ]
         for row, name in enumerate(names):
-            label = name if len(name) <= CUT else f"{name[: CUT - 1]}…"
             y = self.top(row) + ROW / 2 + 4
-            self.parts.append(f'<text class="end" x="{NAMES - 5}" y="{y:.1f}">{escape(label)}</text>')
+            label = escape(cut(name, CUT))
+            self.parts.append(f'<text class="end" x="{NAMES - 5}" y="{y:.1f}">{label}</text>')
 
     def top(self, row: int) -> float:
         return TOP + ROW * row
