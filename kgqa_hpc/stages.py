@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run, run_config
+from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run
 from kgqa_hpc.runs.checks import load_ready, notes, require_packages, require_servers
 from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.refused import accept_recorded, noting_refusal, require_no_refusal
@@ -234,7 +234,6 @@ def _labels(step: dict[str, Any]) -> set[str]:
 def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:
     """Create the run and do all stages on this machine; a repeated call resumes."""
     run = init(config_file, folder)
-    require_packages(run_config(run), "dataset")
     work_through(STAGES, Path(folder), threads)
     return run
 
@@ -242,8 +241,11 @@ def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | No
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
     """Do the chosen stages in order and print the result of each on stderr.
 
-    If items are left to process, the engines' servers are tested before the first stage.
+    Packages that the merge needs are required before the first stage; if items are left to process, the engines'
+    servers are tested too.
     """
+    if any(stage.makes == "dataset" for stage in chosen):
+        require_packages(open_run(folder)[1], "dataset")
     if any(stage.gpus for stage in chosen) and not standing(folder)["complete"]:
         run, config = open_run(folder)
         require_agreed(run, config.plain())

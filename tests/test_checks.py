@@ -13,6 +13,7 @@ from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.checks import load_ready, notes, require_ready
 from kgqa_hpc.trials.preview import preview
+from tests.command import kgqa
 
 
 def written(folder: Path, **document: object) -> Path:
@@ -107,8 +108,7 @@ def test_a_package_that_merge_needs_is_told_by_init_preview_and_run(
 @pytest.mark.usefixtures("without_rensa")
 def test_all_stages_at_once_do_not_begin_without_a_package_that_merge_needs(tmp_path: Path) -> None:
     path = records(tmp_path, dataset={"duplicates": {"near": 0.9}})
-    with pytest.raises(InputError, match=r"dataset\.duplicates\.near: the package rensa"):
-        stages.all_stages(path, tmp_path / "run")
+    assert f"error: {NEAR}" in kgqa("all", path, tmp_path / "run", code=2).stderr
     assert not (tmp_path / "run" / "anchors.h5").exists()
 
 

@@ -190,8 +190,9 @@ def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
     shares = [f"{STAGES[band.stage]}: {_share(band, total)} {band.name}" for band in all_bands]
     head = f'viewBox="0 0 {ACROSS} {height:.1f}" height="{height:.0f}" preserveAspectRatio="none" role="img"'
     words = f'viewBox="0 0 {WORDS} {height:.1f}" width="{WORDS}" height="{height:.0f}" aria-hidden="true"'
-    summed = any(band.reason.startswith(OTHERS) for band in all_bands)
-    note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>" if summed else ""
+    note = ""
+    if any(band.reason.startswith(OTHERS) for band in all_bands):
+        note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>"
     title = f"What became of the {unit}: {total:,} {start}"
     return (
         f'<figure class="flow"><p aria-hidden="true"><b>{total:,}</b> {escape(start)}</p>'
