@@ -34,6 +34,11 @@ from typing import Any, NamedTuple
 from kgqa_hpc.errors import ConfigError, ExtensionError, KgqaError
 
 
+def first_paragraph(text: str | None) -> str:
+    """The first paragraph of a docstring on one line; "" if there is none."""
+    return " ".join((text or "").strip().split("\n\n")[0].split())
+
+
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """', did you mean X?' with the nearest of `words`; "" if none is near."""
     near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)

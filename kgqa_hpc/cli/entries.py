@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import COMMANDS, AsJson, Run, app, print_json, print_result
-from kgqa_hpc.registry import METRICS, SECTIONS, Registry
+from kgqa_hpc.registry import METRICS, SECTIONS, Registry, first_paragraph
 
 Entry = dict[str, Any]
 # Metrics of `kgqa score` that are built in, not registry entries.
@@ -103,7 +103,7 @@ def _entries(kind: str, registry: Registry) -> list[Entry]:
         {
             "name": name,
             "package": registry.origin(name) if name in registry else "kgqa_hpc",
-            "description": " ".join((text or "").strip().split("\n\n")[0].split()),
+            "description": first_paragraph(text),
         }
         for name, text in texts.items()
     ]
