@@ -64,11 +64,6 @@ class Package:
         return find_spec(self.module) is None
 
 
-def is_unset(value: object) -> bool:
-    """Whether a key is left out of dumps, so that runs of versions without it keep their fingerprint."""
-    return value is None
-
-
 class Settings(BaseModel):
     """Base class of all settings: unknown keys are refused, values are immutable.
 
@@ -99,6 +94,11 @@ class Settings(BaseModel):
         return cls.with_paths(data, base) if base is not None and isinstance(data, Mapping) else data
 
 
+def later_key(description: str, **bounds: Any) -> Any:
+    """A key of a later version: left out of dumps where it is not set, so that older runs keep their fingerprint."""
+    return Field(None, exclude_if=lambda value: value is None, description=description, **bounds)
+
+
 class KindSettings(Settings):
     """Settings that all anchor kinds share (`anchors:`).
 
@@ -122,17 +122,11 @@ class StepSettings(Settings):
         alias="as", description="Label of the step in this run; default: the name of the step."
     )
     prompt: Name | None = Field(None, description="Prompt of the step; default: the step's own prompt.")
-    later_prompts: list[Name] | None = Field(
-        None,
-        exclude_if=is_unset,
-        description="Prompts of the second and later turns, for a multi-turn step; the last one repeats.",
+    later_prompts: list[Name] | None = later_key(
+        "Prompts of the second and later turns, for a multi-turn step; the last one repeats."
     )
-    temperature: float | None = Field(
-        None,
-        ge=0,
-        le=2,
-        exclude_if=is_unset,
-        description="Sampling temperature of the first attempt (0: greedy); default: the prompt's.",
+    temperature: float | None = later_key(
+        "Sampling temperature of the first attempt (0: greedy); default: the prompt's.", ge=0, le=2
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 CONFIG = """
@@ -13,21 +14,26 @@ anchors: {kind: graphlet, per_shape: 6}
 engine: {kind: scripted}
 runtime: {shard_size: 32, commit_every: 1s}
 """
-PATHS = CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")  # drawn sooner
+
+
+def write_tables(folder: Path, nodes: Iterable[Sequence[str]], edges: Iterable[Sequence[str]]) -> None:
+    """A graph as nodes.csv (id, name, type) and edges.csv (source_id, target_id, type)."""
+    tables = {"nodes.csv": (("id", "name", "type"), nodes)}
+    tables["edges.csv"] = (("source_id", "target_id", "type"), edges)
+    for name, (header, rows) in tables.items():
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header, *rows])
 
 
 def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int = 7) -> None:
     """A random typed graph as nodes.csv and edges.csv."""
     draw = random.Random(seed)
-    with (folder / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "name", "type"])
-        writer.writerows([f"N:{i}", f"entity {i}", draw.choice(["gene", "drug"])] for i in range(nodes))
+    rows = [(f"N:{i}", f"entity {i}", draw.choice(["gene", "drug"])) for i in range(nodes)]
     pairs = {tuple(draw.sample(range(nodes), 2)) for _ in range(edges)}
-    with (folder / "edges.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["source_id", "target_id", "type"])
-        writer.writerows([f"N:{a}", f"N:{b}", "relates_to"] for a, b in sorted(pairs))
+    write_tables(folder, rows, [(f"N:{a}", f"N:{b}", "relates_to") for a, b in sorted(pairs)])
+
+
+PATHS = CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")  # drawn sooner
 
 
 def write_project(folder: Path, config: str = CONFIG) -> Path:

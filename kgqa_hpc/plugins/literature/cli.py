@@ -140,10 +140,10 @@ def mentions(
         "names": {"read": name_counts.read, "kept": name_counts.kept, "dropped": dict(name_counts.dropped)},
         "mentions": {"found": finder.found, "dropped": dict(finder.dropped)},
     }
-    print(json.dumps(counts) if as_json else _counts_line(counts), file=sys.stderr)
+    print(json.dumps(counts) if as_json else _told(counts), file=sys.stderr)
 
 
-def _counts_line(counts: dict[str, Any]) -> str:
+def _told(counts: dict[str, Any]) -> str:
     names, mention_counts = counts["names"], counts["mentions"]
     return "\n".join(
         [
