@@ -177,9 +177,12 @@ def decision_of(config: RunConfig) -> Decision:
         for settings in config.steps
         if settings.use in STEPS and (step := STEPS.get(settings.use)).adds == "verdict"
     }
-    # Judges whose steps are not in this configuration decide nothing here.
-    unknown = dict.fromkeys(sorted(config._added_judges - judges.keys()), lambda verdict: None)
+    unknown = dict.fromkeys(sorted(config._added_judges - judges.keys()), _abstain)
     return decision(config.dataset.decide, judges | unknown)
+
+
+def _abstain(verdict: Any) -> None:
+    """Verdict of a judge whose step is not in this configuration, which decides nothing."""
 
 
 def parse_config(
