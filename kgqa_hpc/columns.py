@@ -16,21 +16,8 @@ Type = Any  # "string" | "int64" | "double" | "bool" | [Type] | {"field": Type}
 INT64 = range(-(2**63), 2**63)
 PLAIN = ("string", "int64", "double", "bool")
 # Fields that every record has (dataset/columns.py); columns of steps and kinds must not use these names.
-COMMON_NAMES = frozenset(
-    [
-        "id",
-        "question",
-        "answer",
-        "kind",
-        "group",
-        "accepted",
-        "reason",
-        "verdicts",
-        "features",
-        "provenance",
-        "split",
-    ]
-)
+COMMON_NAMES = frozenset(["id", "question", "answer", "kind", "group", "accepted", "reason"])
+COMMON_NAMES |= {"verdicts", "features", "provenance", "split"}
 
 
 class Column(NamedTuple):

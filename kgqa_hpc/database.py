@@ -53,7 +53,8 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             database.register(name, pads.dataset([str(part) for part in files], format="parquet"))
         lost = dataset / "lost.jsonl"
         empty = not lost.exists() or not lost.stat().st_size
-        database.register("lost", _LOST.empty_table() if empty else _lost_lines(lost))
+        lines = None if empty else pads.dataset(str(lost), schema=_LOST, format=pads.JsonFileFormat())
+        database.register("lost", _LOST.empty_table() if lines is None else lines)
         has_nodes = "nodes" in pads.dataset([str(part) for part in parts["accepted"]]).schema.names
         database.execute(_NODES if has_nodes else _NO_NODES)
         database.execute(
@@ -63,16 +64,12 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield database
 
 
-def _lost_lines(path: Path) -> pads.Dataset:
-    return pads.dataset(str(path), schema=_LOST, format=pads.JsonFileFormat())
-
-
 def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Names of the columns and rows of a query, in types of JSON.
 
     Raises InputError unless it is one SELECT that DuckDB can answer, with a name for each column.
     """
-    with open_views(dataset) as database, _told(text):
+    with open_views(dataset) as database, _query_errors(text):
         statements = database.extract_statements(text)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise InputError(
@@ -102,13 +99,13 @@ def _plain(value: Any) -> Any:
 
 def matching_ids(dataset: Path, name: str, condition: str) -> set[str]:
     """Ids of the records of a view for which an SQL condition is true. Raises InputError for a wrong condition."""
-    with open_views(dataset) as database, _told(condition):
+    with open_views(dataset) as database, _query_errors(condition):
         chosen = database.table(name).filter(duckdb.SQLExpression(condition)).project("id")
         return {record for (record,) in chosen.fetchall()}
 
 
 @contextmanager
-def _told(text: str) -> Iterator[None]:
+def _query_errors(text: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as problem:

@@ -123,11 +123,7 @@ class ScriptError(KgqaError):
     """
 
     def __init__(
-        self,
-        kind: str,
-        message: str = "",
-        place: tuple[int, int] | None = None,
-        nearest: str | None = None,
+        self, kind: str, message: str = "", place: tuple[int, int] | None = None, nearest: str | None = None
     ) -> None:
         super().__init__(message)
         self.kind = kind

@@ -37,12 +37,20 @@ _SHARED_SOURCES = _PACKAGE / "graphlets" / "kernels"
 _log = logging.getLogger(__name__)
 
 
+helper = numba.njit(nogil=True, boundscheck=False)
+"""For functions that only kernels call: compiled with them, not cached on their own."""
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` on its first call (nopython, nogil), with a cache on disk if a writable folder exists.
 
     If the cache cannot be written or read (disk full, truncated file), the function is compiled again.
     """
-    compiled = _cached(function)
+    with _numba_cache_dir(_cache_folder()):
+        try:
+            compiled: Any = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+        except RuntimeError:  # numba found no writable place
+            compiled = helper(function)
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
@@ -51,22 +59,10 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
             return compiled(*arguments)
         except (OSError, EOFError, pickle.UnpicklingError) as problem:  # kernels do nothing that raises these
             _log.warning("compiled kernels are not cached: %s", problem)
-            compiled = numba.njit(nogil=True, boundscheck=False)(function)
+            compiled = helper(function)
             return compiled(*arguments)
 
     return call
-
-
-def _cached(function: Callable[..., Any]) -> Any:
-    with _numba_cache_dir(_cache_folder()):
-        try:
-            return numba.njit(nogil=True, cache=True, boundscheck=False)(function)
-        except RuntimeError:  # numba found no writable place
-            return numba.njit(nogil=True, boundscheck=False)(function)
-
-
-helper = numba.njit(nogil=True, boundscheck=False)
-"""For functions that only kernels call: compiled with them, not cached on their own."""
 
 
 @functools.cache
@@ -78,7 +74,14 @@ def _cache_folder() -> Path | None:
             for shipped in candidates[:number]:
                 _seed(folder, shipped)
             return folder
-    return _temporary_folder(candidates)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="kgqa-kernels-"))
+    except OSError:
+        return None
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for shipped in candidates:
+        _seed(folder, shipped)
+    return folder
 
 
 def _bases() -> list[Path]:
@@ -91,17 +94,6 @@ def _bases() -> list[Path]:
         with contextlib.suppress(RuntimeError):  # no home at all
             bases.append(Path.home() / ".cache")
     return bases
-
-
-def _temporary_folder(shipped: list[Path]) -> Path | None:
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="kgqa-kernels-"))
-    except OSError:
-        return None
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for source in shipped:
-        _seed(folder, source)
-    return folder
 
 
 def _sources_digest() -> str:

@@ -65,7 +65,7 @@ def _executed(path: Path) -> ModuleType:
         raise ConfigError(f"plugins: {path} is no Python file", "name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(path.stem)
-    if before is not None and not _is_plugin(before):
+    if before is not None and not any(loaded is before for loaded in _modules.values()):
         raise ConfigError(
             f"plugins: {path} has the name of a module that is in use", "give the file another name"
         )
@@ -84,24 +84,18 @@ def _executed(path: Path) -> ModuleType:
     return module
 
 
-def _is_plugin(module: ModuleType) -> bool:
-    return any(loaded is module for loaded in _modules.values())
-
-
 def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """(registry, entry) of each entry that the module defines; imported classes are left out."""
     for value in vars(module).values():
         is_own = getattr(value, "__module__", None) == module.__name__ and not isinstance(value, ModuleType)
-        if is_own and isinstance(getattr(value, "name", None), str) and (group := _group(value)):
+        if not is_own or not isinstance(getattr(value, "name", None), str):
+            continue
+        settings = getattr(value, "Settings", None)
+        group = getattr(value, "registry", None) or getattr(settings, "registry", None)
+        if isinstance(group, str):
             yield group, value
-
-
-def _group(entry: Any) -> str | None:
-    """The entry's registry: its attribute `registry`, or that of its settings; "exports" for a class with `write`."""
-    group = getattr(entry, "registry", None) or getattr(getattr(entry, "Settings", None), "registry", None)
-    if isinstance(group, str):
-        return group
-    return "exports" if isinstance(entry, type) and hasattr(entry, "write") else None
+        elif isinstance(value, type) and hasattr(value, "write"):
+            yield "exports", value
 
 
 def section(function: Function) -> Function:

@@ -196,10 +196,7 @@ class Run:
             raise InputError(f"{file}: no such prompt", "name a prompt of prompts/, or a file NAME.md")
         stem = file.stem if file else str(prompt)
         label = name or stem
-        settings: dict[str, Any] = {
-            "name": label,
-            "steps": [{"use": "judge", "prompt": stem, "as": label}],
-        }
+        settings: dict[str, Any] = {"name": label, "steps": [{"use": "judge", "prompt": stem, "as": label}]}
         inputs = settings_objects.Inputs()
         if engine is not None:
             settings["engine"] = settings_objects.with_folder(

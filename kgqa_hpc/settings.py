@@ -213,19 +213,11 @@ def sentence(model: type[BaseModel], problem: Problem) -> str:
     if problem.type != "extra_forbidden":
         return problem.text
     location = [part for part in problem.key if isinstance(part, str)]
-    return problem.text + did_you_mean(location[-1], _keys(_inner(model, location[:-1])))
-
-
-def _keys(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _inner(model: type[BaseModel], location: list[str]) -> type[BaseModel]:
-    """The nested model at `location` in `model`; for an unknown location, the last model on the way."""
-    for part in location:
+    for part in location[:-1]:  # to the nested model that lacks the key, or the last known one on the way
         field = model.model_fields.get(part)
         model = next(iter(_models_in(field.annotation)), model) if field else model
-    return model
+    keys = [field.alias or name for name, field in model.model_fields.items()]
+    return problem.text + did_you_mean(location[-1], keys)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
@@ -245,7 +237,9 @@ def problems_of(problem: ValidationError) -> list[Problem]:
         key = tuple(part for part in error["loc"] if not _is_branch(part))
         text = _sentence(error)
         if len(key) < len(error["loc"]):
-            text = _either(problems[key].text, text) if key in problems else text
+            if key in problems:
+                earlier, expected = problems[key].text, text.removeprefix("must be ")
+                text = earlier if expected in earlier else f"{earlier.partition(', not ')[0]} or {expected}"
             loose.add(key)
         problems[key] = Problem(key, text, error["type"], error["input"])
 
@@ -267,17 +261,9 @@ def _sentence(error: Any) -> str:
     if error["type"] not in _WORDS:
         return str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be", 1)
     text = _WORDS[error["type"]].format_map({k: str(v).replace("'", "") for k, v in context.items()})
-    return text + _shown(error["type"], error["input"])
-
-
-def _shown(kind: str, value: Any) -> str:
-    """', not VALUE' for a short printable value; otherwise an empty text."""
-    if kind in ("missing", "extra_forbidden") or not isinstance(value, str | int | float):
-        return ""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f", not {text}" if text and len(text) <= _LONGEST and text.isprintable() else ""
-
-
-def _either(left_text: str, right_text: str) -> str:
-    expectation, right_text = left_text.partition(", not ")[0], right_text.removeprefix("must be ")
-    return left_text if right_text in left_text else f"{expectation} or {right_text}"
+    value = error["input"]
+    if error["type"] in ("missing", "extra_forbidden") or not isinstance(value, str | int | float):
+        return text
+    value_text = str(value).lower() if isinstance(value, bool) else str(value)
+    short = value_text and len(value_text) <= _LONGEST and value_text.isprintable()
+    return f"{text}, not {value_text}" if short else text

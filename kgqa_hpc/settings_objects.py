@@ -130,7 +130,11 @@ class Inputs:
             return plain("engine", value)
         name = getattr(value, "__name__", type(value).__name__).strip("<>")
         content = _saved(value)
-        digest = hashlib.sha256(_source(value) or content).hexdigest()[:12]
+        try:
+            source = inspect.getsource(value).encode()
+        except (OSError, TypeError):
+            source = content
+        digest = hashlib.sha256(source).hexdigest()[:12]
         return {"kind": "function", "call": self._add(f"{name}-{digest}.pickle", content), "model": name}
 
     def write(self, folder: Path) -> None:
@@ -203,10 +207,3 @@ def _saved(function: Callable[..., Any]) -> bytes:
         if is_importable:
             cloudpickle.unregister_pickle_by_value(module)
     return content
-
-
-def _source(function: Callable[..., Any]) -> bytes | None:
-    try:
-        return inspect.getsource(function).encode()
-    except (OSError, TypeError):
-        return None

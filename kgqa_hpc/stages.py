@@ -6,14 +6,14 @@ calls the packages that do the work, and returns data. It keeps finished output,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run, run_config
+from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run
 from kgqa_hpc.runs.checks import load_ready, notes, require_packages, require_servers
 from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.refused import accept_recorded, noting_refusal, require_no_refusal
@@ -28,7 +28,6 @@ from kgqa_hpc.terminal import note, stage_progress
 if TYPE_CHECKING:
     from kgqa_hpc.config import RunConfig
     from kgqa_hpc.dataset.accounting import Accounting
-    from kgqa_hpc.dataset.staging import Stage as Staging
 
 
 class Stage(NamedTuple):
@@ -136,35 +135,28 @@ def merge(
 
     Raises InputError if the run refused the last configuration given for it (runs/refused.py).
     """
+    from kgqa_hpc.dataset.dask_map import stage_by_dask
     from kgqa_hpc.dataset.merge import merge as merge_results
 
-    run, config = open_run(folder)
-    require_no_refusal(run)
-    require_same_code(run, config)
-    with stage_progress() as progress, _staging(dask) as stage:
+    run = _mergeable(folder)
+    staging = nullcontext(None) if dask is None else stage_by_dask(dask)
+    with stage_progress() as progress, staging as stage:
         return merge_results(run, partial=partial, published=published, progress=progress, stage=stage)
 
 
-@contextmanager
-def _staging(dask: str | None) -> Iterator[Staging | None]:
-    if dask is None:
-        yield None
-        return
-    from kgqa_hpc.dataset.dask_map import stage_by_dask
-
-    with stage_by_dask(dask) as stage:
-        yield stage
+def _mergeable(folder: Path) -> RunFolder:
+    run, config = open_run(folder)
+    require_no_refusal(run)
+    require_same_code(run, config)
+    return run
 
 
 def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
     """Take part in a merge by several processes; the process that wrote the dataset returns its accounting."""
     from kgqa_hpc.dataset.shared_merge import merge_shared as share
 
-    run, config = open_run(folder)
-    require_no_refusal(run)
-    require_same_code(run, config)
     with stage_progress() as progress:
-        return share(run, published=published, progress=progress)
+        return share(_mergeable(folder), published=published, progress=progress)
 
 
 def report(folder: Path, threads: int | None = None, *, all_records: bool = False) -> Path:
@@ -242,7 +234,6 @@ def _labels(step: dict[str, Any]) -> set[str]:
 def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:
     """Create the run and do all stages on this machine; a repeated call resumes."""
     run = init(config_file, folder)
-    require_packages(run_config(run), "dataset")
     work_through(STAGES, Path(folder), threads)
     return run
 
@@ -250,8 +241,11 @@ def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | No
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
     """Do the chosen stages in order and print the result of each on stderr.
 
-    If items are left to process, the engines' servers are tested before the first stage.
+    Packages that the merge needs are required before the first stage; if items are left to process, the engines'
+    servers are tested too.
     """
+    if any(stage.makes == "dataset" for stage in chosen):
+        require_packages(open_run(folder)[1], "dataset")
     if any(stage.gpus for stage in chosen) and not standing(folder)["complete"]:
         run, config = open_run(folder)
         require_agreed(run, config.plain())

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import Standing, next_size
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.runs import open_run, run_config
@@ -51,7 +50,9 @@ def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]
             return True  # another worker has drawn the larger sample
         if not _ended(run, config):
             try:
-                _note(run, _decide(run, present))
+                rounds = [*_rounds(run), _decide(run, present)]
+                document = {"format": f"kgqa-{KIND}", "version": 1, "rounds": rounds}
+                write_document(run.path / "target.json", document)
             except (CorruptFile, _Unfinished):
                 return True  # a damaged result is in quarantine: its shard is processed again first
         size = _last(run)["next"]
@@ -96,12 +97,15 @@ def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
     assert config.target is not None
     now = _standing(run, config)
     size, why = next_size(config.target, now)
-    _say(config.target, now, size, why)
+    counts, each_goal = now.counts(config.target), config.target.accepted
+    have, goal = sum(min(number, each_goal) for number in counts.values()), each_goal * len(counts)
+    then = why if size is None else f"next a sample of {size:,} instead of {now.size:,}"
+    note(f"target  {have:,} of {goal:,} accepted, {now.items:,} items: {then}")
     return {
         "of": _identity(run, config),
         "size": now.size,
         "sampled": now.items,
-        "accepted": now.counts(config.target),
+        "accepted": counts,
         "spent": now.spent,
         "next": size,
         "why": why,
@@ -173,8 +177,8 @@ def _log_entries(path: Path) -> Iterator[dict[str, Any]]:
 
 def _identity(run: RunFolder, config: RunConfig) -> str:
     """Digest of everything a decision depends on: manifest (with the sample), `dataset:` and `target:`."""
-    plain_ = config.plain()
-    return canonical.digest([run.manifest().digest, plain_["dataset"], plain_["target"]])
+    plain = config.plain()
+    return canonical.digest([run.manifest().digest, plain["dataset"], plain["target"]])
 
 
 def _rounds(run: RunFolder) -> list[dict[str, Any]]:
@@ -191,20 +195,7 @@ def _last(run: RunFolder) -> dict[str, Any]:
     return rounds[-1] if rounds else {}
 
 
-def _note(run: RunFolder, decision: dict[str, Any]) -> None:
-    rounds = [*_rounds(run), decision]
-    write_document(run.path / "target.json", {"format": f"kgqa-{KIND}", "version": 1, "rounds": rounds})
-
-
 def _ended(run: RunFolder, config: RunConfig) -> bool:
     """Whether the last decision refers to this sample and ends the growth."""
     last = _last(run)
     return bool(last) and last["of"] == _identity(run, config) and last["next"] is None
-
-
-def _say(target: Target, now: Standing, size: int | None, why: str) -> None:
-    counts = now.counts(target)
-    have = sum(min(number, target.accepted) for number in counts.values())
-    goal = target.accepted * len(counts)
-    then = why if size is None else f"next a sample of {size:,} instead of {now.size:,}"
-    note(f"target  {have:,} of {goal:,} accepted, {now.items:,} items: {then}")

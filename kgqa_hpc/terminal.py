@@ -68,28 +68,22 @@ class Progress:
             self._task = self._bar.add_task("", total=None)
             self._bar.start()
 
-    def update(self, ended: int, total: int, words: str) -> None:
+    def update(self, ended: int, total: int, words: str, *, last: bool = False) -> None:
+        now = time.monotonic()
         if self._bar is not None:
             self._bar.update(self._task, completed=ended, total=total, description=words)
-            return
-        now = time.monotonic()
-        if now - self._last_line >= LINE_EVERY:
+        elif last or now - self._last_line >= LINE_EVERY:
             self._last_line = now
-            self._print(ended, total, words)
+            text = f"run     {ended:,} of {total:,} items · {words}"
+            if text != self._last_text:
+                note(f"{time.strftime('%H:%M:%S')} {text}")
+            self._last_text = text
 
     def close(self, ended: int, total: int, words: str) -> None:
         """Show the final state of the progress."""
+        self.update(ended, total, words, last=True)
         if self._bar is not None:
-            self.update(ended, total, words)
             self._bar.stop()
-        else:
-            self._print(ended, total, words)
-
-    def _print(self, ended: int, total: int, words: str) -> None:
-        text = f"run     {ended:,} of {total:,} items · {words}"
-        if text != self._last_text:
-            self._last_text = text
-            note(f"{time.strftime('%H:%M:%S')} {text}")
 
 
 @contextmanager

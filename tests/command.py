@@ -45,7 +45,8 @@ def kgqa(*words: object, code: int | None = 0, **variables: str) -> Done:
     """What the command says and its exit code, which must be `code` unless that is None. Its own children's words are
     not in it.
     """
-    out, err, ended = io.StringIO(), io.StringIO(), 0
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    ended = 0
     with (
         mock.patch.object(sys, "argv", ["kgqa", *map(str, words)]),
         mock.patch.dict(os.environ, environment(**variables), clear=True),
@@ -58,7 +59,8 @@ def kgqa(*words: object, code: int | None = 0, **variables: str) -> Done:
             ended = int(end.code or 0)
         finally:
             set_up()  # for -q and -v hold for this process until they are taken back
-    return _as_expected(subprocess.CompletedProcess(words, ended, out.getvalue(), err.getvalue()), code)
+    said = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return _as_expected(subprocess.CompletedProcess(words, ended, *said), code)
 
 
 def program(

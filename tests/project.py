@@ -31,3 +31,13 @@ def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int =
     rows = [(f"N:{i}", f"entity {i}", draw.choice(["gene", "drug"])) for i in range(nodes)]
     pairs = {tuple(draw.sample(range(nodes), 2)) for _ in range(edges)}
     write_tables(folder, rows, [(f"N:{a}", f"N:{b}", "relates_to") for a, b in sorted(pairs)])
+
+
+PATHS = CONFIG.replace("kind: graphlet, per_shape: 6", "kind: path, number: 20")  # drawn sooner
+
+
+def write_project(folder: Path, config: str = CONFIG) -> Path:
+    """Graph and configuration in a folder; the path of the configuration."""
+    write_graph(folder)
+    (folder / "run.yaml").write_text(config, encoding="utf-8")
+    return folder / "run.yaml"

@@ -1,4 +1,4 @@
-"""kgqa init finds everything that is missing at once, and a run nobody worked on may be made anew."""
+"""kgqa init finds all that is missing at once; what an existing run refuses is never followed by a silent merge."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.checks import load_ready, notes, require_ready
 from kgqa_hpc.trials.preview import preview
+from tests.command import kgqa
+from tests.project import write_graph
 
 
 def written(folder: Path, **document: object) -> Path:
@@ -70,13 +73,6 @@ def test_what_is_wrong_and_what_is_missing_are_told_together(tmp_path: Path) -> 
     assert keys == wrong + lost
 
 
-def test_nothing_is_made_where_something_is_missing(tmp_path: Path) -> None:
-    path = written(tmp_path, graph={"source": "csv", "nodes": "n.csv", "edges": "e.csv"})
-    with pytest.raises(ConfigError, match=r"graph\.nodes"):
-        stages.init(path, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_package_that_workers_need_is_only_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,8 +110,7 @@ def test_a_package_that_merge_needs_is_told_by_init_preview_and_run(
 @pytest.mark.usefixtures("without_rensa")
 def test_all_stages_at_once_do_not_begin_without_a_package_that_merge_needs(tmp_path: Path) -> None:
     path = records(tmp_path, dataset={"duplicates": {"near": 0.9}})
-    with pytest.raises(InputError, match=r"dataset\.duplicates\.near: the package rensa"):
-        stages.all_stages(path, tmp_path / "run")
+    assert f"error: {NEAR}" in kgqa("all", path, tmp_path / "run", code=2).stderr
     assert not (tmp_path / "run" / "anchors.h5").exists()
 
 
@@ -144,10 +139,69 @@ def test_a_run_nobody_worked_on_takes_over_another_configuration(tmp_path: Path)
     assert stages.merge(folder).to_dict()["sampled"] == 1
 
 
-def test_a_run_with_answers_is_not_made_anew(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    stages.init(records(tmp_path, seed=1), folder)
-    stages.sample(folder)
-    stages.run_workers(folder)
-    with pytest.raises(FingerprintMismatch, match="seed: 1 → 2"):
-        stages.init(records(tmp_path, seed=2), folder)
+TEXT = """graph: {source: csv, edges: edges.csv, min_degree: 0}
+anchors: {per_shape: 2, shapes: [1]}
+engine: {kind: scripted, accept: 1.0}
+passes: [{name: main, steps: [generate, judge]}]
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    write_graph(tmp_path, nodes=9, edges=20)
+    (tmp_path / "run.yaml").write_text(TEXT)
+    return Run.from_config(tmp_path / "run.yaml", tmp_path / "run").work()
+
+
+def _config(run: Run, text: str) -> Path:
+    file = run.path.parent / "other.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [(TEXT + "seed: 7\n", FingerprintMismatch), (TEXT + "dataset: {splt: 1}\n", ConfigError)],
+)
+def test_a_plain_merge_after_a_refused_configuration_says_which_and_merges_nothing(
+    run: Run, text: str, error: type[InputError]
+) -> None:
+    file = _config(run, text)
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    with pytest.raises(error):
+        Run.from_config(file, run.path).all()
+    (run.path / "refused.json").rename(file.with_suffix(".json"))
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+    file.with_suffix(".json").rename(run.path / "refused.json")
+    with pytest.raises(InputError, match="nothing merged, because this run refused") as refusal:
+        stages.merge(run.path)
+    assert str(file) in refusal.value.message
+    assert "--as-recorded" in refusal.value.cure
+    with pytest.raises(InputError, match="nothing merged"):
+        stages.merge_shared(run.path)
+    assert not (run.path / "dataset").exists()
+    assert Run(run.path).merge(as_recorded=True).total.sampled == 2
+    assert Run(run.path).merge().total.sampled == 2, "asked for once"
+
+
+def test_an_accepted_change_ends_the_refusal(run: Run) -> None:
+    with pytest.raises(ConfigError):
+        Run.from_config(run.path.parent / "typo.yaml", run.path)
+    with pytest.raises(InputError, match=r"typo\.yaml"):
+        run.merge()
+    run.merge(z_score=None)
+    with pytest.raises(FingerprintMismatch):
+        stages.init(_config(run, TEXT + "seed: 7\n"), run.path)
+    stages.init(run.path.parent / "run.yaml", run.path)
+    stages.merge(run.path)
+
+
+def test_the_own_file_may_name_a_judge_that_was_added_later(run: Run) -> None:
+    run.judge("filter", name="second")
+    named = TEXT + "dataset: {decide: {judges: [second], rule: all}}\n"
+    Run.from_config(_config(run, named), run.path).all()
+    assert run.config.dataset.decide.judges == ["second"]
+    with pytest.raises(ConfigError, match="'third' is no judge of this run; its judges: judge, second"):
+        stages.init(_config(run, named.replace("second", "third")), run.path)
+    with pytest.raises(ConfigError, match="'second' is no judge of this run; its judges: judge"):
+        stages.init(_config(run, named), run.path.with_name("new"))

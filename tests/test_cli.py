@@ -1,27 +1,39 @@
-"""The command line, as a user meets it: a whole run, the same command again, and every wrong input."""
+"""The command line, as a user meets it: a whole run, the same command again, and wrong input (tests/golden: more)."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from kgqa_hpc import terminal
 from kgqa_hpc.cli.app import app, main
 from kgqa_hpc.errors import StoppedEarly
-from tests.command import kgqa, program
-from tests.project import CONFIG, write_graph
+from kgqa_hpc.terminal import Progress, stage_progress
+from tests.command import Done, kgqa, program
+from tests.project import CONFIG, PATHS, write_project
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    write_graph(tmp_path)
-    (tmp_path / "run.yaml").write_text(CONFIG, encoding="utf-8")
+    write_project(tmp_path)
+    (tmp_path / "bad.gguf").write_bytes(b"not a model at all" * 100)
     return tmp_path
+
+
+def go(project: Path, *verbs: str, code: int = 0) -> Done:
+    """Call the verbs for the project's run; the last one must end with the code."""
+    for verb in verbs:
+        expected = code if verb == verbs[-1] else 0
+        done = kgqa(verb, *[project / "run.yaml"] * (verb == "init"), project / "run", code=expected)
+    return done
 
 
 def test_a_run_goes_from_graph_to_report_and_every_verb_can_be_repeated(project: Path) -> None:
@@ -55,143 +67,52 @@ def test_all_in_one_command_resumes_and_ends_with_where_everything_lies(project:
 @pytest.mark.slow
 def test_sampling_twice_with_other_thread_counts_is_byte_identical(project: Path) -> None:
     written = []
+    go(project, "init", "import")
     for threads in (1, 3):
-        run = project / f"run{threads}"
-        kgqa("init", project / "run.yaml", run)
-        kgqa("import", run)
-        kgqa("sample", run, "--threads", threads)
-        written.append((run / "anchors.h5").read_bytes())
+        kgqa("sample", project / "run", "--threads", threads)
+        written.append((project / "run" / "anchors.h5").read_bytes())
+        (project / "run" / "anchors.h5").unlink()
     assert written[0] == written[1]
 
 
-def test_count_prints_all_29_shapes_of_the_reduced_graph(project: Path) -> None:
-    out = kgqa("count", "--nodes", project / "nodes.csv", "--edges", project / "edges.csv", "--json").stdout
-    document = json.loads(out)
-    assert list(document) == ["nodes", "edges", "counts"]
-    assert list(document["counts"]) == [str(i) for i in range(1, 30)]
-    assert all(isinstance(n, int) for n in document["counts"].values())
+BAD = {
+    "missing column": ("nodes.csv", "id,name,type", "id,label,type", "import", "name"),
+    "duplicate id": ("nodes.csv", "N:5,", "N:4,", "import", "N:4"),
+    "missing edge column": ("edges.csv", "source_id,", "from,", "import", "source_id"),
+    "unknown node": ("edges.csv", "N:0,", "N:999,", "import", "N:999"),
+    "no model file": ("run.yaml", "kind: scripted", "kind: cpu, model: none.gguf", "init", "none.gguf"),
+    "a damaged model": ("run.yaml", "kind: scripted", "kind: cpu, model: bad.gguf", "run", "bad.gguf"),
+    "nothing left": ("run.yaml", "edges.csv}", "edges.csv, min_degree: 90}", "sample", "degree"),
+    "no such graphlet": ("run.yaml", "per_shape: 6", "per_shape: 6, shapes: [29]", "sample", "graphlet"),
+}
 
 
-def test_another_configuration_is_refused_with_what_changed(project: Path) -> None:
-    run = project / "run"
-    kgqa("init", project / "run.yaml", run)
-    (run / "results" / "main").mkdir(parents=True)  # somebody has begun to work on it
-    (project / "run.yaml").write_text(CONFIG.replace("seed: 7", "seed: 8"), encoding="utf-8")
-    before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
-    refused = kgqa("init", project / "run.yaml", run, code=2)
-    assert "seed: 7" in refused.stderr
-    assert "8" in refused.stderr
-    (run / "refused.json").unlink()  # what a plain merge asks about
-    assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
-
-
-def _edit(path: Path, old: str, new: str) -> None:
-    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "stage", "said"),
-    [
-        ("nodes.csv", "id,name,type", "id,label,type", "import", "name"),
-        ("nodes.csv", "N:5,", "N:4,", "import", "N:4"),
-        ("edges.csv", "source_id,", "from,", "import", "source_id"),
-        ("edges.csv", "N:0,", "N:999,", "import", "N:999"),
-        ("run.yaml", "per_shape: 6", "per_shap: 6", "init", "did you mean per_shape?"),
-        ("run.yaml", "kind: scripted", "kind: cpu, model: none.gguf", "init", "none.gguf"),
-        ("run.yaml", "edges: edges.csv}", "edges: edges.csv, min_degree: 90}", "sample", "degree"),
-        ("run.yaml", "per_shape: 6", "per_shape: 6, shapes: [29]", "sample", "graphlet"),
-        ("run.yaml", "seed: 7", "seed: 7\nprompts: {generate: p55}", "init", "p5"),
-    ],
-    ids=[
-        "missing column",
-        "duplicate id",
-        "missing edge column",
-        "unknown node",
-        "unknown key",
-        "no model file",
-        "nothing left",
-        "no graphlet of the shape",
-        "unknown prompt",
-    ],
-)
-def test_bad_input_is_one_clear_line_exit_2_and_nothing_half_written(
-    project: Path, file: str, old: str, new: str, stage: str, said: str
-) -> None:
-    _edit(project / file, old, new)
-    run = project / "run"
+@pytest.mark.parametrize("mistake", BAD)
+def test_bad_input_is_one_clear_line_exit_2_and_nothing_half_written(project: Path, mistake: str) -> None:
+    file, old, new, stage, said = BAD[mistake]
+    text = (project / file).read_text(encoding="utf-8")
+    (project / file).write_text(text.replace(old, new, 1), encoding="utf-8")
     verbs = ["init", "import", "sample", "run"]
-    written = {
-        "init": run,
-        "import": run / "kg.h5",
-        "sample": run / "anchors.h5",
-        "run": run / "results" / "main",
-    }
-    for verb in verbs[: verbs.index(stage)]:
-        kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
-    refused = kgqa(stage, *([project / "run.yaml"] if stage == "init" else []), run, code=2)
+    refused = go(project, *verbs[: verbs.index(stage) + 1], code=2)
     assert sum(line.startswith("error: ") for line in refused.stderr.splitlines()) == 1
     assert said in refused.stderr
-    target = written[stage]
+    outputs = {"init": "", "import": "kg.h5", "sample": "anchors.h5", "run": "results/main"}
+    target = project / "run" / outputs[stage]
     assert not target.exists() or not any(target.glob("*.h5"))
-
-
-def test_a_prompt_with_an_undefined_variable_is_refused_at_init(project: Path) -> None:
-    own = project / "own"
-    own.mkdir()
-    source = (Path(__file__).parents[1] / "prompts" / "p5.md").read_text(encoding="utf-8")
-    (own / "p5.md").write_text(
-        source.replace("{% block user %}", "{% block user %}{{ nonsense }}"), encoding="utf-8"
-    )
-    _edit(project / "run.yaml", "seed: 7", "seed: 7\nprompts: {folder: own}")
-    refused = kgqa("init", project / "run.yaml", project / "run", code=2)
-    assert "nonsense" in refused.stderr
-    assert not (project / "run").exists()
 
 
 def test_a_prompt_that_an_edit_made_invalid_is_told_and_the_run_goes_on_with_its_own(project: Path) -> None:
     own, run = project / "own", project / "run"
     own.mkdir()
     shutil.copy(Path(__file__).parents[1] / "prompts" / "p5.md", own)
-    _edit(project / "run.yaml", "seed: 7", "seed: 7\nprompts: {folder: own}")
-    kgqa("init", project / "run.yaml", run)
+    (project / "run.yaml").write_text(f"{CONFIG}prompts: {{folder: own}}\n")
+    go(project, "init")
     (own / "p5.md").write_text("no prompt\n", encoding="utf-8")
     told = [line for line in kgqa("import", run).stderr.splitlines() if "goes on with its own copy" in line]
     assert len(told) == 1
     assert str(own / "p5.md") in told[0]
     (own / "p5.md").unlink()
     assert "its own copy" not in kgqa("import", run).stderr
-
-
-@pytest.mark.parametrize("verb", ["import", "sample", "run", "merge", "report", "status"])
-def test_a_folder_that_is_no_run_says_how_to_make_one(tmp_path: Path, verb: str) -> None:
-    assert "kgqa init" in kgqa(verb, tmp_path / "none", code=2).stderr
-
-
-def test_merging_before_anything_was_generated_names_the_stage_before(project: Path) -> None:
-    run = project / "run"
-    for verb in ("init", "import", "sample"):
-        kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
-    refused = kgqa("merge", run, code=2)
-    assert "kgqa run" in refused.stderr
-    assert not (run / "dataset").exists()
-
-
-@pytest.mark.parametrize("verb", ["sample", "run"])
-def test_a_stage_that_comes_too_early_names_the_one_before(project: Path, verb: str) -> None:
-    run = project / "run"
-    kgqa("init", project / "run.yaml", run)
-    refused = kgqa(verb, run, code=2)
-    assert "kgqa " in refused.stderr
-
-
-def test_an_unreadable_gguf_is_refused_before_any_work(project: Path) -> None:
-    (project / "model.gguf").write_bytes(b"not a model at all" * 100)
-    _edit(project / "run.yaml", "kind: scripted", "kind: cpu, model: model.gguf")
-    run = project / "run"
-    for verb in ("init", "import", "sample"):
-        kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
-    refused = kgqa("run", run, code=2)
-    assert "model.gguf" in refused.stderr
 
 
 def test_the_help_describes_ten_verbs_and_names_each_other_verb_once() -> None:
@@ -205,12 +126,7 @@ def test_the_help_describes_ten_verbs_and_names_each_other_verb_once() -> None:
     verbs = [*first, *re.findall(r"\w+", " ".join(groups))]
     commands = json.loads(kgqa("list", "commands", "--json").stdout)
     assert sorted(verbs) == sorted({entry["name"].split()[0] for entry in commands})
-
-
-def test_the_version_and_the_help_are_there() -> None:
     assert program("--version").stdout.startswith("kgqa ")
-    assert "explain" in program("--help").stdout
-    program("nonsense", code=2)
 
 
 def test_a_stop_is_not_printed_as_an_error(monkeypatch: Any, capsys: Any) -> None:
@@ -227,3 +143,80 @@ def test_a_stop_is_not_printed_as_an_error(monkeypatch: Any, capsys: Any) -> Non
 def test_a_shell_completes_verbs_also_those_of_plugins() -> None:
     words = {"COMP_WORDS": "kgqa gas", "COMP_CWORD": "1", "_KGQA_COMPLETE": "complete_bash"}
     assert CliRunner().invoke(app, env=words, prog_name="kgqa").stdout.split() == ["gasl"]
+
+
+KINDS = ("kinds", "steps", "engines", "sources", "exports", "rules", "metrics", "sections", "commands")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_entry_is_listed_with_a_description_and_its_package(kind: str) -> None:
+    entries = json.loads(kgqa("list", kind, "--json").stdout)
+    assert entries or kind == "sections"
+    for entry in entries:
+        assert entry["description"], entry
+        assert entry["package"] == "kgqa_hpc"
+
+
+def test_an_entry_is_told_with_its_keys_and_columns_and_an_unknown_one_with_the_nearest() -> None:
+    step = json.loads(kgqa("list", "steps", "check", "--json").stdout)
+    assert step["needs"] == ["question", "answer"]
+    assert "aliases" in {key["key"] for key in step["keys"]}
+    assert "hops" in {column["name"] for column in step["columns"]}
+    assert "hops  int64" in kgqa("list", "steps", "check").stdout
+    assert "did you mean steps?" in kgqa("list", "stepps", code=2).stderr
+    assert "did you mean check?" in kgqa("list", "steps", "chekc", code=2).stderr
+
+
+def test_quiet_leaves_stderr_empty_and_the_result_on_stdout(project: Path) -> None:
+    write_project(project, PATHS)
+    loud = kgqa("all", project / "run.yaml", project / "loud")
+    quiet = program("-q", "all", project / "run.yaml", project / "quiet")
+    assert quiet.stderr == ""
+    assert quiet.stdout == loud.stdout.replace("loud", "quiet")
+    assert "import  " in loud.stderr
+    assert "20 of 20 items" in loud.stderr
+
+
+def test_verbose_says_what_the_workers_log_gets_and_the_result_stays_the_same(project: Path) -> None:
+    write_project(project, PATHS)
+    told = kgqa("--verbose", "all", project / "run.yaml", project / "run")
+    assert "kgqa_hpc: kgqa " in told.stderr.splitlines()[0]
+    assert ": started {" in told.stderr
+    assert told.stdout.startswith("dataset  ")
+
+
+def test_an_error_is_said_however_quiet_and_verbose_tells_where_it_was_noticed(project: Path) -> None:
+    words = ("init", project / "none.yaml", project / "run")
+    assert kgqa("--quiet", *words, code=2).stderr.startswith("error: ")
+    told = kgqa("-v", *words, code=2)
+    assert "in plain_config" in told.stderr
+    assert told.stderr.rpartition("\nerror: ")[2].startswith(str(project / "none.yaml"))
+    assert "choose one" in kgqa("-v", "-q", "doctor", code=2).stderr
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    yield
+    terminal.set_up()
+
+
+@pytest.mark.usefixtures("as_before")
+def test_nothing_in_a_debug_line_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.set_up(verbose=True)
+    logging.getLogger("kgqa_hpc.anything").debug("name %s", "\x1b[2Jgone")
+    said = capsys.readouterr().err
+    assert "gone" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.usefixtures("as_before")
+def test_quiet_draws_no_bar_either(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.set_up(quiet=True)
+    progress = Progress(interactive=True)
+    progress.update(1, 2, "items")
+    progress.close(2, 2, "items")
+    with stage_progress(interactive=True) as stage:
+        stage(1, 1000, "counting")
+    terminal.note("a note")
+    said = capsys.readouterr()
+    assert said.err + said.out == ""

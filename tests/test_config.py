@@ -1,108 +1,132 @@
-"""A configuration is checked completely, and every problem names its key."""
+"""A configuration is checked completely: each problem is told in our words with its key; an editor knows the keys."""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.config import load_config, parse_config
+from kgqa_hpc.config.files import FILE, LINE, examples, json_schema, write_example
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml
+from tests.command import kgqa
 
-MINIMAL = {"engine": {"kind": "scripted"}}
-
-
-def _write(folder: Path, text: str) -> Path:
-    path = folder / "run.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def test_a_duration_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"runtime.margin: .*is not a duration"):
-        parse_config({**MINIMAL, "runtime": {"margin": "soon"}}, "c")
-
-
-def test_all_errors_of_a_file_are_reported_at_once_with_their_keys(tmp_path: Path) -> None:
-    path = _write(
-        tmp_path,
-        "seed: -1\ngraph: {min_degre: 3}\nanchors: {per_shape: many}\nengine: {kind: cpu, modl: x}\n",
-    )
-    with pytest.raises(ConfigError) as caught:
-        load_config(path)
-    message = caught.value.message
-    for expected in (
-        "seed: ",
-        "graph.min_degre: unknown key, did you mean min_degree?",
-        "anchors.per_shape: ",
-        "engine.modl: unknown key, did you mean model?",
-    ):
-        assert expected in message
-    assert caught.value.exit_code == 2
-
-
-def test_an_unknown_top_level_key_names_the_nearest_known_one() -> None:
-    with pytest.raises(ConfigError, match=r"anchor: unknown key, did you mean anchors\?"):
-        parse_config({**MINIMAL, "anchor": {}}, "c")
-
-
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        ({"source": "csv"}, "needs edges"),
-        ({"source": "graphml"}, "needs path"),
-        ({"min_degree": 9, "max_degree": 3}, "min_degree 9 is above max_degree 3"),
-    ],
-)
-def test_a_graph_section_that_cannot_work_is_refused(graph: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_config({**MINIMAL, "graph": graph}, "c")
-
-
-@pytest.mark.parametrize(
-    "passes",
-    [
-        [{"name": "a", "steps": ["judge"]}],
+GOOD: dict[str, Any] = {
+    "graph": {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"},
+    "anchors": {"kind": "graphlet", "per_shape": 6},
+    "engine": {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"},
+}
+# Key, value, and what the message says behind the key.
+WRONG = [
+    ("seed", "abc", ": must be a whole number, not abc"),
+    ("graph.min_degree", -2, ": must be at least 0, not -2"),
+    ("graph.nodes", 5, ": must be a text or a list, not 5"),
+    ("graph.edges", ["a.csv", 3], ".1: must be a text, not 3"),
+    ("graph.unknown_nodes", "dropp", ": must be error or drop, not dropp"),
+    ("graph.min_degre", 2, ": unknown key, did you mean min_degree?"),
+    ("anchors.per_shape", "many", ": must be a whole number, not many"),
+    ("prompts", 5, ": must be a mapping of keys to values, not 5"),
+    ("engine.kind", "scriptd", ": unknown engine 'scriptd', did you mean scripted?"),
+    ("engine.model", ["x"], ": must be a text"),
+    ("engine.base_url", 5, ": must be a text or a list, not 5"),
+    ("engine.temperature", 0.2, ": unknown key: how an answer is drawn stands in the head of each prompt"),
+    ("dataset.duplicates", True, ": must be a mapping of keys to values, not true"),
+    ("dataset.decide", {"rule": "any"}, ": unknown decision rule 'any'; known: all, majority, at_least"),
+    ("dataset.split", {"shares": {"train": 2}}, ".shares.train: must be below 1"),
+    ("runtime.attempts", 1.5, ": must be a whole number, not 1.5"),
+    ("runtime.shard_size", 0, ": must be at least 1, not 0"),
+    ("runtime.margin", "soon", ": is not a duration such as 30s, 15m, 2h or 2-00:00:00"),
+    ("seed", -1, ": must be at least 0, not -1"),
+    ("anchor", {}, ": unknown key, did you mean anchors?"),
+    ("graph", {"source": "csv"}, ": source csv needs edges"),
+    ("graph", {"source": "graphml"}, ": source graphml needs path"),
+    ("graph", {"min_degree": 9, "max_degree": 3}, ": min_degree 9 is above max_degree 3"),
+    ("passes", [{"name": "a", "steps": ["judge"]}], ".0.steps.0: judge reads question, answer"),
+    (
+        "passes",
         [{"name": "a", "steps": ["generate"]}, {"name": "a", "steps": ["judge"]}],
+        ": pass names must",
+    ),
+    (
+        "passes",
         [{"name": "a", "steps": ["generate", "generate"]}],
-        [{"name": "../a", "steps": ["generate"]}],
-        [],
-    ],
-)
-def test_passes_that_make_no_sense_are_refused(passes: list[object]) -> None:
-    with pytest.raises(ConfigError):
-        parse_config({**MINIMAL, "passes": passes}, "c")
+        ": two steps are called generate; give one",
+    ),
+    ("passes", [{"name": "../a", "steps": ["generate"]}], ".0.name: must match"),
+    ("passes", [{"name": "p" * 5000, "steps": ["generate"]}], ".0.name: must have at most 100 characters"),
+    ("passes", [], ": must have at least 1 entries"),
+    ("engine", None, ": is missing"),
+]
+THEIRS = ("Input should", "valid string", "valid dictionary", "instance of", "[str]", ".str:", "Value error")
 
 
-def test_a_missing_engine_is_said_plainly() -> None:
-    with pytest.raises(ConfigError, match="engine"):
-        parse_config({}, "c")
+def changed(key: str, value: Any) -> dict[str, Any]:
+    section, _, name = key.partition(".")
+    if not name:
+        return {k: v for k, v in {**GOOD, section: value}.items() if v is not None}
+    return {**GOOD, section: {**GOOD.get(section, {}), name: value}}
 
 
-@pytest.mark.parametrize("text", ["", "- a\n", "a: [", "\t:", "\x00"])
-def test_a_file_that_is_no_mapping_is_one_clear_error(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError):
-        load_config(_write(tmp_path, text))
+@pytest.mark.parametrize(("key", "value", "told"), WRONG)
+def test_a_wrong_value_is_told_with_its_key_and_what_must_stand_there(
+    key: str, value: Any, told: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(changed(key, value), "mine.yaml")
+    (line,) = caught.value.message.splitlines()
+    assert line.startswith(f"mine.yaml: {key}{told}")
+    assert not [word for word in THEIRS if word in line]
 
 
-def test_a_missing_file_says_where_examples_are(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such file"):
-        load_config(tmp_path / "none.yaml")
+def test_all_of_them_are_told_at_once() -> None:
+    data, expected = {**GOOD}, []
+    for key, value, told in WRONG[:17]:
+        if key not in ("prompts", "engine.kind"):
+            section, _, name = key.partition(".")
+            data[section] = {**data.get(section, {}), name: value} if name else value
+            expected.append(key + told)
+    with pytest.raises(ConfigError) as caught:
+        parse_config(data, "mine.yaml")
+    lines = caught.value.message.splitlines()
+    assert [told for told in expected if not any(told in line for line in lines)] == []
 
 
-def test_paths_are_resolved_against_the_folder_of_the_file(tmp_path: Path) -> None:
-    text = "graph: {source: csv, nodes: n.csv, edges: e.csv}\nengine: {kind: cpu, model: m.gguf}\n"
-    config = load_config(_write(tmp_path, text))
+def test_a_value_that_is_long_or_steers_a_terminal_is_not_repeated() -> None:
+    for value in ("x" * 500, "\x1b[2J"):
+        with pytest.raises(ConfigError) as caught:
+            parse_config({**GOOD, "seed": value}, "mine.yaml")
+        assert value not in caught.value.message
+
+
+def test_a_wrong_key_of_anchors_is_told_without_the_errors_that_follow_from_it() -> None:
+    steps = [{"use": "word", "template": "hpo"}]
+    data = {"anchors": {"kind": "fact", "numbr": 3}, "passes": [{"name": "main", "steps": steps}]}
+    with pytest.raises(ConfigError) as caught:
+        parse_config({**GOOD, **data}, "mine.yaml")
+    assert caught.value.message == "mine.yaml: anchors.numbr: unknown key, did you mean number?"
+
+
+def test_paths_start_in_the_folder_of_the_file_and_the_resolved_configuration_reads_back_the_same(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "graph: {source: csv, nodes: n.csv, edges: e.csv}\nengine: {kind: cpu, model: m.gguf}\n"
+    )
+    config = load_config(tmp_path / "run.yaml")
     assert config.graph.nodes == str(tmp_path / "n.csv")
     assert config.engine.model == str(tmp_path / "m.gguf")
-
-
-def test_the_resolved_configuration_reads_back_the_same(tmp_path: Path) -> None:
-    config = parse_config(MINIMAL, "c")
-    assert load_config(_write(tmp_path, yaml.safe_dump(config.plain()))) == config
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(config.plain()))
+    assert load_config(tmp_path / "again.yaml") == config
 
 
 @given(
@@ -126,3 +150,112 @@ def test_any_mapping_is_accepted_or_refused_never_a_traceback(data: object) -> N
         parse_config(data, "c")
     except ConfigError as problem:
         assert problem.message.startswith("c: ")
+
+
+NAMES = [
+    name for name, file in examples().items() if file.suffix == ".yaml" and not name.startswith("hydrate_")
+]
+SCHEMA = json_schema()
+CHECK = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_it_is_a_schema_and_the_command_prints_it() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert json.loads(kgqa("config", "--schema").stdout) == SCHEMA
+
+
+def test_there_is_an_example_for_each_way_to_begin() -> None:
+    assert {"csv", "graphml", "triples", "records", "slurm", "study", "demo", "openai_server"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_is_valid_fits_the_schema_it_brings_and_says_how_it_is_run(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    write_example(name, file)
+    text = file.read_text("utf-8")
+    assert LINE in text
+    assert "kgqa " in text.split("\nseed:")[0]
+    assert name != "csv" or "kgqa preview mine.yaml && kgqa all mine.yaml runs/mine" in text
+    assert json.loads((tmp_path / FILE).read_text()) == SCHEMA
+    assert [
+        f"{error.json_path}: {error.message[:300]}" for error in CHECK.iter_errors(yaml.safe_load(text))
+    ] == []
+    config = load_config(file)
+    for entry in config.passes:
+        assert build_chain(config, entry.name)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"engin": {}}, "'engin' was unexpected"),
+        ({"runtime": {"shard_size": "many"}}, "$.runtime.shard_size"),
+        ({"engine": {"kind": "scriptd"}}, "$.engine"),
+        (
+            {"passes": [{"name": "main", "steps": [{"use": "generate", "temperatur": 1}]}]},
+            "$.passes[0].steps[0]",
+        ),
+    ],
+)
+def test_a_mistake_is_marked_where_it_stands(config: dict[str, Any], expected: str) -> None:
+    assert any(expected in f"{error.json_path} {error.message}" for error in CHECK.iter_errors(config))
+
+
+def test_the_example_prompt_works_as_a_prompt_of_a_users_folder(tmp_path: Path) -> None:
+    (tmp_path / "my_prompts").mkdir()
+    write_example("prompt", tmp_path / "my_prompts" / "mine.md")
+    data = {"prompts": {"folder": "my_prompts", "generate": "mine"}, "engine": {"kind": "scripted"}}
+    config = parse_config(data, "test", tmp_path)
+    (step,) = [step for step in build_chain(config, "main") if step.name == "generate"]
+    kind = GraphletAnchors()
+    shown = step.prompt.render(kind.variables(kind.sample))[-1]["content"]
+    assert kind.sample.nodes[0].name in shown
+    assert list(tmp_path.iterdir()) == [tmp_path / "my_prompts"], "no schema beside a prompt"
+
+
+def test_an_example_replaces_no_file_and_an_unknown_one_is_told_with_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    assert kgqa("init", "--example", "csv", file).stdout.strip() == str(file)
+    file.write_text("seed: 1")
+    assert "is there already" in kgqa("init", "--example", "csv", file, code=2).stderr
+    assert file.read_text() == "seed: 1"
+    assert "did you mean graphml" in kgqa("init", "--example", "graphmll", tmp_path / "x", code=2).stderr
+
+
+BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n"
+HOSTILE = {
+    BOMB: "run.yaml line 2: aliases",
+    "engine: &e\n  extra_body: *e\n": "run.yaml line 2: aliases",
+    "seed: 1\ngraph:\n  path: a\n  path: b\n": "run.yaml line 4: not YAML: the key 'path' stands twice",
+    "[" * 20_000: "levels deep",
+    "{a: " * 20_000: "levels deep",
+    "- " * 20_000 + "x": "levels deep",
+    "a: 2024-13-45": "",
+    "a: \x1b[31m": "",
+    "a: [": "",
+    "? [a]\n: b": "",
+    "!!python/object:os.x {}": "",
+    "a: " + "x" * LARGEST: "KiB",
+    "\udcff": "not UTF-8",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:20]))
+def test_hostile_yaml_is_refused_in_one_line_before_anything_is_built(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text.encode("utf-8", "surrogateescape"), "run.yaml")
+    assert HOSTILE[text] in caught.value.message
+    assert "\n" not in caught.value.message
+    assert "\x1b" not in caught.value.message
+
+
+def test_what_people_write_is_read_and_a_fifo_is_not_opened(tmp_path: Path) -> None:
+    assert parse_yaml(b"seed: 1\npasses:\n  - name: main\n    steps: [a, {use: b}]\n", "x") == {
+        "seed": 1,
+        "passes": [{"name": "main", "steps": ["a", {"use": "b"}]}],
+    }
+    os.mkfifo(tmp_path / "c.yaml")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load_yaml(tmp_path / "c.yaml")

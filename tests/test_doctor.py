@@ -36,14 +36,9 @@ def program(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def one(name: str) -> Check:
-    (check,) = (check for check in doctor.diagnose(LIMIT) if check.name == name)
-    return check
-
-
-def image(folder: Path, mpi: str = "Open MPI 5.0.11", version: str = __version__) -> Path:
+def image(folder: Path, version: str) -> Path:
     """An 'image' and an apptainer that tells its labels."""
-    labels = {probes.MPI_LABEL: mpi, probes.VERSION_LABEL: version}
+    labels = {probes.MPI_LABEL: "Open MPI 5.0.11", probes.VERSION_LABEL: version}
     document = json.dumps({"data": {"attributes": {"labels": labels}}})
     program(folder, "apptainer", f"[ $1 = inspect ] && echo '{document}' || echo apptainer version 1.4.5")
     path = folder / "graph.sif"
@@ -51,90 +46,52 @@ def image(folder: Path, mpi: str = "Open MPI 5.0.11", version: str = __version__
     return path
 
 
-def test_every_check_that_fails_says_how_to_mend_it(machine: Path) -> None:
+def test_a_bare_machine_can_still_run_one_process_and_each_failed_check_says_how_to_mend_it(
+    machine: Path,
+) -> None:
     checks = doctor.diagnose(LIMIT)
+    assert doctor.exit_code(checks) == 0
+    assert {"mpiexec", "slurm", "apptainer", "gpu"} <= {check.name for check in checks if not check.ok}
     assert [check.name for check in checks if not check.ok and not check.fix] == []
     assert len({check.name for check in checks}) == len(checks)
 
 
-def test_a_bare_machine_can_still_run_one_process(machine: Path) -> None:
+OLD, FITTING = "echo 'mpirun (Open MPI) 4.1.4'", "echo 'mpiexec (Open MPI) 5.0.3'"
+CARDS = "echo 'GPU 0: NVIDIA RTX A6000 (UUID: x)'; echo 'GPU 1: NVIDIA RTX A6000 (UUID: y)'"
+DEAF = "echo 'warning one' >&2; echo 'fatal: no controller' >&2; exit 1"
+SINFO = "[ $1 = --version ] && echo slurm 22.05.8 || echo 'gpu* 4'"
+GRAPH, LLM = "KGQA_GRAPH_IMAGE", "KGQA_LLM_IMAGE"
+# Programs and variables (in capitals) of a machine; mark and name of a check; words of its line or its cure.
+MACHINES = [
+    ({"mpiexec": OLD}, "--", "mpiexec", "is Open MPI 4.1.4 and the MPI library is Open MPI 5"),
+    ({"mpiexec": FITTING}, "ok", "mpiexec", "survives dead ranks"),
+    ({"OMPI_COMM_WORLD_SIZE": "4", "PMIX_VERSION": "3.2.3"}, "FAIL", "launcher", "mpiexec is Open MPI 4 and"),
+    ({"mpiexec": OLD, GRAPH: "IMAGE"}, "FAIL", GRAPH, "the MPI library is Open MPI 5.0.11"),
+    ({"mpiexec": OLD, GRAPH: "IMAGE"}, "FAIL", GRAPH, "containers/build.sh --mpi 4.1.4"),
+    ({"mpiexec": FITTING, LLM: "IMAGE"}, "ok", LLM, f"kgqa_hpc {__version__}"),
+    ({LLM: "OLD IMAGE"}, "--", LLM, f"0.0.1 inside, {__version__} outside"),
+    ({LLM: "/none.sif"}, "--", LLM, "no such file"),
+    ({"nvidia-smi": CARDS, "CUDA_VISIBLE_DEVICES": "1"}, "ok", "gpu", "2 x NVIDIA RTX A6000, this process sees"),
+    ({"sinfo": DEAF}, "--", "slurm", "the controller does not answer: fatal: no controller"),
+    ({"sinfo": SINFO}, "ok", "slurm", "slurm 22.05.8; partitions gpu*(4)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("setting", "mark", "name", "words"), MACHINES)
+def test_a_machine_is_described_with_its_mismatches(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, setting: dict[str, str], mark: str, name: str, words: str
+) -> None:
+    versions = {"IMAGE": __version__, "OLD IMAGE": "0.0.1"}
+    for key, value in setting.items():
+        if key.isupper():
+            monkeypatch.setenv(key, str(image(machine, versions[value])) if value in versions else value)
+        else:
+            program(machine, key, value)
     checks = doctor.diagnose(LIMIT)
-    assert doctor.exit_code(checks) == 0
-    assert {"mpiexec", "slurm", "apptainer", "gpu"} <= {check.name for check in checks if not check.ok}
-
-
-def test_mpiexec_of_another_mpi_is_named_with_both_versions(machine: Path) -> None:
-    program(machine, "mpiexec", "echo 'mpiexec (Open MPI) 4.1.4'")
-    check = one("mpiexec")
-    assert not check.ok
-    assert "mpiexec is Open MPI 4.1.4 and the MPI library is Open MPI 5" in check.detail
-
-
-def test_a_fitting_mpiexec_is_told_to_survive_dead_ranks(machine: Path) -> None:
-    program(machine, "mpiexec", "echo 'mpiexec (Open MPI) 5.0.3'")
-    check = one("mpiexec")
-    assert check.ok
-    assert "survives dead ranks" in check.detail
-
-
-def test_a_process_started_by_a_foreign_mpiexec_is_a_failure(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
-    monkeypatch.setenv("PMIX_VERSION", "3.2.3")
-    checks = doctor.diagnose(LIMIT)
-    assert doctor.exit_code(checks) == 1
-    (check,) = (check for check in checks if check.name == "launcher")
-    assert "mpiexec is Open MPI 4 and" in check.detail
-
-
-def test_an_image_whose_mpi_does_not_fit_is_refused_with_the_reason(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program(machine, "mpiexec", "echo 'mpirun (Open MPI) 4.1.4'")
-    monkeypatch.setenv("KGQA_GRAPH_IMAGE", str(image(machine)))
-    check = one("KGQA_GRAPH_IMAGE")
-    assert (check.ok, check.needed) == (False, True)
-    assert "mpiexec is Open MPI 4.1.4 and the MPI library is Open MPI 5.0.11" in check.detail
-    assert "containers/build.sh --mpi 4.1.4" in check.fix
-
-
-def test_an_image_of_this_version_with_a_fitting_mpi_is_fine(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program(machine, "mpiexec", "echo 'mpiexec (Open MPI) 5.0.3'")
-    monkeypatch.setenv("KGQA_LLM_IMAGE", str(image(machine)))
-    assert one("KGQA_LLM_IMAGE").ok
-
-
-def test_an_image_of_another_version_is_told(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGQA_LLM_IMAGE", str(image(machine, version="0.0.1")))
-    assert f"0.0.1 inside, {__version__} outside" in one("KGQA_LLM_IMAGE").detail
-
-
-def test_a_missing_image_is_told(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGQA_LLM_IMAGE", str(machine / "none.sif"))
-    assert "no such file" in one("KGQA_LLM_IMAGE").detail
-
-
-def test_a_gpu_is_named_with_what_this_process_sees(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(
-        machine,
-        "nvidia-smi",
-        "echo 'GPU 0: NVIDIA RTX A6000 (UUID: x)'; echo 'GPU 1: NVIDIA RTX A6000 (UUID: y)'",
-    )
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert one("gpu").detail == "2 x NVIDIA RTX A6000, this process sees 1"
-
-
-def test_slurm_without_controller_is_one_line(machine: Path) -> None:
-    program(machine, "sinfo", "echo 'warning one' >&2; echo 'fatal: no controller' >&2; exit 1")
-    assert one("slurm").detail == "the controller does not answer: fatal: no controller"
-
-
-def test_slurm_tells_its_partitions(machine: Path) -> None:
-    program(machine, "sinfo", "[ $1 = --version ] && echo slurm 22.05.8 || echo 'gpu* 4'")
-    assert one("slurm").detail == "slurm 22.05.8; partitions gpu*(4)"
+    (check,) = (check for check in checks if check.name == name)
+    assert words in f"{check.detail}\n{check.fix}"
+    assert doctor.render([check]).split()[0] == mark
+    assert doctor.exit_code(checks) == (mark == "FAIL")
 
 
 def test_a_hanging_program_is_one_line_and_not_a_hanging_doctor(machine: Path) -> None:
@@ -152,16 +109,20 @@ def test_a_probe_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPa
     assert (check.ok, check.name) == (False, "dead mount")
 
 
-def test_a_read_only_folder_fails_and_names_the_cure(tmp_path: Path) -> None:
-    check = probes._folder("this folder", lambda: tmp_path / "missing")
+def test_a_folder_is_tried_and_left_empty_and_one_that_cannot_hold_files_names_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (check,) = doctor.PROBES["this folder"](LIMIT)
+    assert check.detail.startswith(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    (check,) = doctor.PROBES["this folder"](LIMIT)
     assert (check.ok, check.needed) == (False, True)
     assert "cannot commit files" in check.detail
     assert "--bind" in check.fix
-
-
-def test_nothing_is_left_in_the_folders_it_tried(tmp_path: Path) -> None:
-    assert probes._folder("this folder", lambda: tmp_path).detail.startswith(str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_text_has_a_line_per_check_and_the_fix_below_what_fails() -> None:
@@ -179,20 +140,16 @@ def test_the_text_has_a_line_per_check_and_the_fix_below_what_fails() -> None:
     ]
 
 
-def test_no_heavy_library_is_imported() -> None:
+def test_no_heavy_library_is_imported_and_the_json_form_holds_the_checks() -> None:
     """lmdeploy would load torch, mpi4py may hang, numba takes a second."""
     code = (
-        "import sys; from kgqa_hpc import doctor; doctor.diagnose(60);"
+        "import sys; from kgqa_hpc import cli; sys.argv = ['kgqa', 'doctor', '--json']\n"
+        "try: cli.main()\nexcept SystemExit: pass\n"
         "heavy = ('torch', 'lmdeploy', 'mpi4py', 'numba', 'h5py', 'xllamacpp');"
-        "print([name for name in heavy if name in sys.modules])"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT)
-    assert done.stdout == "[]\n", done.stderr
-
-
-def test_the_json_form_holds_the_same_checks() -> None:
-    command = [sys.executable, "-m", "kgqa_hpc", "doctor", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert done.stderr == "[]\n"
     document = json.loads(done.stdout)
     assert {"name", "ok", "detail", "fix", "needed"} == set(document[0])
     assert [entry["name"] for entry in document][:2] == ["python", "kgqa_hpc"]
@@ -203,7 +160,8 @@ def test_every_engine_in_the_registry_is_asked_and_one_that_cannot_be_imported_i
 ) -> None:
     from kgqa_hpc.registry import Registry
 
-    broken = Registry("engines", "engine", {"fine": ENGINE_PATH, "broken": "no_such_module:Engine"})
+    fine = "kgqa_hpc.engines.scripted.engine:ScriptedEngine"
+    broken = Registry("engines", "engine", {"fine": fine, "broken": "no_such_module:Engine"})
     monkeypatch.setattr(doctor, "ENGINES", broken)
     names = {check.name: check.ok for check in doctor.PROBES["engines"](LIMIT)}
     assert names["engine fine"] is True
@@ -256,6 +214,3 @@ def test_on_a_card_each_backend_and_two_cards_are_tried_and_what_fails_is_a_fail
     assert [c.ok for c in checks] == [True, False, False, False]  # there is no such model
     assert doctor.exit_code(checks) == 1
     assert all("no folder here" in check.detail for check in checks[1:])
-
-
-ENGINE_PATH = "kgqa_hpc.engines.scripted.engine:ScriptedEngine"

@@ -95,17 +95,11 @@ def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> N
     lines = {line[5:].split("  ")[0].strip(): line for line in told.stdout.splitlines()}
     assert "graphlet" in lines["anchors known"]
     assert "records" in lines["anchors known"]
-    for registry, entry in (
-        ("sources", "films"),
-        ("anchors", "edge"),
-        ("steps", "years"),
-        ("engines", "template"),
-        ("engines", "house"),
-        ("exports", "cards"),
-        ("rules", "no_veto"),
-        ("sections", "years_named"),
-        ("metrics", "same_years"),
-    ):
+    entries = (
+        "sources films, anchors edge, steps years, engines template, engines house, exports cards, rules no_veto, "
+        "sections years_named, metrics same_years"
+    )
+    for registry, entry in map(str.split, entries.split(", ")):
         assert lines[f"{registry} known"].startswith("ok")
         assert f"{entry} of film-kgqa 1.0" in lines[f"{registry} known"]
 

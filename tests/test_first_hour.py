@@ -46,13 +46,6 @@ def test_a_configuration_in_place_of_a_run_folder_is_named_as_such(own: Path, ve
     assert "kgqa init facts.yaml RUN" in said
 
 
-def test_swapped_arguments_are_told_their_order(own: Path) -> None:
-    (own / "runs").mkdir()
-    assert "the configuration comes first, then the run folder: facts.yaml runs" in refusal(
-        "all", "runs", "facts.yaml"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
@@ -73,25 +66,31 @@ def test_a_syntax_error_of_yaml_has_a_cure(own: Path, text: str, cure: str) -> N
     assert cure in said
 
 
-def test_an_unknown_variable_of_a_prompt_has_its_line_and_the_nearest_loop_variable(own: Path) -> None:
-    edit("prompts/geo.md", "{{ number }}", "{{ nmber }}")
-    said = refusal("init", "geo.yaml", "run")
-    assert "geo.md line 19: 'nmber' is undefined, did you mean number?" in said
-    assert "it may name nodes, edges, relations" in said
+# The command; the file that is edited before, its old and its new text; words of the refusal.
+MISTAKES = {
+    "all runs facts.yaml": ("", "", "", ["the configuration comes first, then the run folder: facts.yaml runs"]),
+    "init facts.yaml run -q": ("", "", "", ["kgqa -q init"]),
+    "init geo.yaml run": ("prompts/geo.md", "{{ number }}", "{{ nmber }}", [
+        "geo.md line 19: 'nmber' is undefined, did you mean number?", "it may name nodes, edges, relations",
+    ]),
+    "init geo.yaml other": ("geo.yaml", "folder: prompts, ", "", [
+        "prompt geo: no such prompt", "the folder that prompts.folder names",
+    ]),
+    "init facts.yaml run": ("facts.yaml", "Which river flows by {given}?", "Which river flows by?", [
+        "must be a question with {given} once",
+    ]),
+}  # fmt: skip
 
 
-def test_an_unknown_prompt_is_told_where_own_prompts_lie(own: Path) -> None:
-    edit("geo.yaml", "folder: prompts, ", "")
-    said = refusal("init", "geo.yaml", "run")
-    assert "prompt geo: no such prompt" in said
-    assert "the folder that prompts.folder names" in said
-
-
-def test_a_refused_step_brings_no_second_message_about_the_steps_behind_it(own: Path) -> None:
-    edit("facts.yaml", "Which river flows by {given}?", "Which river flows by?")
-    said = refusal("init", "facts.yaml", "run")
-    assert "must be a question with {given} once" in said
-    assert "nothing before it adds" not in said
+@pytest.mark.parametrize("command", MISTAKES)
+def test_a_mistake_has_one_message_whose_cure_fits(own: Path, command: str) -> None:
+    (own / "runs").mkdir()
+    file, old, new, told = MISTAKES[command]
+    if file:
+        edit(file, old, new)
+    said = refusal(*command.split())
+    assert [words for words in told if words not in said] == []
+    assert "nothing before it adds" not in said, "a refused step brings no message about the steps behind it"
 
 
 def test_a_sentence_for_an_unknown_relation_is_noted_and_its_items_name_theirs(own: Path) -> None:
@@ -102,10 +101,6 @@ def test_a_sentence_for_an_unknown_relation_is_noted_and_its_items_name_theirs(o
     none = kgqa("show", "run", "--rejected").stdout
     assert none.startswith("none rejected")
     assert "6 lost: kgqa show run --lost" in none
-
-
-def test_an_option_of_kgqa_behind_the_command_is_told_its_position(own: Path) -> None:
-    assert "kgqa -q init" in refusal("init", "facts.yaml", "run", "-q")
 
 
 def test_a_judge_with_the_name_of_a_step_is_told_to_take_another(own: Path) -> None:
@@ -174,11 +169,17 @@ class NoHttps(QuietHandler, BaseHTTPRequestHandler):
     """A server without TLS."""
 
 
+SCRIPTED = "{kind: scripted, accept: 0.8}"
+
+
 def endpoint(url: str) -> None:
-    edit("geo.yaml", "{kind: scripted, accept: 0.8}", f"{{kind: openai, base_url: '{url}', model: m}}")
+    edit("geo.yaml", SCRIPTED, f"{{kind: openai, base_url: '{url}', model: m}}")
 
 
-def test_https_to_a_server_of_http_is_refused_soon_with_the_other_address(own: Path) -> None:
+def test_a_wrong_address_is_refused_soon_with_the_other_one_or_what_to_check(own: Path) -> None:
+    endpoint("http://no-such-host.invalid/v1")
+    assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")
+    edit("geo.yaml", "{kind: openai, base_url: 'http://no-such-host.invalid/v1', model: m}", SCRIPTED)
     with serving(NoHttps) as url:
         endpoint(url.replace("http:", "https:"))
         said = refusal("preview", "geo.yaml", "-n", "1")
@@ -201,8 +202,3 @@ def test_a_certificate_that_nobody_trusts_is_told_without_advice_to_send_the_key
         said = refusal("preview", "geo.yaml", "-n", "1")
     assert "SSL_CERT_FILE" in said
     assert "http:" not in said
-
-
-def test_a_host_that_cannot_be_resolved_is_named_as_such(own: Path) -> None:
-    endpoint("http://no-such-host.invalid/v1")
-    assert "check the name of the host" in refusal("preview", "geo.yaml", "-n", "1")

@@ -1,15 +1,21 @@
-"""Compiled code is kept where it can be, and no disk in the way stops a kernel."""
+"""Kernels: compiled ahead, kept where they can be, never stopped by a disk; and the cores they may use."""
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kgqa_hpc import jit
+from kgqa_hpc import jit, threads
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "kgqa_hpc").rglob("*.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +33,11 @@ def ship(folder: Path) -> Path:
     return shipped
 
 
-def test_the_users_own_cache_folder_comes_first(monkeypatch, tmp_path):
+def test_the_users_own_cache_folder_comes_first_and_else_code_lies_in_the_package(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert jit._cache_folder().parent == tmp_path
-
-
-def test_without_it_code_lies_in_the_package(monkeypatch):
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    jit._cache_folder.cache_clear()
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
     assert jit._cache_folder().parent == Path(jit.__file__).parent / "__pycache__"
 
 
@@ -119,3 +123,101 @@ caching.IndexDataCacheFile.save = refuse
     out = run_python(full + CORE, NUMBA_CACHE_DIR=str(tmp_path))
     assert "[True, True, True, False]" in out
     assert "not cached" in out
+
+
+def decorated(path: Path, name: str) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8")
+    if f"@{name}" not in text:
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and name in map(ast.unparse, node.decorator_list):
+            yield node.name
+
+
+def kernels() -> list[str]:
+    """All functions with `@kernel`, as module:function."""
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
+    return [f"{names[path]}:{function}" for path in FILES for function in decorated(path, "kernel")]
+
+
+PROGRAM = """
+import importlib, inspect, json, sys
+from numba.core import event
+
+class Listener(event.Listener):
+    compiled = []
+    def on_start(self, event): self.compiled.append(event.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, event): pass
+
+from kgqa_hpc.compile_kernels import compile_kernels
+compile_kernels()
+def signatures(name):
+    module, _, function = name.partition(":")
+    kernel = getattr(importlib.import_module(module), function)
+    return len(inspect.getclosurevars(kernel).nonlocals["compiled"].signatures)
+bare = [name for name in json.loads(sys.argv[1]) if not signatures(name)]
+event.register("numba:compile", Listener())
+exec(open(sys.argv[2]).read())
+print(json.dumps({"bare": bare, "compiled": Listener.compiled}))
+"""
+
+
+def test_numba_is_called_in_one_place_only() -> None:
+    """Else a kernel could be cached where no image and no compile-ahead knows of it."""
+    importing = {
+        path.relative_to(ROOT).as_posix()
+        for path in FILES
+        if "numba" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
+        if (isinstance(node, ast.Import) and any(a.name.split(".")[0] == "numba" for a in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba")
+    }
+    assert importing == {"kgqa_hpc/jit.py"}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if any(decorated(p, "kernel"))], ids=lambda p: p.stem)
+def test_a_kernel_uses_helpers_that_its_cached_code_is_checked_against(path: Path) -> None:
+    """numba compares the kernel's own file; the files of graphlets/kernels count in the cache's name."""
+    if jit._SHARED_SOURCES in path.parents:
+        return
+    helpers = {name for other in FILES if other != path for name in decorated(other, "helper")}
+    imported = {
+        alias.name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert not helpers & imported
+
+
+@pytest.mark.slow
+def test_after_compiling_ahead_nothing_is_left_to_compile() -> None:
+    """No kernel without machine code, and none that real work calls with other types."""
+    found = kernels()
+    assert len(found) > 20
+    assert any(name.startswith("kgqa_hpc.kg.") for name in found)
+    ways = ROOT / "tests" / "every_kernel.py"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(found), ways], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told == {"bare": [], "compiled": []}
+
+
+def test_a_quota_of_the_cgroup_bounds_the_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    monkeypatch.setattr(threads, "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(threads, "_QUOTA_V1", (tmp_path / "quota", tmp_path / "period"))
+    assert threads.usable_cores() == 64
+    (tmp_path / "period").write_text("100000\n")
+    for older, expected in (("-1\n", 64), ("400000\n", 4)):
+        (tmp_path / "quota").write_text(older)
+        assert threads.usable_cores() == expected
+    for text, expected in (("200000 100000", 2), ("50000 100000", 1)):
+        (tmp_path / "cpu.max").write_text(text)
+        assert threads.usable_cores() == expected
+    (tmp_path / "quota").unlink()
+    for text in ("max 100000", "nonsense"):
+        (tmp_path / "cpu.max").write_text(text)
+        assert threads.usable_cores() == 64

@@ -1,16 +1,24 @@
-"""Mistakes in the code of a plugin file: refused before a run exists, or counted on their item; none ends the run."""
+"""A step of one's own: its first files, its tests by kgqa_hpc.testing, and its mistakes, refused early or counted."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.prompts.folders import shipped_prompts
-from kgqa_hpc.registry import FILE_ENTRIES
-from tests.golden.command import kgqa
+from kgqa_hpc.steps.judge import Judge
+from kgqa_hpc.steps.outcomes import Outcome
+from kgqa_hpc.steps.step import Step
+from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
+from tests.golden.command import kgqa, succeed
 from tests.project import write_graph
 
 CONFIG = """
@@ -51,20 +59,16 @@ class Mine(Step):
 REFUSED: dict[str, tuple[str, str, str]] = {  # what is replaced, by what, and what the message says
     "columns are names": ('Column("score", "double", "A score.")', '"score"', "is no tuple of Column"),
     "one column without a tuple": (
-        'columns = (Column("score", "double", "A score."), Column("count", "int64", "A count."))',
-        'columns = Column("score", "double", "A score.")',
-        "is no tuple of Column",
+        "columns = (",
+        'columns = Column("a", "bool", "A.")\n    _ = (',
+        "is no tuple",
     ),
     "a column without a name": ('"score", "double"', '"", "double"', "is no tuple of Column"),
     "a column twice": ('Column("count"', 'Column("score"', "declares column 'score' twice"),
     "a type of Python": ('"int64"', "int", "<class 'int'> is no column type"),
     "a word that steps do not add": ('"column"', '"annotation"', "adds 'annotation'"),
     "settings of no class": ("= StepSettings", "= dict", "its Settings is no class of kgqa_hpc.settings"),
-    "settings of pydantic": (
-        "= StepSettings",
-        "= BaseModel",
-        "its Settings is no class of kgqa_hpc.settings",
-    ),
+    "settings of pydantic": ("= StepSettings", "= BaseModel", "its Settings is no class of kgqa_hpc"),
     "a method misspelt": ("def compute", "def comptue", "has no compute(item)"),
     "an answer and no accept": (
         'adds = "column"',
@@ -179,31 +183,75 @@ def test_a_mistake_in_an_engine_ends_the_run_at_its_first_start(
     assert f"engine own of mine.py failed: {words}" in ended.error
 
 
-@pytest.fixture(scope="module")
-def accounting(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The accounting of a run in which every second item or so meets a mistake, each mistake in its turn."""
-    folder = tmp_path_factory.mktemp("counted")
-    cases = "".join(
-        f"        if number == {number}:\n            {body}\n" for number, body in enumerate(COUNTED)
+def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_are_accepted(
+    tmp_path: Path,
+) -> None:
+    """Every second item or so meets a mistake, each mistake in its turn."""
+    turn = "        number = next(NUMBERS)\n"
+    for number, body in enumerate(COUNTED):
+        turn += f"        if number == {number}:\n            {body}\n"
+    write(
+        tmp_path, STEP.replace("        return Done(score=1.0)\n", f"{turn}        return Done(score=1.0)\n")
     )
-    turn = f"        number = next(NUMBERS)\n{cases}        return Done(score=1.0)\n"
-    write(folder, STEP.replace("        return Done(score=1.0)\n", turn))
-    kept = dict(FILE_ENTRIES)
-    ended = kgqa("all", folder / "run.yaml", folder / "run")
-    FILE_ENTRIES.clear()
-    FILE_ENTRIES.update(kept)
+    ended = kgqa("all", tmp_path / "run.yaml", tmp_path / "run")
     assert ended.code == 0, ended.error
-    return json.loads((folder / "run/dataset/accounting.json").read_text())
-
-
-@pytest.mark.parametrize("body", COUNTED)
-def test_a_mistake_on_an_item_is_counted_under_its_reason(body: str, accounting: Any) -> None:
-    reason = f"mine: {COUNTED[body]}"
-    same = sum(f"mine: {other}" == reason for other in COUNTED.values())
-    assert accounting["failed"][reason] == same
-
-
-def test_the_other_items_of_such_a_run_are_accepted(accounting: Any) -> None:
+    accounting = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
+    assert accounting["failed"] == Counter(f"mine: {reason}" for reason in COUNTED.values())
     assert accounting["sampled"] == 20
-    assert sum(accounting["failed"].values()) == len(COUNTED)
     assert accounting["accepted"] == 20 - len(COUNTED)
+
+
+def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    told = succeed("init", "--plugin", "film_steps", folder).stdout.split()
+    names = "edges.csv film_steps.py film_steps.yaml film_steps_test.py"
+    assert sorted(Path(path).name for path in told) == names.split()
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "film_steps_test.py"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    succeed("all", folder / "film_steps.yaml", tmp_path / "run")
+    assert '"words":' in (tmp_path / "run/dataset/accepted.jsonl").read_text()
+    again = kgqa("init", "--plugin", "film_steps", folder)
+    assert again.code == 2
+    assert "is there already" in again.error
+    assert "is no name of a Python module" in kgqa("init", "--plugin", "film-steps", tmp_path / "x").error
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_step_that_asks_takes_the_answer_of_a_model() -> None:
+    pair = item(question="Who directed Solaris?", answer="Tarkovsky.")
+    verdict = {"question_reasoning": "r", "valid_question": True, "my_answer": "a", "answer_reasoning": "r"}
+    outcome = run_step(Judge, pair, answer(**verdict, original_answer_valid=False), gate=False)
+    assert isinstance(outcome, Done)
+    assert pair.verdicts["judge"]["original_answer_valid"] is False
+    with pytest.raises(InputError, match="step judge asks a model"):
+        run_step(Judge, pair)
+
+
+def test_mistakes_of_a_step_are_told_as_in_a_run() -> None:
+    class Forgetful(Step):
+        name = "forgetful"
+        columns = (Column("words", "int64", "Words."),)
+        returned: object = None
+
+        def compute(self, item: object) -> Outcome:
+            return self.returned  # type: ignore[return-value]
+
+    with pytest.raises(ExtensionError, match=r"step forgetful .* returned None on item test-1"):
+        run_step(Forgetful, item())
+    Forgetful.returned = Done(wrods=1)
+    assert run_step(Forgetful, item()) == Retry("wrods is no column of it, did you mean words?", "failed")
+
+
+def test_a_record_is_held_against_the_columns_of_its_kind() -> None:
+    class Kind(AnchorKind):
+        name = "mine"
+        columns = (Column("first", "string", "The first node."),)
+
+        def record(self, anchor: Anchor, fields: object) -> dict[str, object]:
+            return {"first": anchor.nodes[0].name}
+
+    assert record(Kind(), EVIDENCE) == {"first": "Tarkovsky"}
+    Kind.columns = ()
+    with pytest.raises(InputError, match="first is no column of it"):
+        record(Kind(), EVIDENCE)

@@ -33,6 +33,28 @@ def length(item):
     return {"letters": len(item.output["answer"])}
 
 
+class Lines:
+    """A line for each record."""
+
+    name = "one-liners"
+
+    def write(self, source, folder):
+        text = "".join(f"{record['question']}\\n" for record in source.records("train"))
+        (folder / "all.txt").write_text(text)
+
+
+@kgqa_hpc.section
+def longest_question(dataset):
+    """The longest question."""
+    return f"<p class='mine'>{max((len(r['question']) for r in dataset.records('train')), default=0)} letters</p>"
+
+
+@kgqa_hpc.metric
+def same_length(predictions, references):
+    """Whether prediction and reference are as long."""
+    return [float(len(p) == len(r)) for p, r in zip(predictions, references)]
+
+
 class EchoSettings(EngineSettings):
     kind: Literal["echo"] = "echo"
     word: str
@@ -89,11 +111,49 @@ def init(folder: Path, *words: str) -> Ended:
     return kgqa("init", folder / "run.yaml", folder / "run", *words)
 
 
-def test_a_step_and_an_engine_of_a_file_run_to_the_dataset_and_the_card_names_the_file(folder: Path) -> None:
+def test_entries_of_a_file_run_to_the_dataset_its_card_its_report_and_an_export(folder: Path) -> None:
     succeed("all", folder / "run.yaml", folder / "run")
     assert letters(folder) == {37}
     assert (folder / "run/plugins/my_steps.py").read_text() == FILE
     assert "| my_steps.py | source sha256 " in (folder / "run/dataset/README.md").read_text()
+    page = (folder / "run/report/index.html").read_text()
+    assert "<h2 id=\"section-longest_question\">The longest question</h2>\n<p class='mine'>" in page
+    FILE_ENTRIES.clear()
+    succeed("export", folder / "run", "--to", "one-liners", "--out", folder / "out")
+    assert (folder / "out/all.txt").read_text()
+
+
+def test_entries_of_a_file_are_listed_with_the_file(folder: Path) -> None:
+    names = {
+        "steps": "length",
+        "exports": "one-liners",
+        "sections": "longest_question",
+        "metrics": "same_length",
+    }
+    for kind, name in names.items():
+        lines = succeed("list", kind, "--plugin", folder / "my_steps.py").stdout.splitlines()
+        assert [line for line in lines if line.startswith(name) and line.endswith("[my_steps.py]")]
+
+
+def test_a_section_that_fails_is_one_line_with_its_name(folder: Path) -> None:
+    edit(folder, 'return f"<p', 'return 1 / 0 or f"<p')
+    ended = kgqa("all", folder / "run.yaml", folder / "run")
+    assert ended.code == 2
+    assert "report section longest_question of my_steps.py failed: ZeroDivisionError" in ended.error
+
+
+@pytest.mark.plugin("evaluation")
+def test_a_metric_of_a_file_is_scored_beside_the_others(folder: Path) -> None:
+    for name, text in (("given", "ab"), ("wanted", "cd")):
+        (folder / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": text}) + "\n")
+    words = ("score", folder / "given.jsonl", folder / "wanted.jsonl", "--plugin", folder / "my_steps.py")
+    scores = json.loads(succeed(*words, "--json").stdout)
+    assert scores["same_length"] == 1.0
+    assert scores["rouge1"] == 0.0
+    edit(folder, "return [float", "return 2 * [float")
+    ended = kgqa(*words)
+    assert ended.code == 2
+    assert "score metric same_length of my_steps.py gave values of shape (2,)" in ended.error
 
 
 def test_a_run_goes_on_with_its_own_copy_where_the_file_is_gone(folder: Path) -> None:

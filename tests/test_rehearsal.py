@@ -52,12 +52,8 @@ PUBMEDQA = {"QUESTION": "Is it so?", "LONG_ANSWER": "It is.", "final_decision": 
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with stand-ins for the files that configurations name."""
     folder = tmp_path_factory.mktemp("rehearsal")
-    for name, rows in (
-        ("pairs", PAIRS),
-        ("documents", DOCUMENTS),
-        ("medqa", [MEDQA]),
-        ("pubmedqa", [{"1": PUBMEDQA}]),
-    ):
+    files = {"pairs": PAIRS, "documents": DOCUMENTS, "medqa": [MEDQA], "pubmedqa": [{"1": PUBMEDQA}]}
+    for name, rows in files.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "names.tsv").write_text("\n".join(["gene_names", *GENES, ""]))
     return folder

@@ -61,14 +61,10 @@ def test_frames_a_function_and_objects_become_a_dataset(tmp_path: Path) -> None:
 def test_objects_and_a_file_make_runs_of_one_fingerprint(tmp_path: Path) -> None:
     NODES.to_csv(tmp_path / "nodes.csv", index=False)
     EDGES.to_csv(tmp_path / "edges.csv", index=False)
+    files = {name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}
     config = {
         "seed": 5,
-        "graph": {
-            "source": "csv",
-            "nodes": str(tmp_path / "nodes.csv"),
-            "edges": str(tmp_path / "edges.csv"),
-            "min_degree": 0,
-        },
+        "graph": {"source": "csv", **files, "min_degree": 0},
         "anchors": ANCHORS,
         "engine": {"kind": "scripted", "accept": 1.0},
         "passes": [{"name": "main", "steps": ["generate", "judge"]}],

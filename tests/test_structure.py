@@ -48,59 +48,16 @@ MAY_KNOW = {
     "report": {"dataset", "drawing", "kg", "runs", "status", "store"},
     "doctor": {"anchors", "cluster", "dataset", "engines", "kg", "steps"},
     "target": {"config", "dataset", "runs", "store", "work"},
-    "stages": {
-        "cluster",
-        "config",
-        "dataset",
-        "graphlets",
-        "kg",
-        "report",
-        "runs",
-        "status",
-        "store",
-        "target",
-    },
+    "stages": {"cluster", "config", "dataset", "graphlets", "kg", "report", "runs", "status"}
+    | {"store", "target"},
     "settings_objects": {"anchors", "engines", "kg", "steps", "store"},
-    "trials": {
-        "anchors",
-        "config",
-        "dataset",
-        "engines",
-        "runs",
-        "stages",
-        "steps",
-        "store",
-        "work",
-    },
-    "run": {
-        "config",
-        "dataset",
-        "runs",
-        "settings_objects",
-        "stages",
-        "status",
-        "store",
-        "trials",
-        "work",
-    },
+    "trials": {"anchors", "config", "dataset", "engines", "runs", "stages", "steps", "store", "work"},
+    "run": {"config", "dataset", "runs", "settings_objects", "stages", "status", "store", "trials", "work"},
 }
-KNOWN_TO_ALL = {
-    "columns",
-    "database",
-    "errors",
-    "intervals",
-    "jit",
-    "plugin_files",
-    "registry",
-    "settings",
-    "terminal",
-    "text",
-    "threads",
-}
+KNOWN_TO_ALL = {"columns", "database", "errors", "intervals", "jit", "plugin_files", "registry"}
+KNOWN_TO_ALL |= {"settings", "terminal", "text", "threads"}
 TOP = {"cli", "__main__", "__init__"}  # they may know all rooms, and none knows them
-PLUGINS = (
-    "plugins"  # they may know the core and its cli/app.py; the core knows none of them, nor they each other
-)
+PLUGINS = "plugins"  # may know the core and its cli/app.py; the core knows none of them, nor they each other
 
 
 def _module(path: Path) -> str:
@@ -239,28 +196,15 @@ def test_every_module_opens_with_what_it_is_about() -> None:
     assert silent == []
 
 
-HEAVY = (
-    "ahocorasick_rs",
-    "lxml",
-    "tantivy",
-    "torch",
-    "lmdeploy",
-    "numba",
-    "pandas",
-    "pyarrow",
-    "h5py",
-    "matplotlib",
-    "scipy",
-    "sacrebleu",
-    "rouge_score",
-    "pydantic",
-    "mpi4py",
-    "submitit",
-    "openai",
-)
+HEAVY = """
+ahocorasick_rs lxml tantivy torch lmdeploy numba pandas pyarrow h5py matplotlib scipy sacrebleu rouge_score pydantic
+mpi4py submitit openai
+"""
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = f"import sys\nfrom kgqa_hpc import cli\nprint([m for m in {HEAVY!r} if m in sys.modules])\n"
+    code = (
+        f"import sys\nfrom kgqa_hpc import cli\nprint([m for m in {HEAVY.split()!r} if m in sys.modules])\n"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

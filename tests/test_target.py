@@ -22,6 +22,7 @@ from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import _gpu_hours, run_towards
+from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure
 
@@ -30,13 +31,8 @@ def prepared(
     folder: Path, target: dict[str, Any], latency: dict[str, Any] | None = None, **more: Any
 ) -> RunFolder:
     """A run over a random graph of 60 nodes, ready for `kgqa run`; it begins with 8 of each shape."""
-    draw = random.Random(3)
-    pairs = {tuple(sorted(draw.sample(range(60), 2))) for _ in range(170)}
     folder.mkdir(parents=True)
-    nodes = [f"N{i},node {i},{'AB'[i % 2]}" for i in range(60)]
-    edges = [f"N{a},N{b},r" for a, b in sorted(pairs)]
-    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
-    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
+    write_graph(folder, nodes=60, edges=170, seed=3)
     config = {
         "graph": {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"},
         "anchors": {"per_shape": 8, "shapes": [1, 3, 4]},
@@ -53,7 +49,8 @@ def prepared(
 
 
 def rounds(run: RunFolder) -> list[dict[str, Any]]:
-    return list(read_document(run.path / "target.json", "target")["rounds"])
+    path = run.path / "target.json"
+    return list(read_document(path, "target")["rounds"]) if path.exists() else []
 
 
 def dataset(run: RunFolder) -> dict[str, bytes]:
@@ -81,9 +78,8 @@ def test_each_group_has_exactly_so_many_and_the_same_command_finds_it_done(tmp_p
     run = prepared(tmp_path / "each", {"accepted": 12, "per": "group"})
     config = tmp_path / "each" / "run.yaml"
     stages.all_stages(config, run.path)
-    assert Counter(record["group"] for record in accepted(run)) == dict.fromkeys(
-        ("shape 1", "shape 3", "shape 4"), 12
-    )
+    groups = Counter(record["group"] for record in accepted(run))
+    assert groups == dict.fromkeys(("shape 1", "shape 3", "shape 4"), 12)
     told = rounds(run)
     before = {path: path.read_bytes() for path in run.results("main").glob("*.h5")}
     stages.all_stages(config, run.path)
@@ -106,15 +102,10 @@ def test_kills_at_any_moment_leave_the_target_reached_with_the_same_bytes(
     killed = prepared(tmp_path / "killed", target, {"batch": 4, "per_request_s": 1})
     chance = random.Random(8)
     for _ in range(3):
-        before, decided = (
-            answers_kept(killed),
-            len(rounds(killed)) if (killed.path / "target.json").exists() else 0,
-        )
-        many = chance.randrange(500, 4000)
+        before, decided, many = answers_kept(killed), len(rounds(killed)), chance.randrange(500, 4000)
 
         def due() -> bool:
-            now = len(rounds(killed)) if (killed.path / "target.json").exists() else 0
-            return now > decided or answers_kept(killed) > before + many  # noqa: B023
+            return len(rounds(killed)) > decided or answers_kept(killed) > before + many  # noqa: B023
 
         pair = [processes.start(killed), processes.start(killed)]
         wait_for(lambda: due() or all(one.poll() is not None for one in pair), "answers")  # noqa: B023
@@ -125,9 +116,9 @@ def test_kills_at_any_moment_leave_the_target_reached_with_the_same_bytes(
     reconfigure(killed, engine={"latency": {"batch": 4}})
     code, output = processes.finish(processes.start(killed))
     assert code == 0, output
-    assert [(one["size"], one["sampled"], one["accepted"], one["next"]) for one in rounds(killed)] == [
-        (one["size"], one["sampled"], one["accepted"], one["next"]) for one in rounds(whole)
-    ]
+    keys = ("size", "sampled", "accepted", "next")
+    first, second = ([[one[key] for key in keys] for one in rounds(run)] for run in (killed, whole))
+    assert first == second
     assert dataset(killed) == dataset(whole)
     assert len(accepted(whole)) == 60
 
@@ -140,11 +131,9 @@ def test_a_growth_that_was_killed_goes_on_with_the_same_number(
         raise KeyboardInterrupt
 
     run = prepared(tmp_path / "run", {"accepted": 30})
+    place = "RunFolder.grow" if died_in == "grow" else "write_manifest"
     with monkeypatch.context() as patch:
-        if died_in == "grow":
-            patch.setattr(RunFolder, "grow", killed)
-        else:
-            patch.setattr("kgqa_hpc.store.run_folder.write_manifest", killed)
+        patch.setattr(f"kgqa_hpc.store.run_folder.{place}", killed)
         with pytest.raises(KeyboardInterrupt):
             run_towards(run.path)
     assert rounds(run)[-1]["next"]
@@ -244,16 +233,8 @@ def test_logs_that_others_wrote_are_read_without_harm(tmp_path: Path) -> None:
     folder = run.logs / "x"
     folder.mkdir(parents=True)
     os.mkfifo(folder / "fifo.jsonl")
-    lines = [
-        "5",
-        "[]",
-        "null",
-        '{"event": "started"}',
-        '{"event": "started", "time": "now"}',
-        '{"event": "started", "time": 100, "gpus": 7}',
-        '{"event": "ended", "time": 460}',
-        "[" * 2000,
-        "torn",
-    ]
+    lines = ["5", "[]", "null", '{"event": "started"}', '{"event": "started", "time": "now"}']
+    lines += ['{"event": "started", "time": 100, "gpus": 7}', '{"event": "ended", "time": 460}']
+    lines += ["[" * 2000, "torn"]
     (folder / "hand.jsonl").write_text("\n".join(lines))
     assert _gpu_hours(run, config) == pytest.approx(0.1 * config.engine.gpus_per_worker)

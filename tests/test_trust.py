@@ -21,9 +21,8 @@ from kgqa_hpc.store import run_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.yaml_file import load_yaml
 from tests.golden.command import kgqa
-from tests.project import CONFIG, write_graph
+from tests.project import write_project
 from tests.runs import make_run
-from tests.work.rig import Processes
 
 SERVER = {"kind": "openai", "model": "m", "base_url": "http://node1:8000/v1", "api_key_env": "MY_KEY"}
 Make = Callable[..., RunFolder]
@@ -47,26 +46,19 @@ def edit(run: RunFolder, old: str, new: str) -> None:
 
 
 def test_who_makes_a_run_agrees_to_its_servers_and_commands(make: Make) -> None:
-    assert require_agreed(*opened(make(SERVER))) == {
-        "engine.base_url": "http://node1:8000/v1",
-        "engine.api_key_env": "MY_KEY",
-    }
+    pinned = {"engine.base_url": "http://node1:8000/v1", "engine.api_key_env": "MY_KEY"}
+    assert require_agreed(*opened(make(SERVER))) == pinned
 
 
 @pytest.mark.parametrize(("old", "new"), [("node1", "evil"), ("MY_KEY", "AWS_SECRET_ACCESS_KEY")])
-def test_a_value_that_was_changed_since_is_shown_and_refused(make: Make, old: str, new: str) -> None:
+def test_a_changed_value_is_shown_and_refused_until_somebody_agrees(make: Make, old: str, new: str) -> None:
     run = make(SERVER)
     edit(run, old, new)
     with pytest.raises(InputError, match=new) as caught:
         require_agreed(*opened(run))
     assert "--trust-config" in caught.value.cure
-
-
-def test_agreeing_pins_the_new_values_for_later_jobs(make: Make) -> None:
-    run = make(SERVER)
-    edit(run, "node1", "node2")
     require_agreed(*opened(run), trust=True)
-    assert require_agreed(*opened(run))["engine.base_url"] == "http://node2:8000/v1"
+    assert any(new in str(value) for value in require_agreed(*opened(run)).values()), "pinned for later jobs"
 
 
 def test_a_run_of_another_user_asks_even_with_the_values_it_was_made_with(
@@ -81,40 +73,33 @@ def test_a_run_of_another_user_asks_even_with_the_values_it_was_made_with(
         require_agreed(*opened(run))
 
 
-def test_an_engine_that_reaches_nowhere_needs_no_trust(make: Make) -> None:
-    assert require_agreed(*opened(make({"kind": "scripted"}))) == {}
-
-
-def test_engines_of_single_passes_are_looked_at_too() -> None:
+def test_effects_are_those_of_the_engines_of_all_passes_and_are_shown_without_control_characters(
+    make: Make,
+) -> None:
     passes = [
         {"name": "a", "engine": {"kind": "openai", "command": "rm -rf /"}},
         {"name": "b", "engine": None},
     ]
     assert effects({"engine": {"kind": "cpu"}, "passes": passes}) == {"passes.a.engine.command": "rm -rf /"}
-
-
-def test_what_is_shown_has_no_control_characters() -> None:
+    assert require_agreed(*opened(make({"kind": "scripted"}))) == {}, "it reaches nowhere"
     assert shown(["\x1b]0;evil\x07", "a\u202eb"]) == "?]0;evil? a?b"
 
 
-def planted(folder: Path, mark: Path) -> Path:
-    """A finished run into whose configuration another user has put a command; the manifest says that they agreed."""
-    run = finished_run(folder)
+def plant(run: RunFolder, mark: Path, *, agreed: bool) -> None:
+    """Put a command into a run's configuration and its fingerprint; `agreed`: the manifest says that they agreed."""
     config = load_yaml(run.config_file)
     config["engine"] = {**SERVER, "command": ["touch", str(mark)]}
     parsed = parse_config(config, "the test")
-    sections, pinned = fingerprint(parsed, kept_prompts(run)), effects(parsed.plain())
-    content = run_folder.replace(run.manifest(), sections=sections, trusted=pinned)
+    pinned = effects(parsed.plain()) if agreed else {}
+    content = run_folder.replace(
+        run.manifest(), sections=fingerprint(parsed, kept_prompts(run)), trusted=pinned
+    )
     run_folder.write_manifest(run.manifest_file, content)
     run.config_file.write_bytes(run_folder._yaml(parsed.plain()))
-    os.chown(run.manifest_file, OTHER, -1)
-    return run.path
 
 
 def finished_run(folder: Path) -> RunFolder:
-    write_graph(folder)
-    (folder / "run.yaml").write_text(CONFIG)
-    assert kgqa("all", folder / "run.yaml", folder / "run").code == 0
+    assert kgqa("all", write_project(folder), folder / "run").code == 0
     return RunFolder.open(folder / "run")
 
 
@@ -138,7 +123,9 @@ def test_no_verb_runs_a_command_of_another_users_run(
         "kgqa_hpc.runs.trust.os.geteuid", lambda: 4711
     )  # root is never asked about its own files
     mark = tmp_path / "mark"
-    run = planted(tmp_path, mark)
+    run = finished_run(tmp_path).path
+    plant(RunFolder(run), mark, agreed=True)
+    os.chown(run / "manifest.json", OTHER, -1)
     item = json.loads((run / "dataset" / "accepted.jsonl").read_text().splitlines()[0])["id"]
     words = {"RUN": str(run), "OUT": str(tmp_path / "out"), "ID": item}
     before = (run / "manifest.json").read_bytes()
@@ -175,18 +162,10 @@ def test_growing_pins_nothing_that_was_not_agreed_to(tmp_path: Path) -> None:
     assert run.manifest().trusted == {}
 
 
-def test_a_command_that_was_put_into_a_run_is_never_started(tmp_path: Path, processes: Processes) -> None:
+def test_a_command_that_was_put_into_a_run_is_never_started(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 4)
-    config = load_yaml(run.config_file)
-    planted = tmp_path / "planted"
-    config["engine"] = {**SERVER, "command": ["touch", str(planted)]}
-    parsed = parse_config(config, "the test")
-    run_folder.write_manifest(
-        run.manifest_file,
-        run_folder.replace(run.manifest(), sections=fingerprint(parsed)),
-    )
-    run.config_file.write_bytes(run_folder._yaml(parsed.model_dump(mode="json")))
-    code, output = processes.finish(processes.start(run))
-    assert code == 2
-    assert "engine.command: touch" in output
-    assert not planted.exists()
+    plant(run, tmp_path / "mark", agreed=False)
+    done = kgqa("run", run.path)
+    assert done.code == 2
+    assert "engine.command: touch" in done.error
+    assert not (tmp_path / "mark").exists()

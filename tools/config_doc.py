@@ -2,7 +2,7 @@
 """Write docs/reference/config.md from the settings themselves: python tools/config_doc.py > docs/reference/config.md
 
 Every key is a pydantic field with its type, default and one sentence; sections that name an entry (a source,
-a kind, a step, an engine) have one table for each entry that is shipped. tests/test_config_doc.py compares.
+a kind, a step, an engine) have one table for each entry that is shipped. tests/test_docs.py compares.
 """
 
 from __future__ import annotations

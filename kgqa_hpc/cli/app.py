@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
@@ -35,13 +36,25 @@ ROOT_OPTIONS = ("-q", "--quiet", "-v", "--verbose")
 
 
 class Verbs(TyperGroup):
-    """Group of all commands; a command from the registry is imported only when it is called."""
+    """Group of all commands; a command from the registry (a function, or a typer application with commands of its own)
+    is imported only when it is called.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *COMMANDS.names()]
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        return super().get_command(ctx, name) or (_registered(name) if name in COMMANDS else None)
+        if (command := super().get_command(ctx, name)) or name not in COMMANDS:
+            return command
+        entry = COMMANDS.get(name)
+        parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+        if isinstance(entry, typer.Typer):
+            parent.add_typer(entry, name=name)
+        else:
+            parent.callback()(lambda: None)  # else typer takes a single command for the application itself
+            parent.command(name)(entry)
+        group: Any = typer.main.get_group(parent)
+        return group.commands[name]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -68,19 +81,6 @@ class Verbs(TyperGroup):
             formatter.write_dl([(title, ", ".join(names)) for title, names in groups.items() if names])
 
 
-def _registered(name: str) -> Any:
-    """The command of a registry entry: a function, or a typer application with commands of its own."""
-    entry = COMMANDS.get(name)
-    parent = typer.Typer(add_completion=False, rich_markup_mode=None)
-    if isinstance(entry, typer.Typer):
-        parent.add_typer(entry, name=name)
-    else:
-        parent.callback()(lambda: None)  # else typer takes a single command for the application itself
-        parent.command(name)(entry)
-    group: Any = typer.main.get_group(parent)
-    return group.commands[name]
-
-
 def _first_sentence(text: str | None) -> str:
     return " ".join((text or "").split(".\n")[0].split(". ")[0].split()).removesuffix(".") + "."
 
@@ -94,20 +94,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")]
-Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="A configuration; kgqa init --example writes one.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Run = Annotated[Path, Argument(metavar="RUN", help="The run folder.")]
+Config = Annotated[Path, Argument(metavar="CONFIG", help="A configuration; kgqa init --example writes one.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON document instead of text.")]
 TrustConfig = Annotated[
     bool,
-    typer.Option(
-        "--trust-config", help="Agree to the commands and servers that the run's configuration names."
-    ),
+    Option("--trust-config", help="Agree to the commands and servers that the run's configuration names."),
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option("--threads", min=1, help="Number of threads; default: the cores this process may use."),
+    int | None, Option("--threads", min=1, help="Number of threads; default: the cores this process may use.")
 ]
 
 
@@ -178,16 +173,14 @@ def _version(requested: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option(
-            "--verbose", "-v", help="Also print debug messages on stderr; put it before the command."
-        ),
+        Option("--verbose", "-v", help="Also print debug messages on stderr; put it before the command."),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only results and errors; put it before the command.")
+        bool, Option("--quiet", "-q", help="Print only results and errors; put it before the command.")
     ] = False,
 ) -> None:
     if verbose and quiet:

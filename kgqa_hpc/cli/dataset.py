@@ -6,19 +6,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result
 
 Condition = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--where", metavar="SQL", help="Only records for which an SQL expression over their columns is true."
     ),
 ]
 Difficulty = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--difficulty",
         metavar="LEVEL",
         help="Only records of this difficulty (easy, medium, hard); may be repeated.",
@@ -26,9 +26,7 @@ Difficulty = Annotated[
 ]
 Score = Annotated[
     list[str] | None,
-    typer.Option(
-        "--score", metavar="NAME=LEAST", help="Only records with at least this score; may be repeated."
-    ),
+    Option("--score", metavar="NAME=LEAST", help="Only records with at least this score; may be repeated."),
 ]
 
 
@@ -41,15 +39,15 @@ class Extra(StrEnum):
 @app.command()
 def show(
     run: Run,
-    accepted: Annotated[bool, typer.Option("--accepted", help="Accepted pairs (the default).")] = False,
-    rejected: Annotated[bool, typer.Option("--rejected", help="Rejected pairs, with the reason.")] = False,
+    accepted: Annotated[bool, Option("--accepted", help="Accepted pairs (the default).")] = False,
+    rejected: Annotated[bool, Option("--rejected", help="Rejected pairs, with the reason.")] = False,
     lost: Annotated[
-        bool, typer.Option("--lost", help="Items that did not become a judged pair, with the reason.")
+        bool, Option("--lost", help="Items that did not become a judged pair, with the reason.")
     ] = False,
     group: Annotated[
-        str | None, typer.Option("--group", help="Only records of this group, e.g. 'shape 11'.")
+        str | None, Option("--group", help="Only records of this group, e.g. 'shape 11'.")
     ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of records to show.")] = 20,
+    number: Annotated[int, Option("-n", "--number", min=1, help="Number of records to show.")] = 20,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
@@ -70,15 +68,12 @@ def show(
 @app.command()
 def export(
     run: Run,
-    to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="Export format; see docs/guide/dataset.md.")
-    ],
+    to: Annotated[str, Option("--to", metavar="FORMAT", help="Export format; see docs/guide/dataset.md.")],
     out: Annotated[
-        Path,
-        typer.Option("--out", metavar="FOLDER", help="Folder to write; an earlier export there is replaced."),
+        Path, Option("--out", metavar="FOLDER", help="Folder to write; an earlier export there is replaced.")
     ],
     extra: Annotated[
-        Extra | None, typer.Option("--with", help="Include the writer's reasoning before each answer.")
+        Extra | None, Option("--with", help="Include the writer's reasoning before each answer.")
     ] = None,
     where: Condition = None,
     difficulty: Difficulty = None,
@@ -98,14 +93,12 @@ def export(
 
 @app.command()
 def combine(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of the combined dataset.")],
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Merged runs, two or more.")],
-    mixed: Annotated[
-        bool, typer.Option("--mixed", help="Allow runs that differ in prompts or models.")
-    ] = False,
+    out: Annotated[Path, Argument(metavar="OUT", help="The folder of the combined dataset.")],
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help="Merged runs, two or more.")],
+    mixed: Annotated[bool, Option("--mixed", help="Allow runs that differ in prompts or models.")] = False,
     share: Annotated[
         list[float] | None,
-        typer.Option(
+        Option(
             "--share",
             metavar="SHARE",
             help="Share of the accepted records from a run; repeat for each run, in order.",
@@ -113,11 +106,9 @@ def combine(
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option(
-            "--number", min=1, help="Total number of accepted records; default: as many as possible."
-        ),
+        Option("--number", min=1, help="Total number of accepted records; default: as many as possible."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed.")] = 42,
+    seed: Annotated[int, Option("--seed", help="Random seed.")] = 42,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
@@ -145,12 +136,11 @@ def combine(
 def publish(
     run: Run,
     folder: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER", help="Folder to write; an earlier published folder is replaced."),
+        Path, Argument(metavar="FOLDER", help="Folder to write; an earlier published folder is replaced.")
     ],
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="FORMAT", help="Also write this export format; may be repeated."),
+        Option("--to", metavar="FORMAT", help="Also write this export format; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -167,7 +157,7 @@ def publish(
 @app.command()
 def sql(
     run: Run,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT statement (DuckDB).")],
+    query: Annotated[str, Argument(metavar="QUERY", help="One SELECT statement (DuckDB).")],
     as_json: AsJson = False,
 ) -> None:
     """Query the dataset in SQL: read-only views accepted, rejected, lost and nodes."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from kgqa_hpc.cli.app import COMMANDS, AsJson, Run, app, print_json, print_result
 from kgqa_hpc.registry import METRICS, SECTIONS, Registry, first_paragraph
@@ -14,6 +15,7 @@ from kgqa_hpc.registry import METRICS, SECTIONS, Registry, first_paragraph
 Entry = dict[str, Any]
 # Metrics of `kgqa score` that are built in, not registry entries.
 _SCORES = ("bleu2", "bleu4", "rouge1", "rouge2", "rougeL", "meteor", "cider")
+_DETAILS = ("adds", "needs", "gives", "answer")
 _COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the entry itself
 
 
@@ -21,20 +23,17 @@ _COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the en
 def list_(
     kind: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="KIND",
             help="kinds, steps, engines, sources, exports, rules, metrics, sections or commands.",
         ),
     ],
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of an entry to show in full.")
-    ] = None,
-    plugin: Annotated[
-        list[Path] | None, typer.Option(help="A Python file with entries; may be repeated.")
-    ] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Name of an entry to show in full.")] = None,
+    plugin: Annotated[list[Path] | None, Option(help="A Python file with entries; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the entries of a registry with description and package; with NAME, also its keys and columns."""
+    from kgqa_hpc.cli.key_table import keys_of
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.plugin_files import load_plugin_file
     from kgqa_hpc.registry import did_you_mean
@@ -47,7 +46,7 @@ def list_(
         raise InputError(
             f"{kind!r} is no kind of entry{did_you_mean(kind, names)}", f"there are {', '.join(names)}"
         )
-    entries = {"commands": _commands}.get(kind, lambda: _entries(kind, registries[kind]))()
+    entries = _entries(kind, registries[kind])
     if name is None:
         width = max((len(entry["name"]) for entry in entries), default=0)
         lines = (f"{e['name']:<{width}}  {e['description']}  [{e['package']}]" for e in entries)
@@ -57,7 +56,11 @@ def list_(
     if chosen is None:
         raise InputError(f"{name!r} is none of {kind}{did_you_mean(name, [e['name'] for e in entries])}")
     if kind != "commands" and name in registries[kind]:
-        chosen |= _details(registries[kind].get(name))
+        entry = registries[kind].get(name)
+        chosen |= {key: getattr(entry, key) for key in _DETAILS if hasattr(entry, key)}
+        if (settings := getattr(entry, "Settings", None)) is not None:
+            chosen["keys"] = [key._asdict() for key in keys_of(settings, _COMMON)]
+        chosen["columns"] = [column._asdict() for column in getattr(entry, "columns", ())]
     print_result(chosen, "\n".join(_lines(chosen)), as_json)
 
 
@@ -83,48 +86,29 @@ def _registries() -> dict[str, Registry]:
 
 
 def _entries(kind: str, registry: Registry) -> list[Entry]:
-    shipped = [
-        {"name": name, "package": "kgqa_hpc", "description": "computed by `kgqa score` where installed"}
-        for name in (_SCORES if kind == "metrics" else ())
-    ]
-    return shipped + [
-        {
-            "name": name,
-            "package": registry.origin(name),
-            "description": first_paragraph(registry.get(name).__doc__),
-        }
-        for name in registry.names()
-    ]
-
-
-def _commands() -> list[Entry]:
-    group: Any = typer.main.get_group(app)
-    commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    """Name, package and description (the first paragraph of its docstring or help) of each entry."""
+    texts: dict[str, str | None] = {}
+    if kind == "commands":
+        group: Any = typer.main.get_group(app)
+        texts = {name: group.get_command(None, name).help for name in group.list_commands(None)}
+    else:
+        texts = dict.fromkeys(
+            _SCORES if kind == "metrics" else (), "computed by `kgqa score` where installed"
+        )
+        texts |= {name: registry.get(name).__doc__ for name in registry.names()}
     return [
         {
             "name": name,
-            "package": COMMANDS.origin(name) if name in COMMANDS else "kgqa_hpc",
-            "description": first_paragraph(command.help),
+            "package": registry.origin(name) if name in registry else "kgqa_hpc",
+            "description": first_paragraph(text),
         }
-        for name, command in commands.items()
+        for name, text in texts.items()
     ]
-
-
-def _details(entry: Any) -> Entry:
-    from kgqa_hpc.cli.key_table import keys_of
-
-    settings, columns = getattr(entry, "Settings", None), getattr(entry, "columns", ())
-    details = {
-        name: getattr(entry, name) for name in ("adds", "needs", "gives", "answer") if hasattr(entry, name)
-    }
-    if settings is not None:
-        details["keys"] = [key._asdict() for key in keys_of(settings, _COMMON)]
-    return {**details, "columns": [column._asdict() for column in columns]}
 
 
 def _lines(entry: Entry) -> Iterator[str]:
     yield f"{entry['name']}  [{entry['package']}]\n{entry['description']}"
-    for name in ("adds", "needs", "gives", "answer"):
+    for name in _DETAILS:
         if value := entry.get(name):
             yield f"{name}: {value if isinstance(value, str) else ', '.join(value)}"
     for title, members in (
@@ -140,9 +124,7 @@ def _lines(entry: Entry) -> Iterator[str]:
 
 @app.command()
 def config(
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of a configuration.")
-    ] = False,
+    schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
 ) -> None:
     """Print the JSON Schema of a configuration, for editors that complete and check keys."""
     from kgqa_hpc.config.files import FILE, json_schema
@@ -158,7 +140,7 @@ def config(
 @app.command()
 def ls(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Folder to search, three levels deep.")
+        Path, Argument(metavar="[FOLDER]", help="Folder to search, three levels deep.")
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
@@ -173,7 +155,7 @@ def ls(
 def clean(
     run: Run,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Delete the files; without this option they are only listed.")
+        bool, Option("--yes", help="Delete the files; without this option they are only listed.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from kgqa_hpc.cli.app import Run, Threads, TrustConfig, app, say
 
@@ -16,11 +17,9 @@ app.add_typer(prompts_app, name="prompts")
 @app.command()
 def extend(
     run: Run,
-    per_shape: Annotated[
-        int | None, typer.Option(min=1, help="Total number of graphlets of each shape.")
-    ] = None,
+    per_shape: Annotated[int | None, Option(min=1, help="Total number of graphlets of each shape.")] = None,
     number: Annotated[
-        int | None, typer.Option(min=1, help="Total number of anchors, for other kinds than graphlets.")
+        int | None, Option(min=1, help="Total number of anchors, for other kinds than graphlets.")
     ] = None,
     threads: Threads = None,
     trust_config: TrustConfig = False,
@@ -38,15 +37,15 @@ def extend(
 @app.command()
 def judge(
     run: Run,
-    prompt: Annotated[str, typer.Option(help="Name of a judging prompt, or a file NAME.md.")],
+    prompt: Annotated[str, Option(help="Name of a judging prompt, or a file NAME.md.")],
     engine: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="YAML file with the keys of `engine:`, or a whole configuration; default: the run's engine."
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the judge and its pass; default: the prompt's name.")
+        str | None, Option(help="Name of the judge and its pass; default: the prompt's name.")
     ] = None,
     trust_config: TrustConfig = False,
 ) -> None:
@@ -74,12 +73,12 @@ def _engine_section(file: Path | None) -> Any:
 @prompts_app.command(name="import")
 def prompts_import(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON object of prompt texts, or a single text (.txt).")
+        Path, Argument(metavar="FILE", help="JSON object of prompt texts, or a single text (.txt).")
     ],
     step: Annotated[
-        Literal["generate", "judge", "score"], typer.Option(help="The step that the texts are for.")
+        Literal["generate", "judge", "score"], Option(help="The step that the texts are for.")
     ] = "generate",
-    to: Annotated[Path, typer.Option(help="The folder of prompts to write.")] = Path("my_prompts"),
+    to: Annotated[Path, Option(help="The folder of prompts to write.")] = Path("my_prompts"),
 ) -> None:
     """Convert a template file of the published pipeline into prompt files; the texts stay unchanged."""
     from kgqa_hpc.prompts.templates import import_templates

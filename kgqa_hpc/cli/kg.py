@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
 app.add_typer(kg_app, name="kg")
 
-Limit = Annotated[int, typer.Option("-n", min=0, help="Number of entries to show.")]
+Limit = Annotated[int, Option("-n", min=0, help="Number of entries to show.")]
 
 
 def _graph(run: Path) -> KnowledgeGraph:
@@ -33,7 +34,7 @@ def _graph(run: Path) -> KnowledgeGraph:
 def stats(
     run: Run,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder for figures of the statistics (PNG); default: no figures.")
+        Path | None, Option(help="Folder for figures of the statistics (PNG); default: no figures.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +67,7 @@ def stats(
 @kg_app.command()
 def show(
     run: Run,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Id or full name of the node.")],
+    node: Annotated[str, Argument(metavar="NODE", help="Id or full name of the node.")],
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -81,8 +82,8 @@ def show(
 @kg_app.command()
 def find(
     run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Part of a name or an id; case is ignored.")],
-    kind: Annotated[str | None, typer.Option("--type", help="Only nodes of this type.")] = None,
+    text: Annotated[str, Argument(metavar="TEXT", help="Part of a name or an id; case is ignored.")],
+    kind: Annotated[str | None, Option("--type", help="Only nodes of this type.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -98,9 +99,7 @@ def export(
     run: Run,
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE", help="File to write; its suffix selects the format: .nt .ttl .graphml .csv"
-        ),
+        Argument(metavar="FILE", help="File to write; its suffix selects the format: .nt .ttl .graphml .csv"),
     ],
     as_json: AsJson = False,
 ) -> None:

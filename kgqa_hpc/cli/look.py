@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
 
@@ -13,7 +14,7 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, pri
 @app.command()
 def status(
     run: Run,
-    watch: Annotated[bool, typer.Option("--watch", help="Refresh until the run is complete.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Refresh until the run is complete.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show finished and remaining work, speed, and stalled workers."""
@@ -30,20 +31,20 @@ def status(
 @app.command()
 def plan(
     run: Run,
-    gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs that work in parallel.")] = 1,
+    gpus: Annotated[int, Option(min=1, help="Number of GPUs that work in parallel.")] = 1,
     time: Annotated[
-        str | None, typer.Option(help="Time limit of a job; default: runtime.time_limit or 2 days.")
+        str | None, Option(help="Time limit of a job; default: runtime.time_limit or 2 days.")
     ] = None,
     pilot: Annotated[
-        Path | None, typer.Option(help="Small finished run on the same engine, for measured speeds.")
+        Path | None, Option(help="Small finished run on the same engine, for measured speeds.")
     ] = None,
-    pilot_gpus: Annotated[int, typer.Option(min=1, help="Number of GPUs of the pilot run.")] = 1,
+    pilot_gpus: Annotated[int, Option(min=1, help="Number of GPUs of the pilot run.")] = 1,
     tokens_per_second: Annotated[
-        float | None, typer.Option(min=0.01, help="Tokens that one GPU generates per second.")
+        float | None, Option(min=0.01, help="Tokens that one GPU generates per second.")
     ] = None,
     price: Annotated[
         tuple[float, float] | None,
-        typer.Option(
+        Option(
             help="Prices of a million input tokens and a million output tokens, to estimate the cost with its interval."
         ),
     ] = None,
@@ -67,7 +68,7 @@ def plan(
 @app.command()
 def explain(
     run: Run,
-    items: Annotated[list[str], typer.Argument(metavar="ITEM", help="Ids of records or anchors.")],
+    items: Annotated[list[str], Argument(metavar="ITEM", help="Ids of records or anchors.")],
     as_json: AsJson = False,
 ) -> None:
     """Show the full history of items: anchor, prompts, raw outputs, verdicts, versions."""
@@ -81,7 +82,7 @@ def explain(
 @app.command()
 def replay(
     run: Run,
-    item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of a record or anchor.")],
+    item: Annotated[str, Argument(metavar="ITEM", help="The id of a record or anchor.")],
     trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:
@@ -95,7 +96,7 @@ def replay(
 @app.command()
 def doctor(
     gpu: Annotated[
-        bool, typer.Option("--gpu", help="Also test a GPU kernel, guided decoding, and a start on two GPUs.")
+        bool, Option("--gpu", help="Also test a GPU kernel, guided decoding, and a start on two GPUs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,17 +116,13 @@ def doctor(
 
 @app.command()
 def count(
-    nodes: Annotated[str, typer.Option(help="CSV with id,name,type (.gz allowed).")],
-    edges: Annotated[str, typer.Option(help="CSV with source_id,target_id,type (.gz allowed).")],
-    min_degree: Annotated[
-        int, typer.Option(min=0, help="Smallest degree of a node in the reduced graph.")
-    ] = 3,
-    max_degree: Annotated[
-        int, typer.Option(min=1, help="Largest degree of a node in the reduced graph.")
-    ] = 100,
-    backend: Annotated[Literal["native", "graph-tool"], typer.Option(help="Program that counts.")] = "native",
+    nodes: Annotated[str, Option(help="CSV with id,name,type (.gz allowed).")],
+    edges: Annotated[str, Option(help="CSV with source_id,target_id,type (.gz allowed).")],
+    min_degree: Annotated[int, Option(min=0, help="Smallest degree of a node in the reduced graph.")] = 3,
+    max_degree: Annotated[int, Option(min=1, help="Largest degree of a node in the reduced graph.")] = 100,
+    backend: Annotated[Literal["native", "graph-tool"], Option(help="Program that counts.")] = "native",
     unknown_nodes: Annotated[
-        Literal["error", "drop"], typer.Option(help="Treatment of edges with unknown nodes.")
+        Literal["error", "drop"], Option(help="Treatment of edges with unknown nodes.")
     ] = "error",
     threads: Threads = None,
     as_json: AsJson = False,
@@ -144,23 +141,18 @@ def bench(
     config: Config,
     run: Annotated[
         Path | None,
-        typer.Option(
-            "--run", help="Run whose prompts to measure with; default: prompts over CONFIG's graph."
-        ),
+        Option("--run", help="Run whose prompts to measure with; default: prompts over CONFIG's graph."),
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option(
-            "-n", "--number", min=1, help="Prompts per measurement; default: three times its batch."
-        ),
+        Option("-n", "--number", min=1, help="Prompts per measurement; default: three times its batch."),
     ] = None,
     batch: Annotated[
-        list[int] | None,
-        typer.Option("--batch", min=1, help="Number of requests in flight; may be repeated."),
+        list[int] | None, Option("--batch", min=1, help="Number of requests in flight; may be repeated.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Also write the JSON here, after each measurement, for plan --pilot."),
+        Option("--out", help="Also write the JSON here, after each measurement, for plan --pilot."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -185,7 +177,7 @@ def bench(
 @app.command()
 def preview(
     config: Config,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, max=1000, help="Number of items.")] = 3,
+    number: Annotated[int, Option("-n", "--number", min=1, max=1000, help="Number of items.")] = 3,
     as_json: AsJson = False,
 ) -> None:
     """Process a few items with all steps before a run exists; show tokens and seconds of each."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
 
@@ -15,23 +16,21 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, pri
 def init(
     config: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="CONFIG",
             help="Configuration to check; with --example or --plugin, the file or folder to write.",
         ),
     ],
-    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run folder.")] = None,
+    run: Annotated[Path | None, Argument(metavar="[RUN]", help="The run folder.")] = None,
     example: Annotated[
-        str | None, typer.Option(help="Write this example configuration to FILE: csv, graphml, slurm …")
+        str | None, Option(help="Write this example configuration to FILE: csv, graphml, slurm …")
     ] = None,
     plugin: Annotated[
-        str | None, typer.Option(help="Write NAME.py with a step of your own, its test and a configuration.")
+        str | None, Option(help="Write NAME.py with a step of your own, its test and a configuration.")
     ] = None,
     accept_changed_code: Annotated[
         bool,
-        typer.Option(
-            "--accept-changed-code", help="Accept changed code of the run's steps, kinds or engines."
-        ),
+        Option("--accept-changed-code", help="Accept changed code of the run's steps, kinds or engines."),
     ] = False,
 ) -> None:
     """Check a configuration completely and create the run folder; or write an example of one."""
@@ -76,7 +75,7 @@ def sample(run: Run, threads: Threads = None) -> None:
 def run_(
     run: Run,
     worker: Annotated[
-        str | None, typer.Option(help="Name of this worker in logs; default: taken from the launcher.")
+        str | None, Option(help="Name of this worker in logs; default: taken from the launcher.")
     ] = None,
     trust_config: TrustConfig = False,
 ) -> None:
@@ -89,23 +88,23 @@ def run_(
 @app.command()
 def submit(
     run: Run,
-    workers: Annotated[int, typer.Option(min=1, help="Number of parallel jobs that generate and judge.")] = 1,
-    time: Annotated[str, typer.Option(help="Time limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
-    gpus: Annotated[int, typer.Option(min=0, help="Number of GPUs per worker.")] = 1,
-    cpus: Annotated[int, typer.Option(min=1, help="Number of cores per worker.")] = 4,
-    memory: Annotated[str, typer.Option(help="Memory per worker.")] = "32G",
-    graph_cpus: Annotated[int, typer.Option(min=1, help="Cores of the job that samples the graph.")] = 16,
-    graph_memory: Annotated[str, typer.Option(help="Memory of the job that samples the graph.")] = "32G",
-    partition: Annotated[str | None, typer.Option(help="Slurm partition of the workers.")] = None,
-    account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
+    workers: Annotated[int, Option(min=1, help="Number of parallel jobs that generate and judge.")] = 1,
+    time: Annotated[str, Option(help="Time limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
+    gpus: Annotated[int, Option(min=0, help="Number of GPUs per worker.")] = 1,
+    cpus: Annotated[int, Option(min=1, help="Number of cores per worker.")] = 4,
+    memory: Annotated[str, Option(help="Memory per worker.")] = "32G",
+    graph_cpus: Annotated[int, Option(min=1, help="Cores of the job that samples the graph.")] = 16,
+    graph_memory: Annotated[str, Option(help="Memory of the job that samples the graph.")] = "32G",
+    partition: Annotated[str | None, Option(help="Slurm partition of the workers.")] = None,
+    account: Annotated[str | None, Option(help="Slurm account.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option(help="Further #SBATCH option of the workers, as NAME=VALUE.")
+        list[str] | None, Option(help="Further #SBATCH option of the workers, as NAME=VALUE.")
     ] = None,
     cluster: Annotated[
         Literal["slurm", "local"],
-        typer.Option(help="Where to run: Slurm jobs, or processes on this machine (local)."),
+        Option(help="Where to run: Slurm jobs, or processes on this machine (local)."),
     ] = "slurm",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Submit the remaining stages of a run to Slurm as jobs chained by dependencies."""
@@ -138,10 +137,10 @@ def submit(
 def requeue(
     run: Run,
     since: Annotated[
-        str | None, typer.Option(metavar="MARK", help="Mark printed by this command before the work began.")
+        str | None, Option(metavar="MARK", help="Mark printed by this command before the work began.")
     ] = None,
-    exit_code: Annotated[int, typer.Option(help="Exit code of `kgqa run` or of its launcher.")] = 0,
-    restarts: Annotated[int, typer.Option(min=0, help="Number of earlier restarts of the job.")] = 0,
+    exit_code: Annotated[int, Option(help="Exit code of `kgqa run` or of its launcher.")] = 0,
+    restarts: Annotated[int, Option(min=0, help="Number of earlier restarts of the job.")] = 0,
 ) -> None:
     """For batch scripts: print a mark of the progress; with --since, decide whether to requeue the job."""
     from kgqa_hpc.cluster import submit as room
@@ -167,38 +166,31 @@ def broadcast(run: Run) -> None:
 def merge(
     run: Run,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Merge the finished items although work is left.")
+        bool, Option("--partial", help="Merge the finished items although work is left.")
     ] = False,
     format: Annotated[
-        Literal["biographletqa"] | None,
-        typer.Option("--format", help="Also write the published field names."),
+        Literal["biographletqa"] | None, Option("--format", help="Also write the published field names.")
     ] = None,
     shared: Annotated[
-        bool,
-        typer.Option(
-            "--shared", help="Share the work with all processes that run this command, on any node."
-        ),
+        bool, Option("--shared", help="Share the work with all processes that run this command, on any node.")
     ] = False,
     dask: Annotated[
-        str | None,
-        typer.Option(help="Share the work with a Dask cluster: its scheduler's address, or slurm."),
+        str | None, Option(help="Share the work with a Dask cluster: its scheduler's address, or slurm.")
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--set",
             metavar="KEY=VALUE",
             help="Change a key of `dataset:` before the merge, e.g. split.by=nodes.",
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Replace `dataset:` by that of this configuration before the merge.")
+        Path | None, Option(help="Replace `dataset:` by that of this configuration before the merge.")
     ] = None,
     as_recorded: Annotated[
         bool,
-        typer.Option(
-            "--as-recorded", help="Merge with the recorded settings although the run refused others."
-        ),
+        Option("--as-recorded", help="Merge with the recorded settings although the run refused others."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -261,7 +253,7 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
 def report(
     run: Run,
     all_records: Annotated[
-        bool, typer.Option("--all-records", help="Put all records on the page, not a sample of 3,000.")
+        bool, Option("--all-records", help="Put all records on the page, not a sample of 3,000.")
     ] = False,
 ) -> None:
     """Write RUN/report/index.html, one self-contained page."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kgqa_hpc.settings import Package, Settings
+from kgqa_hpc.settings import Package, Settings, later_key
 from kgqa_hpc.steps.decision import Decide
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -86,12 +86,7 @@ class Budget(Settings):
         gt=0,
         description="Largest number of GPU-hours, measured from the workers' logs (differs between repeated runs).",
     )
-    money: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=lambda value: value is None,
-        description="Largest cost at the engines' prices, for all attempts.",
-    )
+    money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
 
 
 class Target(Settings):

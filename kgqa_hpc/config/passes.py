@@ -77,15 +77,12 @@ def _steps(
     for number, entry in enumerate(steps):
         entry = {"use": entry} if isinstance(entry, str) else entry
         if isinstance(entry, dict) and entry.get("use") in STEPS:
-            entry = {"as": entry["use"], "prompt": _prompt_of(entry["use"], data), **entry}
+            # The default prompt: of the section `prompts:` (`prompts: {judge: …}`), or the step's own.
+            use, short = entry["use"], data.get("prompts")
+            named = short.get(use) if isinstance(short, dict) and use in PromptConfig.model_fields else None
+            prompt = named if isinstance(named, str) else STEPS.get(use).default_prompt
+            entry = {"as": use, "prompt": prompt, **entry}
         step = section(STEPS, "use", entry, (*key, number), problems, base=base)
         # A placeholder, so that the rest of the file is still checked; the problem is already in the list.
         checked.append(step or StepSettings(use="(wrong)", label=f"wrong{number}"))
     return checked
-
-
-def _prompt_of(use: str, data: dict[str, Any]) -> str | None:
-    """Default prompt of a step: that of the `prompts:` section (`prompts: {judge: …}`), or the step's own."""
-    short = data.get("prompts")
-    named = short.get(use) if isinstance(short, dict) and use in PromptConfig.model_fields else None
-    return named if isinstance(named, str) else STEPS.get(use).default_prompt

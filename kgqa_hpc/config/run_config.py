@@ -22,7 +22,7 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import load_plugin_file
-from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, section
+from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, later_key, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.text.durations import parse_duration
@@ -34,30 +34,10 @@ Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_sc
 class RunBudget(Settings):
     """Upper limits of a run's cost over all its workers and restarts; at a limit, workers stop with exit code 75."""
 
-    money: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=lambda value: value is None,
-        description="Largest cost at the engines' prices, for all attempts.",
-    )
-    tokens: int | None = Field(
-        None,
-        ge=1,
-        exclude_if=lambda value: value is None,
-        description="Largest number of tokens: prompts plus answers of all attempts.",
-    )
-    items: int | None = Field(
-        None,
-        ge=1,
-        exclude_if=lambda value: value is None,
-        description="Largest number of items that a pass processes.",
-    )
-    hours: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=lambda value: value is None,
-        description="Largest number of wall-clock hours in which workers run.",
-    )
+    money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
+    tokens: int | None = later_key("Largest number of tokens: prompts plus answers of all attempts.", ge=1)
+    items: int | None = later_key("Largest number of items that a pass processes.", ge=1)
+    hours: float | None = later_key("Largest number of wall-clock hours in which workers run.", gt=0)
 
     @property
     def limits(self) -> dict[str, float]:
@@ -96,9 +76,7 @@ class RuntimeConfig(Settings):
     item_engine_deaths: int = Field(
         3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
     )
-    budget: RunBudget | None = Field(
-        None, exclude_if=lambda value: value is None, description="What the run may spend at most."
-    )
+    budget: RunBudget | None = later_key("What the run may spend at most.")
 
 
 class RunConfig(Settings):
@@ -176,7 +154,8 @@ class RunConfig(Settings):
         changes = self.dataset.steps or {}
         data = self.plain()
         steps = data["passes"][-1]["steps"]
-        last = [s.label for s in takewhile(_computes, reversed(self.passes[-1].steps))]
+        steps_from_end = reversed(self.passes[-1].steps)
+        last = [s.label for s in takewhile(lambda s: not STEPS.get(s.use).asks_with(s), steps_from_end)]
         if strangers := sorted(changes.keys() - set(last)):
             raise ConfigError(
                 f"dataset.steps.{strangers[0]}: is no step at the end of the last pass that asks no engine; "
@@ -191,10 +170,6 @@ class RunConfig(Settings):
         return self.model_dump(mode="json")
 
 
-def _computes(settings: StepSettings) -> bool:
-    return not STEPS.get(settings.use).asks_with(settings)
-
-
 def decision_of(config: RunConfig) -> Decision:
     """The rule of `dataset.decide` over the run's judging steps, in their order. Raises ConfigError."""
     judges = {
@@ -202,9 +177,8 @@ def decision_of(config: RunConfig) -> Decision:
         for settings in config.steps
         if settings.use in STEPS and (step := STEPS.get(settings.use)).adds == "verdict"
     }
-    return decision(
-        config.dataset.decide, judges | dict.fromkeys(sorted(config._added_judges - judges.keys()), _abstain)
-    )
+    unknown = dict.fromkeys(sorted(config._added_judges - judges.keys()), _abstain)
+    return decision(config.dataset.decide, judges | unknown)
 
 
 def _abstain(verdict: Any) -> None:
@@ -220,8 +194,10 @@ def parse_config(
     loaded; without `base`, paths are absolute and the caller has loaded the files. `added_judges` are labels that
     `dataset.decide` may name besides those of the passes. Raises ConfigError.
     """
-    if base is not None:
-        _load_plugins(data.get("plugins"), base)
+    plugins = data.get("plugins")
+    for file in plugins if isinstance(plugins, list) else ():
+        if isinstance(file, str) and base is not None:
+            load_plugin_file((base / Path(file).expanduser()).resolve())
     problems = Problems()
     try:
         data = with_alternatives(data if base is None else with_paths(data, base))
@@ -256,12 +232,6 @@ def parse_config(
             "\n".join(f"{where}: {line}" for line in problems.lines), "see docs/reference/config.md"
         )
     return config
-
-
-def _load_plugins(files: Any, base: Path) -> None:
-    for file in files if isinstance(files, list) else ():
-        if isinstance(file, str):
-            load_plugin_file((base / Path(file).expanduser()).resolve())
 
 
 def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> None:

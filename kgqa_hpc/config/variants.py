@@ -47,7 +47,9 @@ def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
         if len(variants) != 1:
             raise ConfigError("variants: name one setting, with the values to compare, or what each changes")
         ((key, values),) = variants.items()
-        key_path, names = f"variants.{key}", [_name(key, value) for value in values]
+        # The last part of a text ("org/model": "model"); KEY-NUMBER for a number.
+        key_path, last = f"variants.{key}", key.rpartition(".")[2]
+        names = [v.rpartition("/")[2] if isinstance(v, str) else f"{last}-{v}" for v in values]
         combined = [{key: value} for value in values]
     if len(names) < 2 or len(set(names)) < len(names) or not all(map(_NAME.fullmatch, names)):
         raise ConfigError(
@@ -55,11 +57,6 @@ def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
             "as in variants: {NAME: {KEY: VALUE}, …}"
         )
     return dict(zip(names, combined, strict=True))
-
-
-def _name(key: str, value: Any) -> str:
-    """Variant name of a value: the last part of a text ("org/model": "model"); KEY-NUMBER for a number."""
-    return value.rpartition("/")[2] if isinstance(value, str) else f"{key.rpartition('.')[2]}-{value}"
 
 
 def share_anchors(variants: Mapping[str, Any]) -> bool:
@@ -77,22 +74,17 @@ def applied(plain: Mapping[str, Any], name: str, change: Change) -> dict[str, An
     passes = [pass_data for pass_data in data["passes"] if pass_data["variant"] in (None, name)]
     data |= {"variants": None, "passes": [{**pass_data, "variant": None} for pass_data in passes]}
     for key, value in change.items():
-        if _pass_of(key) is None:
-            _set(data, key, value)
-        elif not alternatives:
-            raise ConfigError(f"variants.{key}: no pass of this run is changed by that")
+        head, _, tail = key.partition(".")
+        if _pass_of(key) is not None:
+            if not alternatives:
+                raise ConfigError(f"variants.{key}: no pass of this run is changed by that")
+        elif key == DRAWN:
+            data[DRAWN] = value
+        elif head in (DRAWN, "prompts") and tail:
+            data[head] = {**data[head], tail: value}
+        else:
+            _step(data, key)[tail or head] = value
     return data
-
-
-def _set(data: dict[str, Any], key: str, value: Any) -> None:
-    head, _, tail = key.partition(".")
-    if key == DRAWN:
-        data[DRAWN] = value
-    elif head in (DRAWN, "prompts") and tail:
-        data[head] = {**data[head], tail: value}
-    else:
-        step = _step(data, key)
-        step[tail or head] = value
 
 
 def _step(data: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -25,10 +25,12 @@ def few_nodes(edges: Edges) -> np.ndarray:
     for via in range(k):
         distance = np.minimum(distance, distance[:, [via]] + distance[[via], :])
     orders = [(0, *order) for order in itertools.permutations(range(1, k)) if order[0] < order[-1]]
-    at = min(
-        _relaxed(distance, np.array(orders)),
-        key=lambda at: (crossings(at, edges), round(_stress(at, distance), 3)),
-    )
+
+    def badness(at: np.ndarray) -> tuple[int, float]:
+        apart = np.linalg.norm(at[:, None] - at[None], axis=2)
+        return crossings(at, edges), round(float(((apart - distance) ** 2).sum()), 3)
+
+    at = min(_relaxed(distance, np.array(orders)), key=badness)
     at = at - at.mean(axis=0)
     return at / np.abs(at).max()
 
@@ -83,7 +85,3 @@ def _relaxed(distance: np.ndarray, orders: np.ndarray) -> np.ndarray:
         pull[:, diagonal, diagonal] = -pull.sum(axis=2)
         at = pull @ at / k
     return at
-
-
-def _stress(at: np.ndarray, distance: np.ndarray) -> float:
-    return float(((np.linalg.norm(at[:, None] - at[None], axis=2) - distance) ** 2).sum())

@@ -35,18 +35,8 @@ SAMPLE_BYTES = 6_000_000
 # Largest data of a page with all records; browsers use about ten times as much memory
 ALL_BYTES = 100_000_000
 # Fields of a record on the page, besides short values of fields that its kind and steps add.
-_SHOWN = [
-    "id",
-    "question",
-    "answer",
-    "group",
-    "accepted",
-    "reason",
-    "verdicts",
-    "nodes",
-    "edges",
-    "edge_labels",
-]
+_SHOWN: tuple[str, ...] = ("id", "question", "answer", "group", "accepted", "reason", "verdicts")
+_SHOWN += ("nodes", "edges", "edge_labels")
 _LEFT_OUT = ("provenance", "kind", "split")
 _SHORT = 4000  # bytes of JSON
 
@@ -105,7 +95,8 @@ def _sample(
 ) -> Iterator[dict[str, Any]]:
     """The first records of every group, equally many of each (records are in a seeded random order); or all."""
     groups = accounting.get("records", accounting)["groups"]
-    there = {g: _number(counts[name]) for g, counts in groups.items()}
+    numbers = {group: counts[name] for group, counts in groups.items()}
+    there = {g: n if isinstance(n, int) else sum(n.values()) for g, n in numbers.items()}
     room = SAMPLE // len(FILES)
     quota = -(-room // max(sum(n > 0 for n in there.values()), 1))
     missing = there if all_records else {group: min(number, quota) for group, number in there.items()}
@@ -130,18 +121,13 @@ def _sample(
                 more = {
                     key: value
                     for key, value in record.items()
-                    if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
+                    if key not in _SHOWN + _LEFT_OUT and value not in (None, {}, [])
                 }
                 short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
-                columns = {key: record[key] for key in _SHOWN if key in record} | (
-                    {"more": short} if short else {}
-                )
+                columns = {key: record[key] for key in _SHOWN if key in record}
+                columns |= {"more": short} if short else {}
                 size += len(orjson.dumps(columns))
                 yield columns
-
-
-def _number(counted: int | dict[str, int]) -> int:
-    return counted if isinstance(counted, int) else sum(counted.values())
 
 
 def combined_counts(folder: CombinedFolder) -> dict[str, Any]:

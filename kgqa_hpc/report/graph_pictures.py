@@ -14,7 +14,7 @@ import numpy as np
 from kgqa_hpc.drawing.graph_layout import few_nodes, many_nodes
 from kgqa_hpc.kg.profile import LONGEST, Profile, Profiles
 from kgqa_hpc.report.node_use import NodeUse
-from kgqa_hpc.report.svg import WIDTH, bars, framed, picture, ranges, scatter
+from kgqa_hpc.report.svg import WIDTH, bars, cut, framed, picture, ranges, scatter
 
 CELL = 112  # units, of one group's drawing
 HIGH = 400  # units, of the drawing of the covered graph
@@ -48,7 +48,7 @@ def _group(row: Mapping[str, Any]) -> str:
     parts += [f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in at.tolist()]
     name = f"{row['group']} {row['name'] or ''}".strip()
     head = f"{row.get('id', '')} {row['name'] or row['group']}".strip()
-    for y, text in zip((12, 112, 126, 140), (_cut(head, 17), *lines), strict=False):
+    for y, text in zip((12, 112, 126, 140), (cut(head, 17), *lines), strict=False):
         parts.append(f'<text class="mid" x="{CELL / 2:g}" y="{y}">{escape(text)}</text>')
     return picture(CELL, 146, f"{name}: {title}", parts)
 
@@ -69,27 +69,27 @@ def covered_graph(use: NodeUse) -> str:
     parts = [f'<path class="link" d="{ends}"/>']
     # The most used nodes stand first in `nodes` and are drawn last, on top of the others.
     for (x, y), (_, name, count), colour in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
-        title = escape(f"{_cut(name, 80)}: {count:,}")
+        title = escape(f"{cut(name, 80)}: {count:,}")
         parts.append(
             f'<circle class="q{first_colour + colour}" cx="{x}" cy="{y}" r="4"><title>{title}</title></circle>'
         )
     parts += _names(at.tolist(), [name for _, name, _ in nodes])
     parts += _legend(limits.tolist(), first_colour)
-    return framed(WIDTH, HIGH + 34, _told(use, len(links)), parts)
+    return framed(WIDTH, HIGH + 34, _description(use, len(links)), parts)
 
 
-def _told(use: NodeUse, drawn: int) -> str:
+def _description(use: NodeUse, drawn: int) -> str:
     nodes, every = use.sample.nodes, len(use.questions)
-    which = (
-        f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
-        if len(nodes) < every
-        else f"all {every:,} nodes"
-    )
-    most = ", ".join(f"{_cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
+    which = f"all {every:,} nodes"
+    if len(nodes) < every:
+        which = (
+            f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
+        )
+    most = ", ".join(f"{cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
     joined = len(use.sample.links)
-    cut = f", {drawn:,} of them drawn" if drawn < joined else ""
+    limit = f", {drawn:,} of them drawn" if drawn < joined else ""
     return (
-        f"The graph that the accepted questions cover: {which}, and the {joined:,} joined pairs among them{cut}, "
+        f"The graph that the accepted questions cover: {which}, and the {joined:,} joined pairs among them{limit}, "
         f"of {use.links:,} in all; colour: accepted questions of a node; most used: {most}"
     )
 
@@ -99,7 +99,7 @@ def _names(at: list[list[int]], names: list[str]) -> list[str]:
     boxes: list[tuple[float, float, float]] = []
     parts = []
     for (x, y), name in zip(at[: 3 * NAMED], names, strict=False):
-        text = _cut(name, LETTERS)
+        text = cut(name, LETTERS)
         half = 3.2 * len(text)  # letters are about 6 units wide
         middle = min(max(x, half + 2), WIDTH - half - 2)
         if all(abs(y - row_y) > 13 or abs(middle - u) > half + wide for u, row_y, wide in boxes):
@@ -122,10 +122,6 @@ def _legend(limits: list[int], first_colour: int) -> list[str]:
     return [*parts, unit]
 
 
-def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
-
-
 TYPES = 20  # rows of a figure
 SHORT = 5  # of them in the text alternative
 
@@ -139,22 +135,15 @@ def graph_figures(profiles: Profiles) -> dict[str, str]:
         kind: [profile.node_types.get(name, 0) / max(profile.nodes, 1) for name in names]
         for kind, profile in both.items()
     }
-    description = "; ".join(
-        f"{when[kind]} "
-        + ", ".join(
-            f"{name} {100 * share:.1f} %" for name, share in zip(names[:SHORT], kind_shares, strict=False)
-        )
-        for kind, kind_shares in shares.items()
-    )
-    title = f"Types of nodes, {len(names):,} in all: {description}"
+    descriptions = []
+    for kind, kind_shares in shares.items():
+        pairs = zip(names[:SHORT], kind_shares, strict=False)
+        descriptions.append(f"{when[kind]} " + ", ".join(f"{name} {100 * s:.1f} %" for name, s in pairs))
+    title = f"Types of nodes, {len(names):,} in all: {'; '.join(descriptions)}"
+    series = [(kind, kind_shares[:TYPES]) for kind, kind_shares in shares.items()]
     return {
         "degrees": _degrees(both, when),
-        "node_types": bars(
-            names[:TYPES],
-            [(kind, kind_shares[:TYPES]) for kind, kind_shares in shares.items()],
-            title,
-            "share of nodes",
-        ),
+        "node_types": bars(names[:TYPES], series, title, "share of nodes"),
         "name_lengths": _name_lengths(profiles.graph),
     }
 
@@ -166,11 +155,8 @@ def _degrees(both: dict[str, Profile], when: dict[str, str]) -> str:
         for kind, profile in both.items()
     )
     series = [(kind, profile.degrees) for kind, profile in both.items()]
-    return scatter(
-        series,
-        f"Degrees of nodes: {description}",
-        "degree (across), nodes that have it (up), both logarithmic",
-    )
+    unit = "degree (across), nodes that have it (up), both logarithmic"
+    return scatter(series, f"Degrees of nodes: {description}", unit)
 
 
 def _median(degrees: dict[int, int]) -> int:

@@ -60,19 +60,14 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
 
     `seed`: seed of the sample.
     """
-    with (
-        TemporaryDirectory() as spilled,
-        connect(MEMORY, spilled) as database,
-    ):
+    with TemporaryDirectory() as spilled, connect(MEMORY, spilled) as database:
         database.execute("CREATE TABLE node (id VARCHAR, name VARCHAR)")
         database.execute("CREATE TABLE joined (source VARCHAR, target VARCHAR)")
         for path in paths:
             _read(database, path)
         database.execute(_TABLES)
-        counts = _arrays(
-            database,
-            "SELECT questions, coalesce(degree, 0) AS degree FROM used LEFT JOIN degrees USING (number)",
-        )
+        query = "SELECT questions, coalesce(degree, 0) AS degree FROM used LEFT JOIN degrees USING (number)"
+        counts = _arrays(database, query)
         top = f"SELECT id, name, questions FROM used ORDER BY questions DESC, id LIMIT {TOP_NODES}"
         return NodeUse(
             counts["questions"],

@@ -66,25 +66,25 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
             f"{run.report}: is a link; the page is written into no other folder", "remove the link"
         )
     findings = read_findings(run, all_records=all_records)
-    combined = isinstance(run, CombinedFolder)
-    facts = (
-        combined_facts(run, __version__)
-        if isinstance(run, CombinedFolder)
-        else gather_facts(run, __version__)
-    )
+    if isinstance(run, CombinedFolder):
+        facts = combined_facts(run, __version__)
+    else:
+        facts = gather_facts(run, __version__)
     notes = read_notes(run.logs)
     counts = findings.accounting
     groups = _groups(facts, counts)
+    decided = counts.get("records", counts)
+    accepted, judged = decided["accepted"], decided["accepted"] + sum(decided["rejected"].values())
     data = {"run": str(run.path), "records": findings.samples}
     page = render_page(
         "kgqa_hpc.report",
         "page",
         run=run.name,
-        combined=combined,
+        combined=isinstance(run, CombinedFolder),
         path=str(run.path),
         facts=facts,
         counts=counts,
-        headline=_acceptance(counts),
+        headline={"accepted": accepted, "of": judged, "share": wilson(accepted, judged)},
         groups=groups,
         drawings=[Markup(svg) for svg in group_drawings(groups)],
         requests=[_rates(row) for row in counts["requests"]],
@@ -103,20 +103,17 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
     return target
 
 
-def _acceptance(counts: Counts) -> dict[str, Any]:
-    """The share of accepted in accepted and rejected, with its 95 % interval (Wilson)."""
-    accepted, rejected = counts["accepted"], sum(counts["rejected"].values())
-    if "records" in counts:
-        accepted, rejected = counts["records"]["accepted"], sum(counts["records"]["rejected"].values())
-    share = wilson(accepted, accepted + rejected)
-    return {"accepted": accepted, "of": accepted + rejected, "share": share}
-
-
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
     """A row for each group that the kind declares, sampled or not, and for each other sampled group; at most
     the largest.
     """
-    accounting = Accounting({name: _outcomes(group) for name, group in counts["groups"].items()})
+    outcomes_by_group: dict[str, OutcomeCounts] = {}
+    for name, document in counts["groups"].items():
+        outcomes = OutcomeCounts(sampled=document["sampled"], accepted=document["accepted"])
+        for outcome in OUTCOMES[1:]:
+            getattr(outcomes, outcome).update(document[outcome])
+        outcomes_by_group[name] = outcomes
+    accounting = Accounting(outcomes_by_group)
     rows = []
     table = group_rows(facts, accounting)
     least = sorted((row["counts"].sampled for row in table), reverse=True)[:GROUPS][-1] if table else 0
@@ -125,13 +122,6 @@ def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
         share = wilson(group.accepted, group.accepted + group.rejected.total())
         rows.append({**row, "share": share, "absent": not group.sampled})
     return rows
-
-
-def _outcomes(document: Counts) -> OutcomeCounts:
-    counts = OutcomeCounts(sampled=document["sampled"], accepted=document["accepted"])
-    for outcome in OUTCOMES[1:]:
-        getattr(counts, outcome).update(document[outcome])
-    return counts
 
 
 def _rates(row: dict[str, Any]) -> dict[str, Any]:

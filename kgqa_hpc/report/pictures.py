@@ -20,7 +20,7 @@ from kgqa_hpc.dataset.filters import CONTAMINATED, EXACT, NEAR, NOT_DRAWN
 from kgqa_hpc.dataset.target import BEYOND
 from kgqa_hpc.report.findings import Findings
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures
-from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
+from kgqa_hpc.report.svg import cut, density, histogram, line, stacked_bars
 from kgqa_hpc.status.history import Notes
 
 STAGES = (
@@ -89,9 +89,8 @@ def _ranks(findings: Findings) -> str:
     """Scatter of the nodes' rank by questions against their rank by degree, in the covered graph."""
     from scipy.stats import rankdata
 
-    by_questions, by_degree = (
-        rankdata(-counts) for counts in (findings.nodes.questions, findings.nodes.degrees)
-    )
+    nodes = findings.nodes
+    by_questions, by_degree = rankdata(-nodes.questions), rankdata(-nodes.degrees)
     correlation = 0.0  # Spearman's correlation, if both vary
     if by_questions.std() > 0 and by_degree.std() > 0:
         correlation = float(np.corrcoef(by_questions, by_degree)[0, 1])
@@ -105,16 +104,11 @@ def _outcomes(groups: dict[str, Any]) -> str:
         title += f": the {BARS} largest of {len(groups):,}"
         largest = set(sorted(groups, key=lambda name: -groups[name]["sampled"])[:BARS])
         groups = {name: outcomes for name, outcomes in groups.items() if name in largest}
+    lost = [sum([*entry["invalid"].values(), *entry["failed"].values()]) for entry in groups.values()]
     series = [
         ("acc", [outcomes["accepted"] for outcomes in groups.values()]),
         ("rej", [sum(outcomes["rejected"].values()) for outcomes in groups.values()]),
-        (
-            "lost",
-            [
-                sum(outcomes["invalid"].values()) + sum(outcomes["failed"].values())
-                for outcomes in groups.values()
-            ],
-        ),
+        ("lost", lost),
         ("wait", [outcomes["waiting"] for outcomes in groups.values()]),
     ]
     return stacked_bars(list(groups), series, title, "group")
@@ -123,9 +117,8 @@ def _outcomes(groups: dict[str, Any]) -> str:
 def _lengths(findings: Findings, field: str) -> str:
     limits = findings.accounting["lengths"].get(field, {})
     marks = [limits[name] for name in ("minimum", "maximum") if limits.get(name) is not None]
-    series = [
-        (kind, findings.lengths[name][field]) for kind, name in (("acc", "accepted"), ("rej", "rejected"))
-    ]
+    kinds = {"acc": "accepted", "rej": "rejected"}
+    series = [(kind, findings.lengths[name][field]) for kind, name in kinds.items()]
     every = [length for _, lengths in series for length in lengths]
     marks = [mark for mark in marks if every and min(every) <= mark <= max(every)]
     return histogram(
@@ -150,7 +143,7 @@ class Band:
     def name(self) -> str:
         """The label: outcome and reason (foreign text), cut to about CUT characters."""
         words = " ".join(f"{self.outcome}: {self.reason[: 2 * CUT]}".split()) if self.reason else self.outcome
-        return words if len(words) <= CUT else f"{words[: CUT - 1]}…"
+        return cut(words, CUT)
 
 
 def bands(counts: Mapping[str, Any]) -> list[Band]:
@@ -161,15 +154,9 @@ def bands(counts: Mapping[str, Any]) -> list[Band]:
     for reason, number in counts["rejected"].items():
         result.append(Band(_FILTERS.get(reason, _JUDGES), "rej", number, "rejected", reason))
     result.append(Band(len(STAGES) - 1, "acc", counts["accepted"], "accepted"))
+    several = _summed([band for band in result if band.count])
     return sorted(
-        _summed([band for band in result if band.count]),
-        key=lambda band: (
-            band.stage,
-            band.outcome,
-            not band.reason.startswith(OTHERS),
-            band.count,
-            band.reason,
-        ),
+        several, key=lambda b: (b.stage, b.outcome, not b.reason.startswith(OTHERS), b.count, b.reason)
     )
 
 
@@ -203,8 +190,9 @@ def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
     shares = [f"{STAGES[band.stage]}: {_share(band, total)} {band.name}" for band in all_bands]
     head = f'viewBox="0 0 {ACROSS} {height:.1f}" height="{height:.0f}" preserveAspectRatio="none" role="img"'
     words = f'viewBox="0 0 {WORDS} {height:.1f}" width="{WORDS}" height="{height:.0f}" aria-hidden="true"'
-    cut = any(band.reason.startswith(OTHERS) for band in all_bands)
-    note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>" if cut else ""
+    note = ""
+    if any(band.reason.startswith(OTHERS) for band in all_bands):
+        note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>"
     title = f"What became of the {unit}: {total:,} {start}"
     return (
         f'<figure class="flow"><p aria-hidden="true"><b>{total:,}</b> {escape(start)}</p>'

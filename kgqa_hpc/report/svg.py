@@ -34,7 +34,8 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, uni
                 bar_title = f"{name}: {values[i]:,} {WORDS.get(kind, kind)}"
                 chart.box(LEFT + (i + 0.1) * step, top, step * 0.8, chart.y(base) - top, kind, bar_title)
             base += values[i]
-        chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, _short(name))
+        word = name.rsplit(" ", 1)[-1]  # `11` of `shape 11`
+        chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, cut(word, 6))
     return chart.end(unit)
 
 
@@ -68,7 +69,9 @@ def histogram(
                 chart.box(LEFT + b * step, top, step, under - top, kind, f"{bin_range}: {count[b]:,}")
             base += count[b]
     for mark in marks:
-        chart.rule(LEFT + (mark - low) / max(bins * size, 1) * chart.inner)
+        x = LEFT + (mark - low) / max(bins * size, 1) * chart.inner
+        rule = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
+        chart.parts.append(f'<line class="mark" {rule}/>')
     for value in (low, (low + high) // 2, high):
         chart.label(
             LEFT + (value - low + 0.5) / (bins * size) * chart.inner, HEIGHT - BOTTOM + 14, f"{value:,}"
@@ -119,6 +122,11 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
     return chart.end(unit, far)
 
 
+def cut(text: str, letters: int) -> str:
+    """The text in at most so many letters."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     """A complete figure: its title is the text alternative and, for readers who see it, the caption."""
     # Repeated words are left out, because a screen reader would read them twice.
@@ -154,10 +162,6 @@ class _Chart:
         attributes = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
         self.parts.append(f'<rect class="{kind}" {attributes}><title>{escape(title)}</title></rect>')
 
-    def rule(self, x: float) -> None:
-        attributes = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
-        self.parts.append(f'<line class="mark" {attributes}/>')
-
     def label(self, x: float, y: float, text: str, last: bool = False) -> None:
         """Text centred at `x`; the last label of an axis ends at `x`, so that it is not cut."""
         self.parts.append(
@@ -165,7 +169,10 @@ class _Chart:
         )
 
     def _tick(self, value: float) -> str:
-        return _number(10**value - 1 if self._logarithmic else value)
+        number = 10**value - 1 if self._logarithmic else value
+        if number >= 1e6:
+            return f"{number / 1e6:.3g} M"
+        return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.2g}"
 
     def end(self, unit: str, far: float | None = None) -> str:
         """The complete figure; with horizontal ticks from 0 to `far`, if given."""
@@ -178,18 +185,6 @@ class _Chart:
 
 def _log(value: float) -> float:
     return log10(value + 1)
-
-
-def _number(value: float) -> str:
-    if value >= 1e6:
-        return f"{value / 1e6:.3g} M"
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.2g}"
-
-
-def _short(name: str) -> str:
-    """The last word of a group's name: `11` of `shape 11`."""
-    word = name.rsplit(" ", 1)[-1]
-    return word if len(word) <= 6 else f"{word[:5]}…"
 
 
 NAMES = 150  # units for the names at the left
@@ -240,9 +235,9 @@ class _Rows:
             for x in (NAMES + share * self.inner for share in (0.0, 0.5, 1.0))
         ]
         for row, name in enumerate(names):
-            label = name if len(name) <= CUT else f"{name[: CUT - 1]}…"
             y = self.top(row) + ROW / 2 + 4
-            self.parts.append(f'<text class="end" x="{NAMES - 5}" y="{y:.1f}">{escape(label)}</text>')
+            label = escape(cut(name, CUT))
+            self.parts.append(f'<text class="end" x="{NAMES - 5}" y="{y:.1f}">{label}</text>')
 
     def top(self, row: int) -> float:
         return TOP + ROW * row

@@ -23,17 +23,12 @@ POLL = 0.2  # s before the second attempt; the pause grows
 PATIENCE = 2.0  # s of waiting before a note to the user
 
 
-def _wait(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False
-
-
 @contextmanager
 def alone(
     run: RunFolder,
     role: str = CONFIGURATION,
     expiry: float = EXPIRY,
-    stopped: Callable[[float], bool] = _wait,
+    stopped: Callable[[float], object] = time.sleep,
 ) -> Iterator[None]:
     """Hold the lease of a role within the block; wait for it without a limit.
 

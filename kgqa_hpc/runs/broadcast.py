@@ -17,9 +17,8 @@ def copies(run: Path) -> Iterator[tuple[str, str, str]]:
     """
     _, config = open_run(run)
     engines = [config.engine_of(entry.name) for entry in config.passes]
-    models = {
-        (e.model, getattr(e, "revision", None), e.stage_to) for e in engines if getattr(e, "stage_to", None)
-    }
+    staging = [engine for engine in engines if getattr(engine, "stage_to", None)]
+    models = {(engine.model, getattr(engine, "revision", None), engine.stage_to) for engine in staging}
     for model, revision, target in sorted(models, key=str):
         folder = find_model(model, revision)
         copy, parts = staged_path(folder, target), model_parts(folder)

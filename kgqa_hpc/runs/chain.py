@@ -60,41 +60,30 @@ def build_chain(
         return _chain(config, pass_name, kind, engine, prompts)
     chains = {name: _chain(variant, pass_name, kind, engine, prompts) for name, variant in variants.items()}
     families = (dict(zip(chains, steps, strict=True)) for steps in zip(*chains.values(), strict=True))
-    return [
-        StepFamily(members) if only or _differ(list(members.values())) else next(iter(members.values()))
-        for members in families
-    ]
-
-
-def _differ(steps: list[Step]) -> bool:
-    """Whether the variants' steps differ in settings, edge types or prompts."""
-    reference, *compared = ([s.settings, s.context.edge_types, s.prompts] for s in steps)
-    return any(settings != reference for settings in compared)
+    chain: list[Step] = []
+    for members in families:
+        reference, *compared = ([s.settings, s.context.edge_types, s.prompts] for s in members.values())
+        differ = any(settings != reference for settings in compared)
+        chain.append(StepFamily(members) if only or differ else next(iter(members.values())))
+    return chain
 
 
 def _chain(
     config: RunConfig, pass_name: str, kind: AnchorKind, engine: EngineInfo | None, prompts: Path | None
 ) -> list[Step]:
-    folder = prompts or config.prompts.folder
+    folder, domain = prompts or config.prompts.folder, config.prompts.domain
     settings = next(pass_config.steps for pass_config in config.passes if pass_config.name == pass_name)
-    instructions = (
-        _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
-    )
+    instructions: tuple[str, ...] = ()  # the system texts of all prompts that write fields of the records
+    if any(STEPS.get(s.use).sees_instructions for s in settings):
+        writers = [step for step in config.steps if step.prompt and STEPS.get(step.use).adds == "output"]
+        instructions = tuple(load_prompt(str(step.prompt), folder, domain).system for step in writers)
     context = StepContext(
         config.seed, kind, bool(config.prompts.edge_types), decision_of(config), engine, instructions
     )
-    chain = [_step(step_settings, context, folder, config.prompts.domain) for step_settings in settings]
-    _try_prompts(chain, kind_of(config), _fields_before(config, pass_name))
+    chain = [_step(step_settings, context, folder, domain) for step_settings in settings]
+    own_kind = kind_of(config)
+    _try_prompts(chain, own_kind, _fields_before(config, own_kind, pass_name))
     return chain
-
-
-def _instructions(config: RunConfig, folder: str | Path | None) -> tuple[str, ...]:
-    """The system texts of all prompts that write fields of the run's records."""
-    return tuple(
-        load_prompt(step.prompt, folder, config.prompts.domain).system
-        for step in config.steps
-        if step.prompt is not None and STEPS.get(step.use).adds == "output"
-    )
 
 
 def set_engine(chain: list[Step], engine: EngineInfo) -> None:
@@ -167,25 +156,20 @@ def _prompt(
             f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/guide/prompts.md"
         )
     if prompt.step != settings.use:
+        folders = Folders.with_user(folder, domain)
+        head = re.compile(rf"^step: {re.escape(settings.use)}\s*$", re.MULTILINE)
+        names = [fit for fit in folders.names() if head.search(read_text(folders.prompt(fit)))]
         raise PromptError(
             f"step {settings.label}: {name} is a prompt of step {prompt.step}",
-            _fitting(settings.use, Folders.with_user(folder, domain)),
+            f"prompts of step {settings.use}: {', '.join(names) or 'none yet'}",
         )
     for problem in lacking(prompt.fields, settings.use, answer):
         raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/guide/prompts.md")
     return prompt
 
 
-def _fitting(step: str, folders: Folders) -> str:
-    """A list of the prompts made for the step, for the cure of an error."""
-    head = re.compile(rf"^step: {re.escape(step)}\s*$", re.MULTILINE)
-    names = [name for name in folders.names() if head.search(read_text(folders.prompt(name)))]
-    return f"prompts of step {step}: {', '.join(names) or 'none yet'}"
-
-
-def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
+def _fields_before(config: RunConfig, kind: AnchorKind, pass_name: str) -> dict[str, Any]:
     """Example values of the record's fields that the kind and earlier passes add."""
-    kind = kind_of(config)
     with KINDS.calling(config.anchors.kind):
         fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
     for pass_config in config.passes:

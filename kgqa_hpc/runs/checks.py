@@ -59,9 +59,8 @@ def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
                 if isinstance(path, str) and not Path(path).exists():
                     yield f"{name}.{key}: {path} does not exist"
     dataset = data.get("dataset")
-    tests = (
-        DatasetConfig.with_paths(dataset, base).get("decontaminate") if isinstance(dataset, dict) else None
-    )
+    resolved = DatasetConfig.with_paths(dataset, base) if isinstance(dataset, dict) else {}
+    tests = resolved.get("decontaminate")
     for number, entry in enumerate(tests if isinstance(tests, list) else ()):
         if isinstance(entry.get("path"), str) and not Path(entry["path"]).exists():
             yield f"dataset.decontaminate.{number}: {entry['path']} does not exist"
@@ -92,7 +91,15 @@ def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
     every = [config, *config.variant_configs().values()]
     for line in dict.fromkeys(line for variant in every for line in missing(variant.plain(), Path())):
         yield line, ""
-    unloadable = list(dict.fromkeys(problem for variant in every for problem in _unloadable(variant)))
+    unloadable: dict[tuple[str, str], None] = {}
+    for variant in every:
+        for number, pass_config in enumerate(variant.passes):
+            for position, step in enumerate(pass_config.steps):
+                try:
+                    prompts_of(step, variant.prompts.folder, variant.prompts.domain)
+                except KgqaError as problem:
+                    key = f"passes.{number}.steps.{position}.prompt"
+                    unloadable[f"{key}: {problem.message}", problem.cure] = None
     yield from unloadable
     if not unloadable:
         try:
@@ -127,16 +134,6 @@ def require_packages(config: RunConfig, *sections: str) -> None:
     """Raises InputError if packages that these sections need are not installed here."""
     if lines := missing_packages(config, *sections):
         raise InputError("\n".join(lines), "install them, or leave out what needs them")
-
-
-def _unloadable(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """(sentence that begins with the key of its step, cure) for each prompt that cannot be loaded."""
-    for number, pass_config in enumerate(config.passes):
-        for position, step in enumerate(pass_config.steps):
-            try:
-                prompts_of(step, config.prompts.folder, config.prompts.domain)
-            except KgqaError as problem:
-                yield f"passes.{number}.steps.{position}.prompt: {problem.message}", problem.cure
 
 
 def require_servers(config: RunConfig) -> None:

@@ -16,7 +16,7 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import file_digest, load_plugin_file, loaded_digest
-from kgqa_hpc.registry import REGISTRIES
+from kgqa_hpc.registry import REGISTRIES, Registry
 from kgqa_hpc.runs.trust import require_own
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store import canonical
@@ -30,16 +30,14 @@ SECTION = "entries"
 def entries_section(config: RunConfig) -> dict[str, dict[str, Any]]:
     """The section `entries` of the fingerprint; empty for a run that uses only shipped entries."""
     every = [config, *config.variant_configs().values()]
-    used = {(KINDS, variant.anchors.kind) for variant in every}
-    used |= {
-        (STEPS, step.use) for variant in every for pass_config in variant.passes for step in pass_config.steps
-    }
-    used |= {
-        (ENGINES, variant.engine_of(pass_config.name).kind)
-        for variant in every
-        for pass_config in variant.passes
-    }
-    used |= {(SOURCES, variant.graph.source) for variant in every if variant.graph is not None}
+    used: set[tuple[Registry, str]] = set()
+    for variant in every:
+        used.add((KINDS, variant.anchors.kind))
+        if variant.graph is not None:
+            used.add((SOURCES, variant.graph.source))
+        for entry in variant.passes:
+            used.add((ENGINES, variant.engine_of(entry.name).kind))
+            used |= {(STEPS, step.use) for step in entry.steps}
     values: dict[str, Any] = {}
     for registry, name in sorted(used, key=lambda pair: (pair[0].group, pair[1])):
         if identity := registry.identity(name):

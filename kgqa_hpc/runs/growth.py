@@ -5,9 +5,8 @@ With them, the user's unchanged file stays valid for the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from pathlib import Path
-from typing import Any
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.store.atomic import exists
@@ -35,18 +34,13 @@ def as_grown(folder: Path, config: RunConfig) -> RunConfig:
     written, passes = data["passes"], recorded.get("passes") or []
     same = [entry.get("name") for entry in passes[: len(written)]] == [entry["name"] for entry in written]
     added = passes[len(written) :] if same else []
-    sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
+    # The recorded sample size and its history, if larger than the configuration's.
+    key, sampling = type(config.anchors).size, run.manifest().sections["sampling"]["values"]
+    present = getattr(config.anchors, key, None)
+    grown = sampling.get("kind") == config.anchors.kind and (sampling.get(key) or 0) > (present or math.inf)
+    sizes = {name: sampling[name] for name in (key, "grown") if grown and name in sampling}
     if not added and not sizes:
         return config
     return config.changed(
         str(run.config_file), passes=[*written, *added], anchors={**data["anchors"], **sizes}
     )
-
-
-def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The recorded sample size and its history, if larger than the configuration's size; else empty."""
-    key = type(config.anchors).size
-    present = getattr(config.anchors, key, None)
-    if sampling.get("kind") != config.anchors.kind or present is None or (sampling.get(key) or 0) <= present:
-        return {}
-    return {name: sampling[name] for name in (key, "grown") if name in sampling}

@@ -89,11 +89,8 @@ def _agreed_growth(folder: Path, config: RunConfig, agreed: dict[str, Any]) -> d
     """
     added = {key: value for key, value in effects(config.plain()).items() if key not in agreed}
     if added:
-        passes = [
-            pass_data
-            for pass_data in config.plain()["passes"]
-            if any(pass_data["name"] in key for key in added)
-        ]
+        every = config.plain()["passes"]
+        passes = [entry for entry in every if any(entry["name"] in key for key in added)]
         require_agreed(RunFolder.open(folder), {"passes": passes})
     return {**agreed, **added}
 
@@ -123,7 +120,9 @@ def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
     Raises FingerprintMismatch, which names the changed configuration keys, prompts or graph files.
     """
     run, config = open_run(folder)
-    _require_unchanged_files(run, _require_same(run, config))
+    _require_same(run, config)
+    if files := edited(run, config.graph):
+        raise _edited(run, files)
     return run, config
 
 
@@ -144,13 +143,8 @@ def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
     return run, config
 
 
-def _require_unchanged_files(run: RunFolder, config: RunConfig) -> None:
-    if files := edited(run, config.graph):
-        raise _edited(run, files)
-
-
-def _require_same(run: RunFolder, config: RunConfig) -> RunConfig:
-    """The configuration, whose fingerprint is the manifest's. Raises FingerprintMismatch."""
+def _require_same(run: RunFolder, config: RunConfig) -> None:
+    """Raises FingerprintMismatch if the fingerprint of the configuration is not the manifest's."""
     copies = kept_prompts(run)
     prompts = run_prompts(config, copies)
     _require_whole_growth(run, config)
@@ -158,7 +152,6 @@ def _require_same(run: RunFolder, config: RunConfig) -> RunConfig:
     require_unchanged_plugins(run, config)
     for prompt in prompts.values() if copies else ():
         _require_unchanged(run, config, prompt)
-    return config
 
 
 def _require_whole_growth(run: RunFolder, config: RunConfig) -> None:
@@ -213,11 +206,12 @@ def add_pass(
         if settings["name"] not in run.manifest().sections["passes"]["values"]:
             # A process may have been killed between its writing of config.yaml and of the manifest.
             config = config.changed(str(run.config_file), passes=before)
-        _require_unchanged_files(run, _require_same(run, config))
+        _require_same(run, config)
+        if files := edited(run, config.graph):
+            raise _edited(run, files)
         require_agreed(run, config.plain(), trust=trust)
-        labels = {
-            step.label for part in config.passes if part.name != settings["name"] for step in part.steps
-        }
+        present = [entry for entry in config.passes if entry.name != settings["name"]]
+        labels = {step.label for entry in present for step in entry.steps}
         if repeated := labels & {step.get("as") for step in settings["steps"]}:
             raise InputError(
                 f"{folder}: has a step {min(repeated)!r} already", "give the new judge another --name"
@@ -228,9 +222,8 @@ def add_pass(
             raise InputError(
                 f"{folder}: has another pass {settings['name']!r} already", "give it another --name"
             )
-        for new_prompt in run_prompts(
-            grown, prompt.parent if prompt else None, only=settings["name"]
-        ).values():
+        prompts = run_prompts(grown, prompt.parent if prompt else None, only=settings["name"])
+        for new_prompt in prompts.values():
             _keep(run, new_prompt)
         agreed = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
         run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), agreed)
@@ -312,14 +305,9 @@ def _edited(run: RunFolder, files: list[Path]) -> FingerprintMismatch:
 
 
 def _names(files: list[Path]) -> str:
-    more = (
-        f" and {len(files) - 3:,} more files were"
-        if len(files) > 3
-        else " was"
-        if len(files) == 1
-        else " were"
-    )
-    return ", ".join(map(str, files[:3])) + more
+    verb = "was" if len(files) == 1 else "were"
+    more = f" and {len(files) - 3:,} more files" if len(files) > 3 else ""
+    return f"{', '.join(map(str, files[:3]))}{more} {verb}"
 
 
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:
@@ -338,9 +326,7 @@ def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:
     for pass_config in config.passes:
         digests_by_pass[pass_config.name] = config.engine_of(pass_config.name).contents()
         for step in pass_config.steps:
-            named = {key: Path(path) for key in step.paths if (path := getattr(step, key, None))}
-            digests = {key: sections.contents([path])[path.name] for key, path in named.items()}
-            digests_by_pass[pass_config.name] |= {
-                f"{step.label}.{key}": digest for key, digest in digests.items()
-            }
+            for key, path in ((key, Path(path)) for key in step.paths if (path := getattr(step, key, None))):
+                digest = sections.contents([path])[path.name]
+                digests_by_pass[pass_config.name][f"{step.label}.{key}"] = digest
     return digests_by_pass

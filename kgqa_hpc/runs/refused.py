@@ -26,12 +26,8 @@ def noting_refusal(folder: Path, source: str) -> Iterator[None]:
         yield
     except InputError as problem:
         if atomic.exists(run.manifest_file):
-            content = {
-                "format": f"kgqa-{KIND}",
-                "version": 1,
-                "config": source,
-                "problem": problem.message,
-            }
+            head = {"format": f"kgqa-{KIND}", "version": 1}
+            content = {**head, "config": source, "problem": problem.message}
             with suppress(StoreError):  # of a run that this user cannot write, and so cannot merge
                 write_document(run.refused, content)
         raise

@@ -10,7 +10,7 @@ new values. See docs/reference/security.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kgqa_hpc.engines.registry import ENGINES
@@ -45,28 +45,27 @@ def require_agreed(run: RunFolder, config: Mapping[str, Any], *, trust: bool = F
     if trust:
         run.pin_trust(dangerous)
         return dangerous
-    with disk_errors(run.manifest_file):
-        owner = os.stat(run.manifest_file).st_uid
-    same = all(run.manifest().trusted.get(key) == value for key, value in dangerous.items())
-    if dangerous and not (same and owner in (os.geteuid(), 0)):
-        reason = "another user made it" if same else "these are not the values it was made with"
-        values = [f"  {key}: {shown(value)}" for key, value in dangerous.items()]
-        raise InputError(
-            "\n".join([f"{run.path}: {reason}:", *values]),
-            "if you want this machine to do that: repeat the command with --trust-config",
-        )
+    lines = [f"{key}: {shown(value)}" for key, value in dangerous.items()]
+    if any(run.manifest().trusted.get(key) != value for key, value in dangerous.items()):
+        raise _refusal(run, "these are not the values it was made with", lines)
+    if dangerous:
+        require_own(run, *lines)
     return dangerous
 
 
-def require_own(run: RunFolder, value: str, *, trust: bool = False) -> None:
-    """Raises InputError if another user made the run; `value` describes the access in the message."""
+def require_own(run: RunFolder, *lines: str, trust: bool = False) -> None:
+    """Raises InputError if another user made the run; `lines` describe the access in the message."""
     with disk_errors(run.manifest_file):
         owner = os.stat(run.manifest_file).st_uid
     if not trust and owner not in (os.geteuid(), 0):
-        raise InputError(
-            f"{run.path}: another user made it:\n  {shown(value)}",
-            "if you want this machine to do that: repeat the command with --trust-config",
-        )
+        raise _refusal(run, "another user made it", map(shown, lines))
+
+
+def _refusal(run: RunFolder, reason: str, lines: Iterable[str]) -> InputError:
+    return InputError(
+        "\n  ".join([f"{run.path}: {reason}:", *lines]),
+        "if you want this machine to do that: repeat the command with --trust-config",
+    )
 
 
 def shown(value: object) -> str:

@@ -43,10 +43,8 @@ def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> di
     read, written = (
         sum(tokens[kind] for _, passes in shards for tokens in passes) / number for kind in KINDS[:2]
     )
-    costs = [
-        sum(prices[min(n, len(prices) - 1)].of(tokens) for n, tokens in enumerate(passes))
-        for _, passes in shards
-    ]
+    last = len(prices) - 1
+    costs = [sum(prices[min(n, last)].of(used) for n, used in enumerate(passes)) for _, passes in shards]
     mean = sum(costs) / number
     half = _half_width([rows for rows, _ in shards], costs)
     return {

@@ -121,13 +121,9 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
             "kgqa run it to its end with a small anchors.per_shape and runtime.shard_size",
         )
     tokens = 0.0
-    for settings, state_of_pass in zip(config.passes, state["passes"], strict=True):
+    for settings, entry in zip(config.passes, state["passes"], strict=True):
         published = sum(PUBLISHED_TOKENS.get(step.use, 0.0) for step in settings.steps)
-        tokens += (
-            state_of_pass["tokens"].get("completion", 0) / state_of_pass["items"]
-            if state_of_pass["items"]
-            else published
-        )
+        tokens += entry["tokens"].get("completion", 0) / entry["items"] if entry["items"] else published
     per_day = state["rate"]["per_day"]
     whole = None if per_day is None else per_day * _ended(config, state) / through_a_pass
     return Pilot(state["run"], whole, tokens)
@@ -158,16 +154,12 @@ def item_pace(
 ) -> Pace:
     """The pace of one item through `steps` on one GPU, from the first known of the sources named above."""
     tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
-    source = (
-        f"answer lengths of pilot {pilot.run}"
-        if pilot
-        else "answer lengths derived from published rates, all steps at one speed"
-    )
     size = tokens * BYTES_PER_TOKEN
     if tokens_per_s is not None:
-        return Pace(
-            tokens / tokens_per_s, tokens, size, f"{tokens_per_s:g} tokens/s per GPU as given; {source}"
-        )
+        derived = "answer lengths derived from published rates, all steps at one speed"
+        source = f"answer lengths of pilot {pilot.run}" if pilot else derived
+        speed = f"{tokens_per_s:g} tokens/s per GPU as given; {source}"
+        return Pace(tokens / tokens_per_s, tokens, size, speed)
     if pilot and pilot.per_day:
         per_day = pilot.per_day / pilot_gpus
         return Pace(DAY / per_day, tokens, size, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
@@ -208,9 +200,8 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
 def hosted_forecast(items: int, pace: Pace) -> dict[str, Any]:
     """Time and disk for `items` with another party's server; no time without a measurement."""
     measured = pace.source != PUBLISHED_PACE
-    speed = (
-        f"{pace.source}, all requests together" if measured else "answer lengths derived from published rates"
-    )
+    derived = "answer lengths derived from published rates"
+    speed = f"{pace.source}, all requests together" if measured else derived
     return {
         "items": items,
         "wall_seconds": items * pace.seconds if measured else None,

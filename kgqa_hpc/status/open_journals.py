@@ -125,17 +125,13 @@ def _read(folder: Path, before: _Shard, sizes: Sizes, expected: dict[str, str]) 
     for file in sorted(sizes):
         records, offset = read_on(folder / file, counted.offset, expected)
         answers += len(records)
-        for record in records:
-            tokens.update(_last_tokens(record))
+        for record in records:  # tokens of the answer that caused a record: the last of its trace
+            trace = record.get("trace")
+            last = trace[-1] if isinstance(trace, list) and trace else None
+            used = last.get("tokens") if isinstance(last, dict) else None
+            if isinstance(used, dict):
+                tokens.update({kind: count(number) for kind, number in used.items()})
         ended |= {str(record["id"]): record["status"] for record in records if record.get("status") in ENDED}
     counts = Counter(counted.ended)
     counts.update(ended.values())
     return _Shard(sizes, offset if len(sizes) == 1 else 0, answers, dict(tokens), dict(counts))
-
-
-def _last_tokens(record: dict[str, Any]) -> dict[str, int]:
-    """Tokens of the answer that caused a record: the last of its trace."""
-    trace = record.get("trace")
-    last = trace[-1] if isinstance(trace, list) and trace else None
-    tokens = last.get("tokens") if isinstance(last, dict) else None
-    return {kind: count(number) for kind, number in tokens.items()} if isinstance(tokens, dict) else {}

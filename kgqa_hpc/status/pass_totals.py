@@ -37,9 +37,7 @@ class PassTotals:
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
-    records: Counter[str] = field(
-        default_factory=Counter
-    )  # of items that yield lists, before merge's filters
+    records: Counter[str] = field(default_factory=Counter)  # of lists of items, before merge's filters
     requests: int = 0
     repaired: int = 0
     by_shard: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -108,15 +106,13 @@ class PassTotals:
         or AttributeError for other data.
         """
         bits = int(data["counted"], 16)
+        sums: dict[str, Any] = {key: _counter(data[key]) for key in _SUMS}
         return cls(
             pass_name,
             last,
             counted={name for position, name in enumerate(names) if bits >> position & 1},
             items=count(data["items"]),
-            counts=_counter(data["counts"]),
-            reasons=_counter(data["reasons"]),
-            tokens=_counter(data["tokens"]),
-            records=_counter(data["records"]),
+            **sums,
             requests=count(data["requests"]),
             repaired=count(data["repaired"]),
             by_shard={shard: dict(_counter(ended)) for shard, ended in data["by_shard"].items()},

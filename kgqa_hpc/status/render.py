@@ -13,11 +13,16 @@ from kgqa_hpc.text.durations import about, duration
 from kgqa_hpc.text.plain_text import plain
 
 WATCH_EVERY = 5.0  # s
+LOAD = ("retries", "throttled", "waited_s")  # of a pass's engine
 
 
 def render(now: Status) -> str:
     """The status as four to six lines of text."""
-    lines = [_stages(now["stages"])] if "stages" in now else []
+    lines = []
+    if "stages" in now:
+        done = [stage["name"] for stage in now["stages"] if stage["done"]]
+        coming = [f" · next: kgqa {stage['name']}" for stage in now["stages"] if not stage["done"]]
+        lines.append(f"stages    {' · '.join(done) or 'none'} done{''.join(coming[:1])}")
     lines += ["dataset   is older than the run: kgqa merge"] if now.get("dataset_is_older") else []
     workers = now["workers"]
     parts = [f"{workers['alive']:,} alive"]
@@ -33,7 +38,13 @@ def render(now: Status) -> str:
     if "merged" in now:
         lines.append(f"dataset   {now['merged']['accepted']:,} accepted after the filters of merge")
     lines += [render_money(now["money"])] if "money" in now else []
-    lines += _servers(now)
+    loads = [entry["engine"] for entry in now["passes"]]
+    retries, throttled, waited = (sum(load[key] for load in loads) for key in LOAD)
+    if retries + throttled:  # a model server refused or failed requests
+        lines.append(
+            f"server    {retries:,} requests tried again · {throttled:,} refused as too many (429)"
+            f" · waited {duration(waited)}"
+        )
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
     return "\n".join(lines)
@@ -53,13 +64,6 @@ def watch(look: Callable[[], Status]) -> None:
             if now["complete"]:
                 return
             time.sleep(WATCH_EVERY)
-
-
-def _stages(stages: list[dict[str, Any]]) -> str:
-    done = [stage["name"] for stage in stages if stage["done"]]
-    open_stages = [stage["name"] for stage in stages if not stage["done"]]
-    text = f"stages    {' · '.join(done) or 'none'} done"
-    return f"{text} · next: kgqa {open_stages[0]}" if open_stages else text
 
 
 def _shards(now: Status) -> str:
@@ -93,25 +97,8 @@ def _verdicts(now: Status) -> str:
     counts = now["verdicts"]
     if not now["items"]["ended"]:
         return "verdicts  none yet"
-    counted = [f"{name} {counts[name]:,}" for name in VERDICTS[2:] if counts[name]]
-    shares = [
-        acceptance_words(now),
-        *([f"rejected {counts['rejected']:,}"] if counts["rejected"] else []),
-        *counted,
-    ]
+    shares = [acceptance_words(now), *(f"{name} {counts[name]:,}" for name in VERDICTS[1:] if counts[name])]
     return f"verdicts  {' · '.join(part for part in shares if part)}"
-
-
-def _servers(now: Status) -> list[str]:
-    """One line if a model server refused or failed requests; otherwise none."""
-    loads = [engine_pass["engine"] for engine_pass in now["passes"]]
-    retries, throttled = (sum(load[key] for load in loads) for key in ("retries", "throttled"))
-    if not retries + throttled:
-        return []
-    waited = duration(sum(load["waited_s"] for load in loads))
-    return [
-        f"server    {retries:,} requests tried again · {throttled:,} refused as too many (429) · waited {waited}"
-    ]
 
 
 def _some(names: list[str]) -> str:
@@ -155,7 +142,7 @@ def _series(now: Status) -> Iterator[tuple[str, str, list[tuple[dict[str, str], 
     ]
     if tokens:
         yield "kgqa_tokens", "counter", tokens
-    for key in ("retries", "throttled", "waited_s"):
+    for key in LOAD:
         name = {"waited_s": "waited_seconds"}.get(key, key)
         rows = [({"pass": engine_pass["name"]}, engine_pass["engine"][key]) for engine_pass in now["passes"]]
         yield f"kgqa_server_{name}", "counter", rows

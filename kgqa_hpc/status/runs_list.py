@@ -81,7 +81,12 @@ def leftovers(folder: Path) -> list[dict[str, Any]]:
     if alive := survey(folder)["workers"]["alive"]:
         raise InputError(f"{folder}: {alive} workers are at work", "clean it when they have ended")
     parts = (run.path / "leases", run.logs, run.quarantine, run.status_file)
-    return [{"path": str(part), "bytes": _size(part)} for part in parts if part.exists()]
+    documents = []
+    for part in filter(Path.exists, parts):
+        files = part.rglob("*") if part.is_dir() else [part]
+        size = sum(file.lstat().st_size for file in files if not file.is_dir())
+        documents.append({"path": str(part), "bytes": size})
+    return documents
 
 
 def clean(parts: list[dict[str, Any]]) -> None:
@@ -93,8 +98,3 @@ def clean(parts: list[dict[str, Any]]) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _size(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.lstat().st_size for file in files if not file.is_dir())

@@ -16,8 +16,7 @@ from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
 from kgqa_hpc.status.cost import money
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
-from kgqa_hpc.status.server_load import described, read_loads
-from kgqa_hpc.status.worker_states import ALIVE, read_states
+from kgqa_hpc.status.worker_states import ALIVE, described, read_loads, read_states
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.regular import names_if_there, read_if_there
@@ -35,7 +34,10 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
     Raises InputError when there is no run.
     """
     run = RunFolder.open(folder)
-    shards = _shards(run)
+    try:
+        shards = read_shards_manifest(run)
+    except (CorruptFile, MissingFile):
+        shards = None  # not cut yet, or damaged; `kgqa run` then cuts the shards again
     totals = load_totals(run, shards.names if shards else [])
     for pass_totals in totals:
         pass_totals.refresh(run)
@@ -136,13 +138,6 @@ def compose(
         "queue": None if queue is None else list(queue),
         **({"money": spent} if spent else {}),
     }
-
-
-def _shards(run: RunFolder) -> ShardsManifest | None:
-    try:
-        return read_shards_manifest(run)
-    except (CorruptFile, MissingFile):
-        return None  # not cut yet, or damaged; `kgqa run` then cuts the shards again
 
 
 def _pass(totals: PassTotals, load: dict[str, Any]) -> Status:

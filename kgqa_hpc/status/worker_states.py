@@ -2,12 +2,16 @@
 
 Only `status` reads them. A worker with an old file is dead or suspended.
 A worker that ends normally removes its file; the coordinator removes the others.
+
+A worker whose requests to a model server failed also writes logs/servers/WORKER.json, which stays after its end:
+retries, refusals (HTTP 429) and the seconds waited for both, by pass.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ import psutil
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.cleanup import machine, time_at
-from kgqa_hpc.store.regular import names_if_there, read_if_there_with_state
+from kgqa_hpc.store.regular import names_if_there, read_if_there, read_if_there_with_state
 
 ALIVE = 90.0  # s; three missed rewrites at the longest interval
 LITTER = 86_400.0
@@ -93,3 +97,31 @@ def _is_dead(state: dict[str, Any]) -> bool:
 
 def _names(logs: Path) -> list[str]:
     return [name for name in names_if_there(logs / "workers") if name.endswith(".json")]
+
+
+def write_loads(logs: Path, worker: str, loads: Mapping[str, Mapping[str, float]]) -> None:
+    """Write one worker's counts by pass, without fsync. Raises DiskFull, StoreError."""
+    path = logs / "servers" / f"{worker}.json"
+    make_folder(path.parent)
+    write_file(path, canonical.dumps(loads) + b"\n", durable=False)
+
+
+def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
+    """The sums over all workers by pass; unreadable files are left out."""
+    sums: dict[str, Counter[str]] = {}
+    for name in names_if_there(logs / "servers"):
+        try:
+            loads = canonical.loads(read_if_there(logs / "servers" / name, LARGEST) or b"")
+        except ValueError:
+            continue
+        for pass_name, load in loads.items() if isinstance(loads, dict) else ():
+            for key, value in load.items() if isinstance(load, dict) else ():
+                if isinstance(value, int | float) and 0 <= value < 2**53:
+                    sums.setdefault(pass_name, Counter())[key] += value  # type: ignore[assignment]
+    return {pass_name: described(total) for pass_name, total in sums.items()}
+
+
+def described(load: Mapping[str, float]) -> dict[str, Any]:
+    """The counts for the status: whole numbers, and seconds with one decimal."""
+    numbers = {key: int(load.get(key, 0)) for key in ("retries", "throttled")}
+    return {**numbers, "waited_s": round(load.get("waited_s", 0.0), 1)}

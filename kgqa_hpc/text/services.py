@@ -30,7 +30,7 @@ def answer_within(
     Raises HTTPException, or OSError, also at the time limit.
     """
     connections = _Connections()
-    handlers = [_Http(connections), _Https(connections), *([] if redirects else [_NoRedirect()])]
+    handlers = [_Handler(connections), *([] if redirects else [_NoRedirect()])]
     opener = urllib.request.build_opener(*handlers)
     timer = threading.Timer(seconds, connections.cut)
     timer.daemon = True
@@ -79,32 +79,27 @@ class _Connections:
             self._sockets.clear()
 
 
-def _connection(kind: Any, connections: _Connections, host: str, **options: Any) -> Any:
-    connection = kind(host, **options)
-    connect = connection._create_connection
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens both kinds of connections, and tells `connections` of each socket."""
 
-    def create(*args: Any, **options: Any) -> socket.socket:
-        opened: socket.socket = connect(*args, **options)
-        connections.opened(opened)
-        return opened
-
-    connection._create_connection = create
-    return connection
-
-
-class _Http(urllib.request.HTTPHandler):
     def __init__(self, connections: _Connections) -> None:
         super().__init__()
-        self._make: Any = partial(_connection, http.client.HTTPConnection, connections)
+        self._connections = connections
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._make, req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, connections: _Connections) -> None:
-        super().__init__()
-        self._make: Any = partial(_connection, http.client.HTTPSConnection, connections)
+        return self.do_open(partial(self._connection, http.client.HTTPConnection), req)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._make, req)
+        return self.do_open(partial(self._connection, http.client.HTTPSConnection), req)
+
+    def _connection(self, kind: Any, host: str, **options: Any) -> Any:
+        connection = kind(host, **options)
+        connect = connection._create_connection
+
+        def create(*args: Any, **options: Any) -> socket.socket:
+            opened: socket.socket = connect(*args, **options)
+            self._connections.opened(opened)
+            return opened
+
+        connection._create_connection = create
+        return connection

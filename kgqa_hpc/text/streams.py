@@ -22,6 +22,7 @@ from kgqa_hpc.text.opener import open_bytes
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _PIECE = 1 << 20
 
 
@@ -59,15 +60,10 @@ class TextStream(io.RawIOBase):
     def _unpacked(self) -> Any:
         magic = self._inner_read(6)
         self._file.seek(0)
-        if magic.startswith(b"\x1f\x8b"):
-            return gzip.open(self._file)
-        if magic.startswith(b"BZh"):
-            return bz2.open(self._file)
-        if magic.startswith(b"\xfd7zXZ\x00"):
-            return lzma.open(self._file)
-        if magic.startswith(b"PK\x03\x04"):
-            return self._only_member()
-        return self._file
+        for start, opener in _OPENERS.items():
+            if magic.startswith(start):
+                return opener(self._file)
+        return self._only_member() if magic.startswith(b"PK\x03\x04") else self._file
 
     def _only_member(self) -> IO[bytes]:
         try:

@@ -83,7 +83,7 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
         listening, took = _through(config, settings.name, [i for i in items if i.status == "open"], log, last)
         heard += listening
         seconds += took
-    documents = [_told(item, heard) for item in items]
+    documents = [_item_report(item, heard) for item in items]
     # A warning for each step column that has no value in any item.
     filled = set[str]()
     for item in items:
@@ -123,7 +123,7 @@ def _through(
         return listening.heard, time.monotonic() - began
 
 
-def _told(item: Item, heard: Sequence[tuple[Request, Response, float]]) -> dict[str, Any]:
+def _item_report(item: Item, heard: Sequence[tuple[Request, Response, float]]) -> dict[str, Any]:
     exchanges = [exchange for exchange in heard if exchange[0].id.startswith(f"{item.id}/")]
     return {
         **{key: value for key, value in item.to_record().items() if key not in ("trace", "decided")},

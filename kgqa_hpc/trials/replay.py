@@ -75,7 +75,7 @@ def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sen
             now = info.provenance()
             steps = {step.label: step for step in chain}
             return [
-                _told(entry, request, steps[entry["step"]], _answer(engine, request), now)
+                _comparison(entry, request, steps[entry["step"]], _answer(engine, request), now)
                 for entry, request in entries
             ]
 
@@ -88,7 +88,7 @@ def _answer(engine: EngineProcess, request: Request) -> Response:
                 return response
 
 
-def _told(
+def _comparison(
     entry: dict[str, Any], request: Request, step: Step, response: Response, now: dict[str, Any]
 ) -> dict[str, Any]:
     before = entry["engine"]

@@ -19,7 +19,7 @@ from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import LOAD, ServerLoad
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.status.server_load import write_loads
+from kgqa_hpc.status.worker_states import write_loads
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.fingerprint import ResultOrigin

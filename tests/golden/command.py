@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
-import sys
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from unittest.mock import patch
 
-from kgqa_hpc.cli import main
+from tests import command
 
 
 @dataclass(frozen=True)
@@ -23,20 +19,9 @@ class Ended:
 
 def kgqa(*arguments: object) -> Ended:
     """Run a command as a shell does."""
-    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in "oe")
-    code = 0
-    with (
-        patch.object(sys, "argv", ["kgqa", *map(str, arguments)]),
-        redirect_stdout(stdout),
-        redirect_stderr(stderr),
-    ):
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-    written, said = (stream.buffer.getvalue().decode() for stream in (stdout, stderr))  # type: ignore[attr-defined]
-    error = re.search(r"^error:.*", said, re.S | re.M | re.I) if code else None
-    return Ended(code, written, error[0].strip() if error else "")
+    done = command.kgqa(*arguments, code=None)
+    error = re.search(r"^error:.*", done.stderr, re.S | re.M | re.I) if done.returncode else None
+    return Ended(done.returncode, done.stdout, error[0].strip() if error else "")
 
 
 def succeed(*arguments: object) -> Ended:

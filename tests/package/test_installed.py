@@ -139,10 +139,7 @@ def test_installed_outside_the_clone_it_makes_the_same_dataset_on_every_python_w
     fresh = tmp_path / "venv/bin/python"
     output(built.uv, "pip", "install", "--quiet", "--python", fresh, archive, cwd=tmp_path)
     where = output(
-        fresh,
-        "-c",
-        "import kgqa_hpc, sys; print(kgqa_hpc.__file__, *sys.version_info[:2])",
-        cwd=tmp_path,
+        fresh, "-c", "import kgqa_hpc, sys; print(kgqa_hpc.__file__, *sys.version_info[:2])", cwd=tmp_path
     )
     assert where.startswith(f"{tmp_path}/venv/")
     assert where.split()[1:] == python.split(".")

@@ -89,6 +89,7 @@ def test_nothing_is_complained_of_loaded_or_wider_than_the_window(
     look = Look(browser, page_file, width, scheme)
     for side in ("accepted", "rejected"):
         look.page.click(f"#{side}-list .card > button")
+    assert "<script>alert(1)</script>" in look.page.inner_text("#accepted-list .card")
     assert look.complaints == []
     assert len(look.requests) == 1
     assert look.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -159,13 +160,6 @@ def test_a_name_lights_its_node_and_edges_by_mouse_and_by_keyboard(browser: Any,
     assert page.locator("#accepted-list .graph g.on circle").count() == 1
 
 
-def test_markup_in_a_name_is_text(browser: Any, page_file: Path) -> None:
-    look = Look(browser, page_file)
-    look.page.click("#accepted-list .card > button")
-    assert "<script>alert(1)</script>" in look.page.inner_text("#accepted-list .card")
-    assert look.complaints == []
-
-
 @pytest.mark.parametrize(
     ("text", "marks"),
     [
@@ -187,17 +181,11 @@ def test_whole_names_are_marked_and_no_part_of_a_word(
     assert found == [text, marks]
 
 
-def test_a_triple_is_told_as_one_thing(browser: Any, page_file: Path) -> None:
-    page = Look(browser, page_file).page
-    assert page.evaluate("told([['a', 'binds', 'b'], ['b', 'is', 'c']])") == "a – binds – b; b – is – c"
-
-
-def test_the_page_says_how_many_of_all_records_it_shows(browser: Any, page_file: Path) -> None:
-    assert "46 of 46 records" in Look(browser, page_file).page.inner_text("main")
-
-
 def test_the_explorer_filters_and_counts(browser: Any, page_file: Path) -> None:
     page = Look(browser, page_file).page
+    assert "46 of 46 records" in page.inner_text("main")
+    assert page.evaluate("told([['a', 'binds', 'b'], ['b', 'is', 'c']])") == "a – binds – b; b – is – c"
+    assert page.locator("dl.pairs dt").count() == page.locator("dl.pairs dt .graph").count() == 10
     assert page.inner_text("#accepted-count") == "34"
     assert page.inner_text("#rejected-count") == "12"
     page.select_option("select[name=reason]", "judge: invalid question")
@@ -210,11 +198,6 @@ def test_the_explorer_filters_and_counts(browser: Any, page_file: Path) -> None:
     page.click("button[type=reset]")
     page.fill("input[name=text]", "näme 10-0")
     assert page.inner_text("#accepted-count") == "1"
-
-
-def test_the_first_pairs_show_their_graphlets(browser: Any, page_file: Path) -> None:
-    page = Look(browser, page_file).page
-    assert page.locator("dl.pairs dt").count() == page.locator("dl.pairs dt .graph").count() == 10
 
 
 def test_a_keyboard_is_enough(browser: Any, page_file: Path) -> None:
@@ -267,15 +250,9 @@ def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: An
     path = run.folder.dataset / "accepted.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for line in lines:
-        line |= {
-            "nodes": None,
-            "edges": None,
-            "question": "Is <b> near?",
-            "choices": {"A": "one", "B": "<i>two"},
-        }
-        hops = (("<b>", "c"), ("c", "d"))
-        line["steps"] = [{"entity": one, "relation": "hits", "target": other} for one, other in hops]
-        line["documents"] = ["y" * 9000]
+        steps = [{"entity": a, "relation": "hits", "target": b} for a, b in (("<b>", "c"), ("c", "d"))]
+        line |= {"nodes": None, "edges": None, "steps": steps, "documents": ["y" * 9000]}
+        line |= {"question": "Is <b> near?", "choices": {"A": "one", "B": "<i>two"}}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     seal(run.folder.dataset)
     look = Look(browser, write_report(run.folder))

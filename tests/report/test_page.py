@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,8 @@ from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import write_report
 from kgqa_hpc.report.pictures import _ranks
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.runs import synthetic
 from tests.sealed_dataset import seal
 
 VOID = {"meta", "img", "br", "input"}
@@ -68,41 +71,57 @@ class Page(HTMLParser):
         return document
 
 
-def report(run: Any, **options: Any) -> Page:
-    run.finish()
-    merge(run.folder, **options)
+def shown(run: Any) -> Page:
+    """The page of a merged run."""
     return Page(write_report(run.folder).read_text(encoding="utf-8"))
 
 
-def test_the_page_nests_and_shows_the_numbers_of_the_accounting(make_run: Any) -> None:
-    run = make_run()
-    page = report(run)
+def report(run: Any, *shards: str, **options: Any) -> Page:
+    run.finish(*shards)
+    merge(run.folder, **options)
+    return shown(run)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A merged run that no test changes."""
+    made = synthetic(tmp_path_factory.mktemp("page"))
+    report(made)
+    return made
+
+
+@pytest.fixture
+def changed(run: Any, tmp_path: Path) -> Any:
+    """A copy of it that a test may change."""
+    shutil.copytree(run.folder.path, tmp_path / "run")
+    return SimpleNamespace(folder=RunFolder(tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def page(run: Any) -> Page:
+    return shown(run)
+
+
+def test_the_page_nests_and_shows_the_numbers_of_the_accounting(run: Any, page: Page) -> None:
+    assert Path(run.folder.report / "index.html").is_file()
     assert "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed" in page.words
+    # Wilson's interval of 34 of 46, by hand: 0.597 to 0.844
+    assert "34 of 46 decided pairs accepted: 73.9 % (95 % interval 59.7 % to 84.4 %)" in page.words
     assert "judge: invalid question" in page.words
     assert "scripted-1" in page.words
-    limits = json.loads((run.folder.dataset / "accounting.json").read_text())["lengths"]
-    assert (
-        f"answers of {limits['answer']['minimum']} to {limits['answer']['maximum']} characters" in page.words
-    )
+    limits = json.loads((run.folder.dataset / "accounting.json").read_text())["lengths"]["answer"]
+    assert f"answers of {limits['minimum']} to {limits['maximum']} characters" in page.words
+    assert page.source == shown(run).source, "the same dataset gives the same page"
 
 
-def test_the_headline_is_acceptance_with_its_interval(make_run: Any) -> None:
-    # Wilson's interval of 34 of 46, by hand: 0.597 to 0.844
-    assert (
-        "34 of 46 decided pairs accepted: 73.9 % (95 % interval 59.7 % to 84.4 %)" in report(make_run()).words
-    )
-
-
-def test_every_group_the_kind_knows_is_shown_absent_ones_too(make_run: Any) -> None:
-    page = report(make_run())
+def test_every_group_the_kind_knows_is_shown_absent_ones_too(page: Page) -> None:
     assert "shape 1 path-3" in page.words
     assert "5,000" in page.words
     for number in range(4, 30):
         assert re.search(rf"shape {number} [^ ].* (none drawn|absent from the graph)", page.words)
 
 
-def test_the_page_loads_nothing_and_runs_only_its_own_script(make_run: Any) -> None:
-    page = report(make_run())
+def test_the_page_loads_nothing_and_runs_only_its_own_script(page: Page) -> None:
     policy = next(a["content"] for t, a in page.tags if t == "meta" and "http-equiv" in a)
     assert policy
     assert policy.startswith("default-src 'none'")
@@ -115,15 +134,12 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script(make_run: Any) -> N
     assert all(str(a["href"]).startswith("#") for _, a in page.tags if "href" in a)
 
 
-def test_every_figure_has_a_text_alternative(make_run: Any) -> None:
-    page = report(make_run())
+def test_every_figure_has_a_text_alternative(page: Page) -> None:
     figures = re.findall(r'<svg class="figure"[^>]*role="img"><title>([^<]+)</title>', page.source)
     assert len(figures) == page.source.count('class="figure"') == 7 + 29
 
 
-def test_the_reconstructed_graph_is_that_of_the_accepted_pairs(make_run: Any) -> None:
-    run = make_run()
-    page = report(run)
+def test_the_reconstructed_graph_is_that_of_the_accepted_pairs(run: Any, page: Page) -> None:
     records = [json.loads(line) for line in (run.folder.dataset / "accepted.jsonl").open()]
     nodes = {node["id"] for record in records for node in record["nodes"]}
     links = {
@@ -143,130 +159,91 @@ def test_the_correlation_of_ranks_is_scipys_and_none_without_variation() -> None
         assert f"rank correlation {expected:.2f}" in figure
 
 
-def test_nothing_foreign_becomes_markup(make_run: Any) -> None:
-    run = make_run(items=9, shard_size=9)
-    run.finish()
-    merge(run.folder)
+def test_nothing_foreign_becomes_markup(changed: Any) -> None:
     for name in ("accepted", "rejected"):
-        path = run.folder.dataset / f"{name}.jsonl"
+        path = changed.folder.dataset / f"{name}.jsonl"
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         for line in lines:
             line |= {"question": EVIL, "answer": EVIL, "reason": EVIL}
             line["nodes"][0]["name"] = EVIL
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    counts = run.folder.dataset / "accounting.json"
+    counts = changed.folder.dataset / "accounting.json"
     document = json.loads(counts.read_text())
     document["rejected"] = {EVIL: sum(document["rejected"].values())}
     counts.write_text(json.dumps(document))
-    seal(run.folder.dataset)
-    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
+    seal(changed.folder.dataset)
+    page = shown(changed)
     assert len(page.inside["script"]) == 2
     assert page.data["records"][0]["question"] == EVIL
     assert EVIL in page.text
     assert not [t for t, _ in page.tags if t == "img"]
 
 
-def test_the_sample_is_even_over_groups_and_bounded(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sample_is_even_over_groups_and_bounded_unless_all_records_are_asked_for(
+    changed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kgqa_hpc.report.findings.SAMPLE", 12)
-    page = report(make_run())
-    accepted = [record["group"] for record in page.data["records"] if record["accepted"]]
+    accepted = [record["group"] for record in shown(changed).data["records"] if record["accepted"]]
     assert {group: accepted.count(group) for group in accepted} == {"shape 1": 2, "shape 2": 2, "shape 3": 2}
     monkeypatch.setattr("kgqa_hpc.report.findings.SAMPLE_BYTES", 1)
-    assert len(report(make_run(name="small")).data["records"]) == 2
-
-
-def test_a_page_takes_all_records_where_they_fit(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgqa_hpc.report.findings.SAMPLE", 12)
-    run = make_run()
-    report(run)
-    page = Page(write_report(run.folder, all_records=True).read_text(encoding="utf-8"))
-    lines = [
-        (run.folder.dataset / f"{name}.jsonl").read_text().splitlines() for name in ("accepted", "rejected")
-    ]
-    assert len(page.data["records"]) == sum(map(len, lines)) > 12
+    assert len(shown(changed).data["records"]) == 2
+    page = Page(write_report(changed.folder, all_records=True).read_text(encoding="utf-8"))
+    assert len(page.data["records"]) == 46
     monkeypatch.setattr("kgqa_hpc.report.findings.ALL_BYTES", 1000)
     with pytest.raises(InputError, match="a page cannot hold all records"):
-        write_report(run.folder, all_records=True)
+        write_report(changed.folder, all_records=True)
 
 
-def test_of_very_many_groups_the_largest_are_shown_and_all_are_counted(make_run: Any) -> None:
-    run = make_run()
-    report(run)
-    path = run.folder.dataset / "accounting.json"
+def test_of_very_many_groups_the_largest_are_shown_and_all_are_counted(changed: Any) -> None:
+    path = changed.folder.dataset / "accounting.json"
     counts = json.loads(path.read_text())
     one = counts["groups"]["shape 1"]
     counts["groups"] |= {f"organism {number:05d}": {**one, "sampled": 5} for number in range(20_000)}
     path.write_text(json.dumps(counts))
-    seal(run.folder.dataset)
-    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
+    seal(changed.folder.dataset)
+    page = shown(changed)
     assert len(page.source) < 1_000_000
     assert "The 300 largest of 20,003; all are in dataset/accounting.json" in page.words
     assert "the 60 largest of 20,003" in page.words
     assert "shape 1 path-3" in page.words
 
 
-def test_the_same_dataset_gives_the_same_page(make_run: Any) -> None:
-    run = make_run()
-    assert report(run).source == Page(write_report(run.folder).read_text(encoding="utf-8")).source
-
-
 def test_a_partial_merge_says_so(make_run: Any) -> None:
-    run = make_run()
-    run.finish("shard-000000")
-    merge(run.folder, partial=True)
-    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
+    page = report(make_run(), "shard-000000", partial=True)
     assert "Partial: 7 of 8 shards were not done" in page.words
     assert "52 waiting" in page.words
 
 
-def test_a_run_where_nothing_was_accepted_has_a_report(make_run: Any) -> None:
+def test_without_an_accepted_pair_there_is_a_report_and_without_a_dataset_none(make_run: Any) -> None:
     run = make_run(items=1, shard_size=1, dataset={"z_score": None})
+    with pytest.raises(InputError, match="no dataset yet"):
+        write_report(run.folder)
     run.finish()
-    path = run.folder.dataset
     merge(run.folder)
-    (path / "accepted.jsonl").write_text("")
-    seal(path)
+    (run.folder.dataset / "accepted.jsonl").write_text("")
+    seal(run.folder.dataset)
     assert write_report(run.folder).exists()
 
 
-def test_without_a_dataset_there_is_no_report(make_run: Any) -> None:
-    with pytest.raises(InputError, match="no dataset yet"):
-        write_report(make_run().folder)
-
-
-def test_files_that_do_not_belong_together_are_refused(make_run: Any) -> None:
-    run = make_run()
-    report(run)
-    counts = run.folder.dataset / "accounting.json"
+def test_files_that_do_not_belong_together_are_refused(changed: Any) -> None:
+    counts = changed.folder.dataset / "accounting.json"
     counts.write_text(json.dumps({**json.loads(counts.read_text()), "accepted": 33}))
-    seal(run.folder.dataset)
+    seal(changed.folder.dataset)
     with pytest.raises(AccountingError, match="do not belong together"):
-        read_findings(run.folder)
+        read_findings(changed.folder)
 
 
-def test_notes_that_cannot_be_read_are_left_out(make_run: Any) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
-    log = run.folder.logs / "history.jsonl"
-    log.parent.mkdir(exist_ok=True)
-    log.write_text('{"time": 0, "ended": 0}\ngarbage\n{"time": 90, "ended": 60}\n')
-    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
-    assert "60 items ended in 1.5 minutes" in page.words
+def test_notes_that_cannot_be_read_are_left_out(changed: Any) -> None:
+    changed.folder.logs.mkdir(exist_ok=True)
+    notes = '{"time": 0, "ended": 0}\ngarbage\n{"time": 90, "ended": 60}\n'
+    (changed.folder.logs / "history.jsonl").write_text(notes)
+    assert "60 items ended in 1.5 minutes" in shown(changed).words
 
 
-def test_a_link_in_place_of_the_folder_leads_nowhere(make_run: Any, tmp_path: Path) -> None:
-    run = make_run()
-    run.finish()
-    merge(run.folder)
+def test_a_link_in_place_of_the_folder_leads_nowhere(changed: Any, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    run.folder.report.symlink_to(tmp_path / "elsewhere")
+    shutil.rmtree(changed.folder.report)
+    changed.folder.report.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="is a link"):
-        write_report(run.folder)
+        write_report(changed.folder)
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_the_page_is_named_by_its_path(make_run: Any) -> None:
-    run = make_run()
-    report(run)
-    assert Path(run.folder.report / "index.html").is_file()

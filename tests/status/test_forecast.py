@@ -14,63 +14,45 @@ from kgqa_hpc.status import history
 from kgqa_hpc.status.cost import _half_width
 from kgqa_hpc.status.forecast import DAY, ENOUGH, PUBLISHED_TOKENS, Pilot, forecast, item_pace, plan, render
 from kgqa_hpc.store.partition import partition, read_shards_manifest
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.durations import about
 from tests.runs import make_run
+from tests.status.conftest import rows, write_rows
 
 GENERATED, JUDGED = 269_574, 264_373  # sections 3.1.3 and 3.3: questions generated, pairs judged
 
 
-def _days(items: int, step: str, **known: float) -> float:
-    document = forecast(items, item_pace([step], None, **known), 1, 2 * DAY, 900)
-    return document["wall_seconds"] / DAY
+def test_generation_and_judging_take_the_published_days() -> None:
+    def days(items: int, step: str, **known: float) -> float:
+        seconds: float = forecast(items, item_pace([step], None, **known), 1, 2 * DAY, 900)["wall_seconds"]
+        return seconds / DAY
 
-
-def test_the_published_generation_took_just_under_ten_days() -> None:
-    assert 9.5 < _days(GENERATED, "generate") < 10
-
-
-def test_the_same_follows_from_the_published_tokens_per_second() -> None:
-    assert 9.5 < _days(GENERATED, "generate", tokens_per_s=241) < 10
+    assert 9.5 < days(GENERATED, "generate") < 10
+    assert 9.5 < days(GENERATED, "generate", tokens_per_s=241) < 10
     assert PUBLISHED_TOKENS["generate"] == pytest.approx(748, abs=1)
+    assert 5.5 < days(JUDGED, "judge") < 6.2
 
 
-def test_the_published_judging_took_six_days() -> None:
-    assert 5.5 < _days(JUDGED, "judge") < 6.2
-
-
-def test_more_gpus_divide_the_time_and_keep_the_gpu_hours() -> None:
+def test_more_gpus_divide_the_time_a_shorter_limit_means_more_jobs_and_a_pilot_outweighs_all() -> None:
     pace = item_pace(["generate", "judge"], None)
-    one, many = (forecast(GENERATED, pace, gpus, 2 * DAY, 900) for gpus in (1, 16))
-    assert many["wall_seconds"] == pytest.approx(one["wall_seconds"] / 16, rel=0.02)
-    assert many["gpu_hours"] == pytest.approx(one["gpu_hours"], rel=0.1)
+    single, many = (forecast(GENERATED, pace, gpus, 2 * DAY, 900) for gpus in (1, 16))
+    assert many["wall_seconds"] == pytest.approx(single["wall_seconds"] / 16, rel=0.02)
+    assert many["gpu_hours"] == pytest.approx(single["gpu_hours"], rel=0.1)
     assert many["jobs"] == 16
-
-
-def test_a_shorter_limit_means_more_jobs() -> None:
     pace = item_pace(["generate"], None)
     long, short = (forecast(GENERATED, pace, 1, limit, 900)["jobs"] for limit in (2 * DAY, 4 * 3600))
     assert long == 5
     assert short > 60
-
-
-def test_a_pilot_outweighs_the_published_figures() -> None:
     pace = item_pace(["generate", "judge"], Pilot("pilot", 86_400.0, 300.0), pilot_gpus=2)
-    assert pace.seconds == pytest.approx(2.0)
-    assert pace.tokens == pytest.approx(300)
+    assert (pace.seconds, pace.tokens) == pytest.approx((2.0, 300))
     assert "pilot pilot" in pace.source
 
 
-def test_a_limit_that_leaves_no_time_is_refused() -> None:
-    with pytest.raises(InputError, match="leaves no time"):
-        forecast(10, item_pace(["generate"], None), 1, 600, 900)
-
-
-def test_every_assumption_is_printed() -> None:
+def test_every_assumption_is_printed_and_a_limit_that_leaves_no_time_refused() -> None:
     document = forecast(1000, item_pace(["generate"], None), 4, 2 * DAY, 900)
     text = render(document)
     assert all(assumption in text for assumption in document["assumptions"])
+    with pytest.raises(InputError, match="leaves no time"):
+        forecast(10, item_pace(["generate"], None), 1, 600, 900)
 
 
 TWO_PASSES = [{"name": "ask", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
@@ -82,13 +64,8 @@ def _part_done(folder: Path, shards: dict[str, int], tokens: int = 0, **sections
     names = partition(run, 20).names
     trace = [{"step": "generate", "tokens": {"prompt": 5, "completion": tokens, "cached": 0}}]
     for pass_name, count in shards.items():
-        run.results(pass_name).mkdir(parents=True, exist_ok=True)
-        for number, name in enumerate(names[:count]):
-            rows = [
-                {"id": f"i{20 * number + k}", "status": "accepted", "reason": None, "trace": trace}
-                for k in range(20)
-            ]
-            write_result(run.result(pass_name, name), rows, run.origin(pass_name).header(name, ""))
+        for name in names[:count]:
+            write_rows(run, name, rows(trace=trace), pass_name)
     assert len(read_shards_manifest(run).names) == 10
     return run
 
@@ -106,12 +83,8 @@ def test_before_sampling_as_many_items_are_planned_as_the_configuration_asks_for
     run = make_run(tmp_path / "run", 1, anchors={"per_shape": 50, "shapes": [1, 2, 3]})
     run.anchors.unlink()
     assert plan(run.path)["items"] == 150
-
-
-def test_two_passes_cost_what_one_pass_with_the_same_steps_costs(tmp_path: Path) -> None:
-    one = plan(make_run(tmp_path / "one", 200).path)
     two = plan(make_run(tmp_path / "two", 200, passes=TWO_PASSES).path)
-    assert two == one
+    assert two == plan(make_run(tmp_path / "one", 200).path), "two passes cost what their steps cost in one"
 
 
 def test_what_is_done_is_not_planned_again(tmp_path: Path) -> None:
@@ -135,17 +108,8 @@ def test_a_pilot_is_measured_in_whole_items_however_it_was_cut_into_passes(
     assert document["wall_seconds"] == pytest.approx(1000 * 2 / 4 + 300)
     assert document["answer_tokens"] == 1000 * 300 * len(passes)
     assert "pilot pilot: 43,200 items a day per GPU" in document["assumptions"]
-
-
-def test_the_speed_of_a_gpu_as_given_outweighs_that_of_the_pilot(tmp_path: Path) -> None:
-    pilot = _part_done(tmp_path / "pilot", {"main": 10}, tokens=300)
-    document = plan(make_run(tmp_path / "run", 1000).path, pilot=pilot.path, tokens_per_s=3000)
-    assert document["wall_seconds"] == pytest.approx(1000 * 0.1 + 300)
-
-
-def test_a_pilot_that_measured_too_little_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"a pilot needs {ENOUGH} items"):
-        plan(make_run(tmp_path / "run", 10).path, pilot=make_run(tmp_path / "pilot", 10).path)
+    given = plan(make_run(tmp_path / "given", 1000).path, pilot=pilot.path, tokens_per_s=3000)
+    assert given["wall_seconds"] == pytest.approx(1000 * 0.1 * len(passes) + 300), "it outweighs the pilot's"
 
 
 SERVER = {"kind": "openai", "model": "m", "base_url": "https://api.example.org/v1"}
@@ -172,9 +136,12 @@ def test_the_cost_is_that_of_the_pilots_tokens_with_an_interval_from_its_shards(
     assert cost["measured_cost"] == pytest.approx(0.602)
 
 
-def test_a_cost_without_measured_tokens_is_refused_with_the_cure(tmp_path: Path) -> None:
+def test_what_measured_too_little_is_refused_with_the_cure(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 200, **OTHERS).path
+    with pytest.raises(InputError, match=f"a pilot needs {ENOUGH} items"):
+        plan(run, pilot=make_run(tmp_path / "pilot", 10).path)
     with pytest.raises(InputError, match="a cost needs the tokens of 20 items") as caught:
-        plan(make_run(tmp_path / "run", 200, **OTHERS).path, price=(0.5, 1.5))
+        plan(run, price=(0.5, 1.5))
     assert "--pilot" in caught.value.cure
 
 
@@ -186,8 +153,3 @@ def test_the_interval_shrinks_with_more_shards_of_the_same_spread(shards: list[t
     assert few is not None
     assert many is not None
     assert 0 <= many <= few + 1e-9
-
-
-def test_digits_are_those_a_figure_deserves() -> None:
-    numbers = (57_600_002, 0.4028, 290, 0, 21.34, 999.9)
-    assert [about(one) for one in numbers] == ["57,600,000", "0.403", "290", "0", "21.3", "1,000"]

@@ -10,26 +10,16 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance_words
 from kgqa_hpc.status.render import WATCH_EVERY, metrics, render, watch
 from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
-from kgqa_hpc.status.worker_states import (
-    state_file,
-    write_state,
-)
+from kgqa_hpc.status.worker_states import state_file, write_state
 from kgqa_hpc.store.journal import Journal, remove_journals
 from kgqa_hpc.store.partition import partition, read_shards_manifest
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed
 from tests.runs import make_run
-from tests.status.written import assert_adds_up, done, state
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such run folder"):
-        survey(tmp_path / "nowhere")
+from tests.status.conftest import checked, done, look, rows, state, write_rows
 
 
 def test_before_the_shards_are_cut_nothing_is_done(tmp_path: Path) -> None:
@@ -63,40 +53,30 @@ def test_a_run_is_complete_when_every_shard_has_a_result(run: RunFolder) -> None
     assert "100 of 100 · complete" in render(now)
 
 
-def test_saved_sums_are_used_and_thrown_away_when_a_result_is_gone(run: RunFolder) -> None:
+def test_saved_sums_are_used_and_thrown_away_when_a_result_is_gone_or_damaged(run: RunFolder) -> None:
     done(run, "shard-000000", "shard-000001")
-    tally = PassTotals("main")
-    tally.refresh(run)
+    totals = PassTotals("main")
+    totals.refresh(run)
     names = read_shards_manifest(run).names
-    again = PassTotals.from_dict("main", True, json.loads(json.dumps(tally.to_dict())), names)
-    assert again == tally
+    again = PassTotals.from_dict("main", True, json.loads(json.dumps(totals.to_dict())), names)
+    assert again == totals
     run.result("main", "shard-000000").unlink()
     again.refresh(run)
-    assert again.items == 20
-    assert again.counted == {"shard-000001"}
-
-
-def test_a_result_with_a_damaged_header_is_not_counted(run: RunFolder) -> None:
-    done(run, "shard-000000", "shard-000001")
+    assert (again.items, again.counted) == (20, {"shard-000001"})
     path = run.result("main", "shard-000001")
     path.write_bytes(path.read_bytes()[:-1])
-    tally = PassTotals("main")
-    tally.refresh(run)
-    assert (tally.items, tally.corrupt) == (20, {"shard-000001"})
-
-
-def test_a_damaged_status_file_is_read_past(run: RunFolder) -> None:
+    fresh = PassTotals("main")
+    fresh.refresh(run)
+    assert (fresh.items, fresh.corrupt) == (0, {"shard-000001"})
     done(run, "shard-000000")
     run.status_file.write_text('{"tallies": {"main": {"counted": "zz"')
     assert survey(run.path)["shards"]["done"] == 1
 
 
 def test_journaled_items_count_as_progress_and_headers_do_not(run: RunFolder) -> None:
-    run.results("main").mkdir(parents=True)
-    header = run.origin("main").header("shard-000000", "")
-    with Journal(run.results("main") / "shard-000000.w0.journal", header) as journal:
+    with journal(run, "shard-000000", 0) as open_one:
         assert survey(run.path)["journal_answers"] == 0
-        journal.append({"id": "i0"})
+        open_one.append({"id": "i0"})
         assert survey(run.path)["journal_answers"] == 1
 
 
@@ -171,8 +151,7 @@ def test_finished_items_count_although_no_worker_lives_and_no_shard_is_sealed(ru
     with journal(run, "shard-000000", 1) as open_one:  # a successor; the first one's item again
         open_one.append(item(0, "accepted"))
         open_one.append(item(1, "invalid"))
-    now = survey(run.path)
-    assert_adds_up(now)
+    now = look(run)
     assert now["verdicts"] == {"accepted": 2, "rejected": 1, "invalid": 1, "failed": 0, "waiting": 96}
     assert "accepted 2 (66.7 %, 21 to 94 %)" in render(now)
 
@@ -188,9 +167,8 @@ def test_counts_are_the_same_read_on_from_saved_sums_and_never_fall_when_a_shard
         totals = load_totals(run, names)
         for each in totals:
             each.refresh(run)
-        now = compose(run, read_shards_manifest(run), totals, [], None)
+        now = checked(compose(run, read_shards_manifest(run), totals, [], None))
         run.status_file.write_bytes(to_document(run, now, totals))
-        assert_adds_up(now)
         assert now["items"]["ended"] == number + 1 >= seen
         seen = now["items"]["ended"]
     done(run, "shard-000000")
@@ -205,38 +183,26 @@ def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 40, passes=passes)
     partition(run, 20)
     for shard in ("shard-000000", "shard-000001"):
-        rows = [{"id": f"{shard}{k}", "status": "open" if k else "invalid", "trace": []} for k in range(20)]
-        run.results("draft").mkdir(parents=True, exist_ok=True)
-        write_result(run.result("draft", shard), rows, run.origin("draft").header(shard, ""))
-    now = survey(run.path)
-    assert_adds_up(now)
+        write_rows(run, shard, [rows("invalid")[0], *rows("open")[1:]], "draft")
+    now = look(run)
     assert (now["items"], now["verdicts"]["invalid"]) == ({"total": 40, "ended": 2}, 2)
     with journal(run, "shard-000001", 0, "check") as open_one:
         open_one.append(item(1, "accepted"))
-    assert_adds_up(survey(run.path))
-    assert survey(run.path)["items"]["ended"] == 3
-    rows = [{"id": f"{k}", "status": "accepted" if k else "invalid", "trace": []} for k in range(20)]
-    run.results("check").mkdir(parents=True, exist_ok=True)
-    write_result(run.result("check", "shard-000000"), rows, run.origin("check").header("shard-000000", ""))
-    now = survey(run.path)
-    assert_adds_up(now)
+    assert look(run)["items"]["ended"] == 3
+    write_rows(run, "shard-000000", [rows("invalid")[0], *rows()[1:]], "check")
+    now = look(run)
     assert now["verdicts"] == {"accepted": 20, "rejected": 0, "invalid": 2, "failed": 0, "waiting": 18}
 
 
 def test_absurd_numbers_on_the_disk_neither_stop_nor_overflow_the_status(run: RunFolder) -> None:
-    entry = {"step": "generate", "tokens": {"prompt": 2**63, "completion": -5, "cached": None}}
-    rows = [{"id": f"i{k}", "status": "accepted", "reason": None, "trace": [entry] * 3} for k in range(20)]
-    for row in rows:
-        row["trace"] = [{**entry, "tokens": {"prompt": 2**70, "completion": 10**30}}]
-    run.results("main").mkdir(parents=True)
-    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    trace = [{"step": "generate", "tokens": {"prompt": 2**70, "completion": 10**30, "cached": None}}]
+    write_rows(run, "shard-000000", rows(trace=trace))
     header = {**run.origin("main").header("shard-000001", ""), "counts": {"accepted": 20}, "rows": 20}
     header |= {"tokens": {"prompt": 2**63}, "reasons": {"x": "2"}, "requests": None, "repaired": -1.5}
     with create_sealed(run.result("main", "shard-000001"), "result", header=header) as file:
         file.create_group("records")
     write_state(run.logs, "w0", state(ended=2**70, up="x", in_flight=None, silent=[], open_shards=-1))
-    now = survey(run.path)
-    assert_adds_up(now)
+    now = look(run)
     assert now["passes"][0]["tokens"]["prompt"] < 2**53
     assert render(now)
     assert json.loads(to_document(run, now, []))
@@ -252,7 +218,7 @@ def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> 
         state_file(run.logs, "w"),
     ):
         os.mkfifo(path)
-    assert_adds_up(survey(run.path))
+    look(run)
 
 
 def test_no_share_is_shown_while_a_second_judge_is_at_work() -> None:
@@ -265,12 +231,7 @@ def test_no_share_is_shown_while_a_second_judge_is_at_work() -> None:
 
 def test_where_items_yield_lists_their_records_are_counted_not_the_items(run: RunFolder) -> None:
     records = [{"question": "a", "reason": None}, {"question": "b", "reason": "no"}, {"reason": "no"}]
-    rows = [
-        {"id": f"i{k}", "status": "accepted", "reason": None, "trace": [], "records": records}
-        for k in range(20)
-    ]
-    run.results("main").mkdir(parents=True)
-    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    write_rows(run, "shard-000000", rows(records=records))
     now = survey(run.path)
     assert now["passes"][0]["records"] == {"accepted": 20, "rejected": 40}
     assert "accepted 20 of 60 records" in render(now)

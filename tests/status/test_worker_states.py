@@ -1,10 +1,15 @@
-"""Live, stalled and dead workers are told apart by their state files."""
+"""Live, stalled and dead workers, the rate of a run and its finished stages, as its small files tell them."""
 
 from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
+import pytest
+
+from kgqa_hpc.stages import STAGES, standing
+from kgqa_hpc.status import history
 from kgqa_hpc.status.render import render
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.status.worker_states import (
@@ -16,9 +21,10 @@ from kgqa_hpc.status.worker_states import (
     sweep_states,
     write_state,
 )
-from kgqa_hpc.store.partition import read_shards_manifest
+from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.status.written import assert_adds_up, done, state
+from tests.runs import make_run
+from tests.status.conftest import done, look, state
 
 
 def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:
@@ -59,6 +65,54 @@ def test_a_complete_run_lists_no_dead_worker(run: RunFolder) -> None:
     os.utime(state_file(run.logs, "w2"), (1, 1))
     assert survey(run.path)["workers"]["silent"] == ["w2"]
     done(run, *read_shards_manifest(run).names)
-    now = survey(run.path)
-    assert_adds_up(now)
+    now = look(run)
     assert (now["workers"]["silent"], now["workers"]["list"], now["shards"]["in_work"]) == ([], [], 0)
+
+
+def noted(logs: Path, *notes: tuple[float, int], began: float = 0.0) -> None:
+    """Write notes: seconds since the beginning, and the items that had ended."""
+    for now, ended in notes:
+        history.note(logs, ended, now=began + now)
+
+
+def test_rates_leave_out_the_time_nobody_worked(tmp_path: Path) -> None:
+    noted(tmp_path, (0, 0), (60, 60), (120, 120), (90_000, 120), (90_060, 240))
+    speed = history.rate(tmp_path, now=90_061)
+    assert speed.overall == pytest.approx(240 / 180 * 86_400)
+    assert speed.last_hour == pytest.approx(120 / 60 * 86_400)
+
+
+def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
+    done(run, "shard-000000")
+    noted(run.logs, (0, 0), (60, 30), (90_000, 30), (90_060, 90), began=time.time() - 90_060)
+    assert "items     20 of 100 · 45.0 a minute" in render(survey(run.path))
+
+
+def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:
+    noted(tmp_path, (0, 0), (60, 60))
+    with (tmp_path / history.NAME).open("ab") as file:
+        file.write(b'\xff\x00\n{"time": 3}\n[1]\n{"time":')
+    assert history.rate(tmp_path, now=61).overall == pytest.approx(86_400)
+    assert history.rate(tmp_path / "empty") == history.Rate()
+
+
+def finished(run: RunFolder) -> list[str]:
+    return [stage["name"] for stage in standing(run.path)["stages"] if stage["done"]]
+
+
+def test_status_names_the_stages_done_and_the_command_that_comes_next(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 40)  # of anchors alone: without a graph there is nothing to import
+    assert [stage["name"] for stage in standing(run.path)["stages"]] == [stage.name for stage in STAGES]
+    assert finished(run) == ["import", "sample"]
+    assert "stages    import · sample done · next: kgqa run" in render(standing(run.path))
+    partition(run, 20)
+    run.results("main").mkdir(parents=True)
+    assert finished(run) == ["import", "sample"], "work that has begun is not done"
+    run.dataset.mkdir()
+    assert finished(run) == ["import", "sample", "merge"], "a partial dataset does not make the work done"
+    run.dataset.rmdir()
+    done(run, *read_shards_manifest(run).names)
+    assert "import · sample · run done · next: kgqa merge" in render(standing(run.path))
+    run.dataset.mkdir()
+    run.report.mkdir()
+    assert "import · sample · run · merge · report done\n" in render(standing(run.path))

@@ -9,9 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.steps.answer_fields import Unparseable
+from kgqa_hpc.steps.answer_json import SALVAGEABLE, parse_json
 from tests.by_path import load
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
+
+
+def output(tool: str, *options: object) -> str:
+    """What a tool prints, in a process of its own; it must end well."""
+    command = [sys.executable, TOOLS / tool, *options]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_simulated_workers_share_the_published_work_evenly() -> None:
@@ -44,29 +54,20 @@ def test_a_broadcast_is_worth_it_where_the_file_system_is_slow_for_so_many_nodes
     assert startup.alone(1, 30, 500) == 30 / startup.DISK
 
 
-@pytest.mark.slow
-def test_real_processes_lease_every_shard_and_none_twice(tmp_path: Path) -> None:
-    """In a process of its own, since it forks many."""
-    command = [sys.executable, TOOLS / "bench_leases.py", "--processes", "8", "--shards", "200"]
-    done = subprocess.run(
-        [*map(str, command), "--folder", str(tmp_path)], capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stderr
-    assert "leased 200 shards" in done.stdout
-    assert " 0 done twice" in done.stdout
-    assert "kgqa status" in done.stdout
+SMOKE = {
+    "bench_leases.py --processes 8 --shards 200 --folder FOLDER": ["leased 200 shards", " 0 done twice", "kgqa status"],
+    "bench_scheduler.py --items 300 --busy-items 0": ["300 items in"],
+    # The part without a model: the embedded engine would take a minute.
+    "bench_engine_overhead.py --requests 600 --seconds 0": ["round trips"],
+}  # fmt: skip
 
 
 @pytest.mark.slow
-def test_the_overhead_of_a_worker_is_measured_on_a_real_run() -> None:
-    done = subprocess.run(
-        [sys.executable, TOOLS / "bench_scheduler.py", "--items", "300", "--busy-items", "0"],
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "300 items in" in done.stdout
+@pytest.mark.parametrize("command", SMOKE)
+def test_real_processes_are_measured(tmp_path: Path, command: str) -> None:
+    said = output(*command.replace("FOLDER", str(tmp_path)).split())
+    assert [words for words in SMOKE[command] if words not in said] == []
+    assert "cpu engine" not in said
 
 
 def test_the_worker_keeps_the_model_gpu_busy_and_busier_than_barriers_do(tmp_path: Path) -> None:
@@ -98,23 +99,8 @@ def test_a_barrier_leaves_places_empty_until_the_last_answer_of_its_call() -> No
     assert barrier.hours == pytest.approx(300 / (bench.PUBLISHED_TOKENS_PER_S / 2) / 3600)
 
 
-@pytest.mark.slow
-def test_the_cost_of_the_engine_process_is_measured() -> None:
-    """Only the part without a model is run; the embedded engine would take a minute."""
-    done = subprocess.run(
-        [sys.executable, TOOLS / "bench_engine_overhead.py", "--requests", "600", "--seconds", "0"],
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "round trips" in done.stdout
-    assert "cpu engine" not in done.stdout
-
-
 def test_the_merge_benchmark_measures_both_and_their_ratio() -> None:
-    command = [sys.executable, TOOLS / "bench_merge.py", "--items", "600"]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    told = json.loads(output("bench_merge.py", "--items", 600))
     assert told["items"] == 600
     for name in ("merge", "rewrite"):
         assert told[name]["cpu"] > 0
@@ -122,77 +108,96 @@ def test_the_merge_benchmark_measures_both_and_their_ratio() -> None:
     assert set(told["ratio"]) == {"seconds", "cpu"}
 
 
+def written(folder: Path, texts: list[str]) -> list[object]:
+    """Options that name documents with these texts and a table of names."""
+    documents = [{"id": str(n), "title": "", "text": text} for n, text in enumerate(texts)]
+    (folder / "docs.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    (folder / "names.tsv").write_text("gene_names\nTP53\nMDM2\nCatalase\n")
+    return ["--names", folder / "names.tsv", "--documents", folder / "docs.jsonl"]
+
+
 @pytest.mark.slow
 def test_whole_files_go_through_the_literature_pipeline_and_add_up(tmp_path: Path) -> None:
-    texts = ["TP53 binds MDM2.", "Nothing.", "", "Catalase and TP53 in mice."]
-    documents = [{"id": str(n), "title": "", "text": text} for n, text in enumerate(texts)]
-    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    (tmp_path / "names.tsv").write_text("gene_names\nTP53\nMDM2\nCatalase\n")
-    command = [
-        sys.executable,
-        TOOLS / "bench_literature.py",
-        tmp_path / "whole",
-        "--names",
-        tmp_path / "names.tsv",
-    ]
-    command += ["--documents", tmp_path / "docs.jsonl"]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    assert "all add up" in done.stdout
-    counts = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"documents"'))
-    assert counts["documents"] == {
-        "drawn": 2,
-        "read": 4,
-        "with a name": 2,
-        "without a name": 1,
-        "without text": 1,
-    }
+    options = written(tmp_path, ["TP53 binds MDM2.", "Nothing.", "", "Catalase and TP53 in mice."])
+    said = output("bench_literature.py", tmp_path / "whole", *options)
+    assert "all add up" in said
+    counts = next(json.loads(line) for line in said.splitlines() if line.startswith('{"documents"'))
+    fates = {"drawn": 2, "with a name": 2, "without a name": 1, "without text": 1}
+    assert counts["documents"] == {"read": 4, **fates}
+
+
+def test_the_finding_of_names_is_measured_beside_the_bare_automaton(tmp_path: Path) -> None:
+    said = output("bench_names.py", *written(tmp_path, [f"TP53 binds MDM2, {n}." for n in range(50)]))
+    ours, bare = [line for line in said.splitlines() if "MB a CPU s" in line][:2]
+    assert ours.startswith("ours")
+    assert "100 found" in ours
+    assert "100 found" in bare
 
 
 @pytest.mark.slow
 def test_the_whole_way_of_a_large_graph_is_measured(tmp_path: Path) -> None:
-    command = [sys.executable, TOOLS / "bench_large_graph.py", "--edges", "3000", "--per-shape", "5"]
-    done = subprocess.run(
-        [*map(str, command), "--folder", str(tmp_path)], capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
+    words = ("--edges", 3000, "--per-shape", 5, "--folder", tmp_path)
+    figures = json.loads(output("bench_large_graph.py", *words))
     assert 1500 < figures["edges"] <= 3100
     assert figures["full_samples"] == 29
     assert all(figures[step]["peak_gb"] > 0 for step in ("import", "sample"))
     assert not list(tmp_path.iterdir()), "nothing is left"
 
 
-def test_the_finding_of_names_is_measured_beside_the_bare_automaton(tmp_path: Path) -> None:
-    documents = [{"id": str(n), "title": "", "text": f"TP53 binds MDM2, {n}."} for n in range(50)]
-    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
-    (tmp_path / "names.tsv").write_text("gene_names\nTP53\nMDM2\n")
-    command = [sys.executable, TOOLS / "bench_names.py", "--names", tmp_path / "names.tsv"]
-    command += ["--documents", tmp_path / "docs.jsonl"]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    ours, bare = [line for line in done.stdout.splitlines() if "MB a CPU s" in line][:2]
-    assert ours.startswith("ours")
-    assert "100 found" in ours
-    assert "100 found" in bare
-
-
 @pytest.mark.parametrize("options", [[], ["--layout", "table"], ["--plain"]])
 def test_mapping_to_a_synthetic_file_is_measured(tmp_path: Path, options: list[str]) -> None:
-    lines = (
-        f">sp|P{n}|X{n}_HUMAN Cat {n} OS=Homo sapiens OX=9606 GN=CAT{n} PE=1 SV=1\nMKV\n" for n in range(40)
-    )
-    (tmp_path / "sample.fasta").write_text("".join(lines))
-    command = [
-        sys.executable,
-        TOOLS / "bench_proteins.py",
-        tmp_path / "made",
-        "--sample",
-        tmp_path / "sample.fasta",
-    ]
-    command += ["--entries", "600", *options]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    assert "600 entries of 3 residues" in done.stdout
-    assert "'homologue': 6" in done.stdout, "a third is asked in another's organism, of which one has it"
-    assert "'mapped': 15" in done.stdout
+    heads = (f">sp|P{n}|X{n}_HUMAN Cat {n} OS=Homo sapiens OX=9606 GN=CAT{n} PE=1 SV=1" for n in range(40))
+    (tmp_path / "sample.fasta").write_text("".join(f"{head}\nMKV\n" for head in heads))
+    words = (tmp_path / "made", "--sample", tmp_path / "sample.fasta", "--entries", 600, *options)
+    said = output("bench_proteins.py", *words)
+    assert "600 entries of 3 residues" in said
+    assert "'homologue': 6" in said, "a third is asked in another's organism, of which one has it"
+    assert "'mapped': 15" in said
+
+
+def test_every_family_reaches_the_limit_of_what_is_searched_and_is_read_or_refused() -> None:
+    bench = load(TOOLS / "bench_answers.py")
+    for name, make in bench.FAMILIES.items():
+        text = make(bench.LONGEST)
+        assert 0.99 * SALVAGEABLE < len(text) <= SALVAGEABLE, name
+        try:
+            parse_json(text, bench.PAIR)
+        except Unparseable:
+            continue
+        assert name in ("an honest answer", "spaces around quotes"), f"{name} is not hostile"
+
+
+def test_an_exponent_is_that_of_the_times() -> None:
+    bench = load(TOOLS / "bench_answers.py")
+    lengths = [1000, 2000, 4000, 8000, 16000]
+    assert bench.exponent(lengths, [n * 1e-6 for n in lengths]) == pytest.approx(1)
+    assert bench.exponent(lengths, [n * n * 1e-9 for n in lengths]) == pytest.approx(2)
+    assert bench.exponent(lengths, [1.0, 2.0, None, None, None]) is None
+
+
+def test_a_small_look_is_one_document() -> None:
+    families = ("--family", "quotes", "--family", "fences")
+    told = json.loads(output("bench_answers.py", "--shrink", 20, "--json", *families))
+    assert [row["family"] for row in told["rows"]] == ["quotes", "fences"]
+    assert all(len(row[reader]["seconds"]) == 5 for row in told["rows"] for reader in ("ours", "json"))
+
+
+@pytest.mark.slow
+def test_a_whole_run_is_measured_stage_by_stage(tmp_path: Path) -> None:
+    words = ("--items", 300, "--workers", 1, "--json", "--folder", tmp_path)
+    stages = json.loads(output("bench_run.py", *words))["stages"]
+    assert [stage["stage"] for stage in stages][:3] == ["import", "sample", "partition"]
+    assert stages[-1]["items"] > 200
+    assert all(stage["cpu_s"] > 0 and stage["peak_mb"] > 20 for stage in stages)
+
+
+def test_questions_repeat_fewer_topics_with_memory() -> None:
+    rows = output("topic_memory.py", "--number", 150, "--memory", 0, 20).splitlines()[2:]
+    table = {name: (float(a), float(b)) for name, a, b in (row.rsplit(maxsplit=2) for row in rows)}
+    assert table["questions"] == (150, 150)
+    assert table["topics, different / all"][1] > table["topics, different / all"][0]
+    assert table["a topic of the 20 before"][1] < table["a topic of the 20 before"][0]
+    subjects = [{"bone"}, {"skin"}, set(), {"bone", "ear"}, {"skin"}]
+    repeats = load(TOOLS / "topic_memory.py").repeats
+    assert repeats(subjects, window=3) == 0.5  # bone after three, skin after three; of four with a topic
+    assert repeats(subjects, window=2) == 0

@@ -25,14 +25,9 @@ def medqa(number: int, seed: int = 1) -> list[dict[str, Any]]:
     draw = random.Random(seed)
     labels = [n % 5 for n in range(number)]
     draw.shuffle(labels)
+    endings = {f"ending{k}": f"option {k}" for k in range(5)}
     return [
-        {
-            "id": f"x-{n}",
-            "sent1": f"Which is {n}?",
-            "sent2": "",
-            **{f"ending{k}": f"option {k}" for k in range(5)},
-            "label": label,
-        }
+        {"id": f"x-{n}", "sent1": f"Which is {n}?", "sent2": "", **endings, "label": label}
         for n, label in enumerate(labels)
     ]
 
@@ -60,10 +55,9 @@ def test_a_label_that_was_set_for_one_letter_only_is_refused(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("label", [5, -1, "2", None])
 def test_a_label_that_is_none_is_told_with_its_line(tmp_path: Path, label: Any) -> None:
+    file = write(tmp_path / "a.json", [medqa(1)[0], {**medqa(1)[0], "label": label}])
     with pytest.raises(ValueError, match="line 2"):
-        load(FOLDER / "data.py").read(
-            write(tmp_path / "a.json", [medqa(1)[0], {**medqa(1)[0], "label": label}])
-        )
+        load(FOLDER / "data.py").read(file)
 
 
 def test_differences_are_paired_by_seed() -> None:
@@ -91,16 +85,12 @@ def test_the_table_holds_synthetic_cells_against_those_without() -> None:
 
 def test_presets_are_the_published_values() -> None:
     recipe = load(FOLDER / "recipe.py")
-    medqa_, pubmedqa = (recipe.Recipe(model="m", **recipe.PRESETS[name]) for name in ("medqa", "pubmedqa"))
-    assert (medqa_.learning_rate, medqa_.batch * medqa_.accumulate, medqa_.epochs, medqa_.warmup) == (
-        3e-5,
-        64,
-        6,
-        500,
-    )
-    assert (pubmedqa.learning_rate, pubmedqa.batch, pubmedqa.warmup) == (2e-5, 16, 100)
-    assert (pubmedqa.epochs_synthetic, pubmedqa.epochs) == (3, 30)
-    assert (medqa_.betas, medqa_.epsilon, medqa_.weight_decay) == ((0.9, 0.98), 1e-6, 0.01)
+    first, second = (recipe.Recipe(model="m", **recipe.PRESETS[name]) for name in ("medqa", "pubmedqa"))
+    assert (first.learning_rate, first.batch * first.accumulate) == (3e-5, 64)
+    assert (first.epochs, first.warmup) == (6, 500)
+    assert (first.betas, first.epsilon, first.weight_decay) == ((0.9, 0.98), 1e-6, 0.01)
+    assert (second.learning_rate, second.batch, second.warmup) == (2e-5, 16, 100)
+    assert (second.epochs_synthetic, second.epochs) == (3, 30)
 
 
 def test_the_published_recipe_fits_one_card_where_its_batch_in_one_pass_does_not() -> None:
@@ -108,9 +98,8 @@ def test_the_published_recipe_fits_one_card_where_its_batch_in_one_pass_does_not
     large = SimpleNamespace(hidden_size=1024, num_attention_heads=16, num_hidden_layers=24)
     published = recipe.Recipe(model="m", **recipe.PRESETS["medqa"])
     needed = recipe.memory(published, 334_000_000, large, choices=5, tokens=512)
-    whole = recipe.memory(
-        replace(published, batch=64, accumulate=1), 334_000_000, large, choices=5, tokens=512
-    )
+    one_pass = replace(published, batch=64, accumulate=1)
+    whole = recipe.memory(one_pass, 334_000_000, large, choices=5, tokens=512)
     assert 6e9 < needed.trained < 7e9
     assert needed.total < 24e9 < 80e9 < whole.total
     assert "GB of activations" in str(needed)
@@ -120,27 +109,10 @@ def study(folder: Path, *more: str, shares: Sequence[str] = ("10", "20")) -> sub
     """The command on made-up items with a tiny random model: two seeds, one epoch a stage, steps of 5 x 2 items."""
     for name, number, seed in (("real", 40, 1), ("test", 20, 2), ("synthetic", 30, 3)):
         write(folder / f"{name}.json", medqa(number, seed))
-    command = [
-        sys.executable,
-        str(FOLDER / "study.py"),
-        str(folder / "out"),
-        "--model",
-        "tiny",
-        "--preset",
-        "medqa",
-    ]
-    command += [
-        "--epochs",
-        "1",
-        "--epochs-synthetic",
-        "1",
-        "--batch",
-        "5",
-        "--accumulate",
-        "2",
-        "--warmup",
-        "1",
-    ]
+    options = (
+        "--model tiny --preset medqa --epochs 1 --epochs-synthetic 1 --batch 5 --accumulate 2 --warmup 1"
+    )
+    command = [sys.executable, str(FOLDER / "study.py"), str(folder / "out"), *options.split()]
     command += ["--seeds", "1", "2", "--shares", *shares, "--precision", "bf16", *more]
     for name in ("real", "test", "synthetic"):
         command += [f"--{name}", str(folder / f"{name}.json")]

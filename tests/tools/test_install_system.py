@@ -36,13 +36,10 @@ def install(*components: str, env: dict[str, str] | None = None) -> subprocess.C
     return subprocess.run(command, env=env or dict(os.environ), capture_output=True, text=True, timeout=300)
 
 
-def test_an_unknown_component_is_refused() -> None:
+def test_an_unknown_component_is_refused_and_help_is_the_header() -> None:
     done = install("slurmm")
     assert done.returncode == 2
     assert "unknown component 'slurmm'; known are slurm, apptainer, graph-tool, chromium" in done.stderr
-
-
-def test_help_is_the_header() -> None:
     done = install("--help")
     assert done.returncode == 0
     assert "tools/install_system.sh slurm apptainer" in done.stdout

@@ -12,6 +12,7 @@ import json
 
 import pytest
 
+from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.file import read_graph, write_graph
 from kgqa_hpc.kg.settings import graph_config
 
