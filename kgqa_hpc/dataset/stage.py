@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
-from kgqa_hpc.dataset.accounting import RequestCounts
+from kgqa_hpc.dataset.accounting import OUTCOMES, RequestCounts
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of, record_maker
@@ -174,6 +174,10 @@ class _Shard:
             return
         self._requests.add(item)
         status, reason = item["status"], item["reason"]
+        if status not in OUTCOMES:
+            raise AccountingError(
+                f"an item ended with the status {status!r}, which is no outcome", "please report it"
+            )
         if item["decided"]:  # by verdicts: the present decision rule holds
             reason = self._decision.reason(item["verdicts"])
             status = "accepted" if reason is None else "rejected"
