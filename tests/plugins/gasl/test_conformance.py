@@ -64,7 +64,7 @@ def as_text(value: Any) -> str:
     return json.dumps(json.loads(json.dumps(value), parse_float=lambda digits: round(float(digits), 9)))
 
 
-@pytest.mark.parametrize("row", rows())
+@pytest.mark.parametrize("row", list(rows()))
 def test_a_script_gives_what_its_row_says(
     row: Row, run: Callable[..., Result], short: Callable[[Any], Any]
 ) -> None:
