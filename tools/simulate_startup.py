@@ -6,7 +6,7 @@ copy goes from node to node (sbcast, slurm/common.sh). Calculated, not measured.
     tools/simulate_startup.py --nodes 100 --gigabytes 140
 
 Each for itself: all nodes read at once; each gets its share of the file system, at most what its network, its
-streams (engines/staging.py) and its disk take. Broadcast: sbcast cuts the file into blocks; a node sends a block to
+streams (engines/model_files.py) and its disk take. Broadcast: sbcast cuts the file into blocks; a node sends a block to
 --width others, those to as many more, and the next block follows when the last node has written this one. Both end
 with the first loading, from the node's own disk into the memory of the cards.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from kgqa_hpc.engines.staging import STREAMS
+from kgqa_hpc.engines.model_files import STREAMS
 
 STREAM = 0.75  # GB/s of one stream from a parallel file system; between the 0.5 and 1 that sites report
 NETWORK = 12.5  # GB/s of a node: 100 Gbit/s

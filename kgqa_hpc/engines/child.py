@@ -39,16 +39,12 @@ _MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeEr
 def main() -> None:
     """Serve one worker until it closes the connection or ends."""
     fd, parent = int(sys.argv[1]), int(sys.argv[2])
-    _die_with(parent)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    _Child(socket.socket(fileno=fd)).serve()
-
-
-def _die_with(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the line above
         os._exit(0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _Child(socket.socket(fileno=fd)).serve()
 
 
 @contextmanager

@@ -1,22 +1,39 @@
-"""Location of a model's files, and the files that loading needs, known before anything is loaded.
+"""A model's files: where they lie, which of them loading needs, and their copy on the node that loads them.
 
 Images run without a network (HF_HUB_OFFLINE=1), so a hub id is looked up in the cache; a missing model is reported
-before a GPU is used.
+before a GPU is used. A model is copied to the node's own disk (`stage_to`) or read once into the node's memory. Workers
+of a node take turns for the first reading alone; from then on the page cache serves them all at once.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
+import secrets
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.opener import read_bytes
 
 _WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")
+STREAMS = 8  # one stream takes 0.5-1 GB/s from a parallel file system
+_PIECE = 256 << 20  # bytes that one stream takes of a file
+_BLOCK = 8 << 20
+# Largest share of the job's memory for a model in a tmpfs; the rest is for the workers that load it. Our choice.
+MEMORY_SHARE = 0.75
+_IN_MEMORY = {"tmpfs", "ramfs"}
 
 
 def find_model(model: str, revision: str | None = None) -> Path:
@@ -117,3 +134,153 @@ def _named_weights(folder: Path) -> set[str]:
         return set()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise EngineConfigError(f"engine.model: {index} cannot be read: {problem}") from None
+
+
+def staged_path(folder: Path, target: str) -> Path:
+    """Where `stage` puts the copy. `target` may name variables ($TMPDIR). Raises EngineConfigError."""
+    base = Path(os.path.expandvars(target)).expanduser()
+    if "$" in str(base) or not base.is_dir():
+        raise EngineConfigError(f"engine.stage_to: {target} is no folder on this node", "name a local disk")
+    return base / f"kgqa-model-{folder_digest(folder)[:16]}-{public_name(str(folder)).replace('/', '--')}"
+
+
+def stage(folder: Path, target: str) -> Path:
+    """A copy of the model on the node's own disk, made by the first process that needs it; the others wait.
+
+    Raises EngineConfigError when it is no place for the model.
+    """
+    copy, parts = staged_path(folder, target), model_parts(folder)
+    with node_lock(copy.with_name(f".{copy.name}.lock")):
+        for dead in copy.parent.glob(f".{copy.name}.*.partial"):  # its maker was killed, for we hold the lock
+            shutil.rmtree(dead, ignore_errors=True)
+        if copy.is_dir() and not is_whole(copy, parts):  # files were deleted, as cleaners of /tmp do
+            shutil.rmtree(copy, ignore_errors=True)
+        if not copy.is_dir():
+            require_room(copy.parent, sum(parts.values()))
+            _copy(folder, parts, copy)
+    return copy
+
+
+def is_whole(copy: Path, parts: dict[str, int]) -> bool:
+    """Whether the copy has all parts in their full size."""
+    return all((copy / name).is_file() and (copy / name).stat().st_size == parts[name] for name in parts)
+
+
+def require_room(base: Path, size: int) -> None:
+    """Raises EngineConfigError where `base` lacks the disk, or is in a memory that the job may not fill so far."""
+    free = shutil.disk_usage(base).free
+    if size > 0.95 * free:
+        raise EngineConfigError(
+            f"engine.stage_to: the model takes {size / 1e9:,.1f} GB, {base} has {free / 1e9:,.1f} GB",
+            "leave stage_to out, or name a larger disk",
+        )
+    limit = memory_limit()
+    real = base.resolve()
+    mounts = [p for p in psutil.disk_partitions(all=True) if real.is_relative_to(p.mountpoint)]
+    kind = max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else ""
+    if size > MEMORY_SHARE * limit and kind in _IN_MEMORY:
+        raise EngineConfigError(
+            f"engine.stage_to: {base} is in memory (tmpfs); the model takes {size / 1e9:,.1f} GB "
+            f"of the {limit / 1e9:,.1f} GB of this job, which would be killed",
+            f"sbatch --mem={int(size / MEMORY_SHARE / 1e9) + 1}G, name a local disk, or leave stage_to out",
+        )
+
+
+def read_once(folder: Path) -> None:
+    """Read the model's files into the node's page cache, by the first process that loads it; the others wait.
+
+    A model that is larger than the memory is left to each process: it would push itself out.
+    """
+    parts = model_parts(folder)
+    try:
+        home = node_folder()
+    except EngineConfigError:  # of another user: not worth the risk
+        return
+    if sum(parts.values()) > MEMORY_SHARE * memory_limit():
+        return
+    # A later process reads the files from the page cache.
+    with node_lock(home / f"read-{folder_digest(folder)[:16]}.lock"):
+        _in_streams(parts, lambda name, start, end: deque(_blocks(folder / name, start, end), maxlen=0))
+
+
+def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes of memory that this process may use: the least limit of its cgroups, else the machine's memory."""
+    limit = int(psutil.virtual_memory().total)
+    lines = proc.read_text().splitlines() if proc.exists() else []
+    for kinds, path in (line.split(":", 2)[1:] for line in lines if line.count(":") >= 2):
+        if kinds not in ("", "memory"):
+            continue
+        top, name = (root, "memory.max") if not kinds else (root / kinds, "memory.limit_in_bytes")
+        group = top / path.lstrip("/")
+        for folder in (group, *group.parents):
+            file = folder / name
+            if file.is_file() and (number := file.read_text().strip()).isdigit():
+                limit = min(limit, int(number))
+            if folder == top:
+                break
+    return limit
+
+
+def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
+    partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.partial")
+    try:
+        for name, size in parts.items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            with (partial / name).open("wb") as file:
+                file.truncate(size)
+        _in_streams(parts, lambda name, start, end: _copy_piece(folder / name, partial / name, start, end))
+        partial.rename(copy)
+    except OSError as problem:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise EngineConfigError(
+            f"engine.stage_to: {problem}", "leave stage_to out, or mend the disk"
+        ) from None
+
+
+def _in_streams(parts: dict[str, int], work: Callable[[str, int, int], object]) -> None:
+    pieces = [(n, at, min(at + _PIECE, size)) for n, size in parts.items() for at in range(0, size, _PIECE)]
+    with ThreadPoolExecutor(STREAMS) as pool:
+        for future in [pool.submit(work, *piece) for piece in pieces]:
+            future.result()
+
+
+def _blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb", buffering=0) as file:
+        while start < end:
+            block = os.pread(file.fileno(), min(_BLOCK, end - start), start)
+            if not block:
+                raise OSError(f"{path} became shorter while it was read")
+            yield start, block
+            start += len(block)
+
+
+def _copy_piece(source: Path, target: Path, start: int, end: int) -> None:
+    with target.open("r+b") as file:
+        for position, block in _blocks(source, start, end):
+            file.seek(position)
+            file.write(block)
+
+
+def node_folder(inner: str = "") -> Path:
+    """A private folder of this user on the node's own disk, or a folder in it. Raises EngineConfigError."""
+    folder = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
+    cure = "set TMPDIR to a folder of yours"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise EngineConfigError(f"{folder} belongs to another user", cure)
+        (folder / inner).mkdir(mode=0o700, exist_ok=True)
+    except OSError as problem:
+        raise EngineConfigError(f"{folder}: {problem.strerror}", cure) from None
+    return folder / inner
+
+
+@contextmanager
+def node_lock(path: Path) -> Iterator[int]:
+    """Hold a lock of this node; yields its file. The lock ends with the process, however that ends."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+    finally:
+        os.close(file)

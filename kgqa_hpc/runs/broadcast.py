@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgqa_hpc.engines.model_files import find_model, model_parts
-from kgqa_hpc.engines.staging import is_whole, staged_path
+from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
 from kgqa_hpc.runs.open import open_run
 
 

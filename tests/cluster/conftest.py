@@ -65,7 +65,9 @@ class Place:
             text=True,
             timeout=PATIENCE,
         )
-        assert done.returncode == 0 or not check, f"{command}: {done.stdout}\n{done.stderr}"
+        assert done.returncode == 0 or not check, (
+            f"{command}: exit code {done.returncode}: {done.stdout}\n{done.stderr}"
+        )
         return done.stdout
 
     def kgqa(self, *arguments: str | Path) -> str:
@@ -131,19 +133,14 @@ class Slurm:
         self.folder = folder
         tool = ROOT / "tools" / "slurm_sandbox"
         script = f'eval "$({tool} env {folder})" && env -0'
-        out = subprocess.run(
-            ["bash", "-c", script], env=clean_environment(), capture_output=True, check=True, timeout=PATIENCE
-        ).stdout
-        self.environ = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
+        out = Place(folder, clean_environment())("bash", "-c", script)
+        self.environ = dict(item.split("=", 1) for item in out.split("\0") if "=" in item)
         self.environ["SBATCH_MEM_PER_NODE"] = "500"
+        self._place = Place(folder, self.environ)
         self._hurried: dict[str, int] = {}  # and how often each had been put back
 
-    def __call__(self, *command: str) -> str:
-        done = subprocess.run(
-            command, env=self.environ, capture_output=True, text=True, timeout=PATIENCE, cwd=self.folder
-        )
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        return done.stdout.strip()
+    def __call__(self, *command: str, check: bool = True) -> str:
+        return self._place(*command, check=check).strip()
 
     def states(self, job: str) -> set[str]:
         """States of a job, or of all tasks of an array."""
@@ -160,8 +157,7 @@ class Slurm:
         ):
             return
         self._hurried[job] = self.restarts(job)
-        command = ["scontrol", "update", f"jobid={job}", "starttime=now+3"]
-        subprocess.run(command, env=self.environ, capture_output=True, timeout=PATIENCE)
+        self("scontrol", "update", f"jobid={job}", "starttime=now+3", check=False)
 
     def wait(self, job: str, state: str = "COMPLETED") -> None:
         """Until all of a job is in a final state, which must be `state`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.staging import stage
+from kgqa_hpc.engines.model_files import stage
 from kgqa_hpc.runs import create_run
 from kgqa_hpc.runs.broadcast import copies
 from tests.command import programs

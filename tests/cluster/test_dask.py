@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -53,14 +52,9 @@ def test_jobs_of_dask_do_the_tasks_and_the_bytes_are_those_of_one_process(place:
 
 def test_jobs_that_slurm_refuses_are_an_error_and_nothing_waits(place: Place) -> None:
     run = place.prepared(0)
-    refused = subprocess.run(
-        [sys.executable, "-m", "kgqa_hpc", "merge", "oregano", "--dask", "slurm"],
-        cwd=place.folder,
-        env={**place.environ, "DASK_JOBQUEUE__SLURM__QUEUE": "nowhere"},
-        capture_output=True,
-        text=True,
-    )
-    assert refused.returncode == 2
-    assert "Slurm refuses Dask's jobs" in refused.stderr
-    assert "nowhere" in refused.stderr or "partition" in refused.stderr
+    merge = (sys.executable, "-m", "kgqa_hpc", "merge", "oregano", "--dask", "slurm")
+    with pytest.raises(
+        AssertionError, match=r"(?s)exit code 2:.*Slurm refuses Dask's jobs.*(nowhere|partition)"
+    ):
+        place(*merge, DASK_JOBQUEUE__SLURM__QUEUE="nowhere")
     assert not run.dataset.exists()

@@ -112,9 +112,7 @@ def test_a_run_takes_as_many_gpus_for_each_worker_as_its_most_demanding_engine_n
     assert _gpus_per_worker(config) == 4
 
 
-def test_one_worker_on_a_node_without_a_list_leaves_cuda_alone_and_more_workers_than_gpus_are_refused() -> (
-    None
-):
+def test_one_worker_without_a_list_leaves_cuda_alone_and_more_workers_than_gpus_are_refused() -> None:
     environ: dict[str, str] = {}
     assert assign_gpus(World(), 1, environ) is None
     assert environ == {}

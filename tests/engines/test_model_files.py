@@ -13,9 +13,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from kgqa_hpc.engines import staging
-from kgqa_hpc.engines.model_files import find_model, folder_digest, model_parts, public_name
-from kgqa_hpc.engines.staging import is_whole, memory_limit, read_once, require_room, stage
+from kgqa_hpc.engines import model_files
+from kgqa_hpc.engines.model_files import (
+    find_model,
+    folder_digest,
+    is_whole,
+    memory_limit,
+    model_parts,
+    public_name,
+    read_once,
+    require_room,
+    stage,
+)
 from kgqa_hpc.errors import EngineConfigError
 
 PATIENCE_S = 120.0
@@ -60,7 +69,7 @@ def _die_in_mid_copy(model: str, target: str, begun: object) -> None:
         begun.set()  # type: ignore[attr-defined]
         threading.Event().wait()
 
-    staging._copy_piece = half
+    model_files._copy_piece = half
     stage(Path(model), target)
 
 
@@ -89,7 +98,7 @@ def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
     local = tmp_path / "local"
     local.mkdir()
     monkeypatch.setenv("LOCAL_DISK", str(local))
-    monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    monkeypatch.setattr(model_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(EngineConfigError, match="the model takes"):
         stage(model, "$LOCAL_DISK")
     assert [p for p in local.iterdir() if not p.name.endswith(".lock")] == []
@@ -98,8 +107,8 @@ def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(
 def test_a_copy_made_in_pieces_is_the_model_and_one_that_lost_a_file_is_made_again(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "_PIECE", 30_001)
-    monkeypatch.setattr(staging, "_BLOCK", 1_000)
+    monkeypatch.setattr(model_files, "_PIECE", 30_001)
+    monkeypatch.setattr(model_files, "_BLOCK", 1_000)
     (model / "tokenizer.json").touch()
     for _ in range(2):
         copy = stage(model, str(tmp_path))
@@ -111,13 +120,13 @@ def test_a_copy_made_in_pieces_is_the_model_and_one_that_lost_a_file_is_made_aga
 def test_a_tmpfs_that_the_jobs_memory_does_not_hold_is_refused_before_it_is_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging.shutil, "disk_usage", lambda path: SimpleNamespace(free=10**12))
-    monkeypatch.setattr(staging, "memory_limit", lambda: 32 * 10**9)
+    monkeypatch.setattr(model_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=10**12))
+    monkeypatch.setattr(model_files, "memory_limit", lambda: 32 * 10**9)
     root, here = (
         SimpleNamespace(mountpoint="/", fstype="ext4"),
         SimpleNamespace(mountpoint=str(tmp_path), fstype="tmpfs"),
     )
-    monkeypatch.setattr(staging.psutil, "disk_partitions", lambda all: [root, here])
+    monkeypatch.setattr(model_files.psutil, "disk_partitions", lambda all: [root, here])
     require_room(tmp_path / "below", 20 * 10**9)
     with pytest.raises(EngineConfigError, match=r"in memory \(tmpfs\).* 40.0 GB of the 32.0 GB") as caught:
         require_room(tmp_path / "below", 40 * 10**9)
@@ -149,7 +158,7 @@ def test_the_memory_of_a_job_is_the_least_limit_of_its_cgroups(tmp_path: Path, l
 def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lock_folder(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(model_files.tempfile, "gettempdir", lambda: str(tmp_path))
     read, inside = [], threading.Lock()
 
     def blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -161,9 +170,9 @@ def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lo
         real(parts, work)  # type: ignore[arg-type]
         inside.release()
 
-    real = staging._in_streams
-    monkeypatch.setattr(staging, "_blocks", blocks)
-    monkeypatch.setattr(staging, "_in_streams", streams)
+    real = model_files._in_streams
+    monkeypatch.setattr(model_files, "_blocks", blocks)
+    monkeypatch.setattr(model_files, "_in_streams", streams)
     loading = threading.Barrier(4)
 
     def load() -> None:
@@ -177,14 +186,14 @@ def test_workers_take_turns_for_the_first_reading_only_and_never_in_a_foreign_lo
         thread.join(PATIENCE_S)
     assert not loading.broken
     assert sorted(read) == sorted([("config.json", 0, 2), ("model.safetensors", 0, 100_000)] * 4)
-    monkeypatch.setattr(staging, "memory_limit", lambda: 100_000)
+    monkeypatch.setattr(model_files, "memory_limit", lambda: 100_000)
     read_once(model)
     assert len(read) == 8, "a model larger than the memory would push itself out"
     elsewhere = tmp_path / "elsewhere"  # a lock folder of somebody else is not used
     elsewhere.mkdir()
     shutil.rmtree(tmp_path / f"kgqa-{os.getuid()}")
     (tmp_path / f"kgqa-{os.getuid()}").symlink_to(elsewhere)
-    monkeypatch.setattr(staging, "memory_limit", lambda: 10**9)
+    monkeypatch.setattr(model_files, "memory_limit", lambda: 10**9)
     read_once(model)
     assert len(read) == 8
     assert list(elsewhere.iterdir()) == []

@@ -132,30 +132,27 @@ def test_without_a_gpu_nothing_is_made_up() -> None:
         assert decode_limit(EngineInfo("x", "1", "m"), gpu.name, 1, 100.0) is None
 
 
-class _Driver(SimpleNamespace):
+class _Driver:
     """The driver's library with two cards and a slice, in the order of the bus."""
 
     NVMLError = RuntimeError
+    cards = {"GPU-a": "A100", "GPU-b": "H200", "MIG-c": "slice"}
 
     def __init__(self) -> None:
-        super().__init__(nvmlInit=lambda: None, nvmlDeviceGetName=lambda handle: handle)
+        self.nvmlInit = lambda: None
+        self.nvmlDeviceGetName = str
+        self.nvmlDeviceGetHandleByIndex = list(self.cards.values()).__getitem__
+        self.nvmlDeviceGetMemoryInfo = lambda handle: SimpleNamespace(used=7)
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        try:
-            return {"GPU-a": "A100", "GPU-b": "H200", "MIG-c": "slice"}[uuid]
-        except KeyError:
-            raise RuntimeError("not found") from None
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        return ("A100", "H200")[index]
+        if uuid not in self.cards:
+            raise RuntimeError("not found")
+        return self.cards[uuid]
 
     def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
         if handle == "slice":
             raise RuntimeError("not supported")
         return SimpleNamespace(gpu=50)
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
-        return SimpleNamespace(used=7)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from typing import Any
 from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.memory import SHARED_TOKENS, Budget, budget, read_size
-from kgqa_hpc.engines.model_files import find_model, public_name
-from kgqa_hpc.engines.staging import read_once, stage
+from kgqa_hpc.engines.model_files import find_model, public_name, read_once, stage
 from kgqa_hpc.errors import EngineConfigError
 
 # Requests in flight per sequence of the batch, so that the next request is tokenised before a place becomes free.

@@ -13,13 +13,14 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
-from kgqa_hpc.engines.clean import one_line
+from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.dialect import Dialect, error_code, error_words
 from kgqa_hpc.engines.openai.modes import Forms, Mode, with_the_word_json
@@ -44,26 +45,21 @@ _UNSUPPORTED = re.compile(r"support.{0,40}parameter", re.IGNORECASE)  # OpenRout
 _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|billing", re.IGNORECASE)
 
 
+@dataclass(eq=False)
 class Trouble(Exception):
-    """A request without answer. `again`: a repetition may succeed; `fatal`: no request can succeed; `unseen`:
-    the server never received the request, so the request is not the cause.
-    """
+    """A request without answer, for the reason `words`."""
 
-    def __init__(
-        self,
-        words: str,
-        *,
-        again: bool = False,
-        fatal: bool = False,
-        overloaded: bool = False,
-        unseen: bool = False,
-        status: int = 0,
-        retry_after: float | None = None,
-        cure: str = "",
-    ) -> None:
-        super().__init__(words)
-        self.again, self.fatal, self.overloaded, self.unseen = again, fatal, overloaded, unseen
-        self.status, self.retry_after, self.cure = status, retry_after, cure
+    words: str
+    again: bool = False  # a repetition may succeed
+    fatal: bool = False  # no request can succeed
+    overloaded: bool = False
+    unseen: bool = False  # the server never received the request, so the request is not the cause
+    status: int = 0
+    retry_after: float | None = None
+    cure: str = ""
+
+    def __str__(self) -> str:
+        return self.words
 
 
 class ChatApi:
@@ -80,10 +76,7 @@ class ChatApi:
         self._settings = settings
         self._key = os.environ.get(settings.api_key_env, "").strip()
         self._headers = settings.header_values()
-        self._secrets = [
-            self._key,
-            *(self._headers[n] for n, v in (settings.headers or {}).items() if v[:1] == "$"),
-        ]
+        self._redact = Redactor(settings.secret_names)
         self._session: aiohttp.ClientSession | None = None
         self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
         self._forms = Forms()
@@ -240,9 +233,7 @@ class ChatApi:
 
     def clean(self, words: str) -> str:
         """The text on one line, with keys masked."""
-        for secret in filter(None, self._secrets):
-            words = words.replace(secret, "***")
-        return one_line(words)
+        return one_line(self._redact.text(words))
 
 
 def endpoint(url: str, path: str) -> str:

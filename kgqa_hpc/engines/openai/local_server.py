@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from kgqa_hpc.errors import EngineConfigError
@@ -26,6 +26,18 @@ from kgqa_hpc.errors import EngineConfigError
 PORTS = range(20_000, 32_768)
 LOOK_EVERY_S = 0.2
 GRACE_S = 10.0
+
+
+def supervised(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a command under a supervisor, whose standard input is to be held; returns the supervisor."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *command],
+        stdin=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # survives a kill of the engine's group, to take the command down
+    )
 
 
 class LocalServer:
@@ -38,12 +50,7 @@ class LocalServer:
         self.port = _free_port()
         self._name = command[0]
         words = [word.replace("{port}", str(self.port)) for word in command]
-        self._supervisor = subprocess.Popen(
-            [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *words],
-            stdin=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,  # survives a kill of the engine's group, to take the server down
-        )
+        self._supervisor = supervised(words, environment)
 
     @property
     def base_url(self) -> str:

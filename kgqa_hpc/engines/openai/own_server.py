@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc.engines.memory import UNSHARED_TOKENS, budget, read_size
-from kgqa_hpc.engines.model_files import find_model, folder_digest, public_name
+from kgqa_hpc.engines.model_files import find_model, folder_digest, node_folder, node_lock, public_name, stage
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.staging import node_folder, node_lock, stage
 from kgqa_hpc.errors import EngineConfigError
 
 # Share of the remaining memory for the cache, assumed: vLLM takes 0.9 of a card, activations and CUDA graphs included.

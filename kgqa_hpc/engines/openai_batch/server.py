@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble, endpoint, error_in
 from kgqa_hpc.engines.openai.dialect import error_code, error_words
+from kgqa_hpc.engines.openai.local_server import supervised
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.services import answer_within
 
@@ -202,16 +202,9 @@ class BatchProgram:
         if not self._path(server_id, "input").exists():
             return Look(True)
         if self._running is None:
-            paths = {"{input}": self._path(server_id, "input"), "{output}": self._path(server_id, "partial")}
-            words = list(self._command)
-            for mark, path in paths.items():
-                words = [word.replace(mark, str(path)) for word in words]
-            supervisor = subprocess.Popen(
-                [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *words],
-                stdin=subprocess.PIPE,
-                start_new_session=True,
-            )
-            self._running = (server_id, supervisor)
+            source, target = (str(self._path(server_id, kind)) for kind in ("input", "partial"))
+            words = [word.replace("{input}", source).replace("{output}", target) for word in self._command]
+            self._running = (server_id, supervised(words))
         elif self._running[1].poll() is not None:
             self._finish(*self._running)
         return Look(False)

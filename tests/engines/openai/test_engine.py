@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai import engine as engine_module
@@ -20,6 +20,7 @@ from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.engine import Lanes, OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines.asking import answers_of, user
 from tests.engines.openai.fault_server import KEY, FaultServer
 from tests.waiting import wait_for
 
@@ -64,10 +65,7 @@ def start(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 
 def ask(engine: OpenAIEngine, prompts: list[str]) -> dict[str, Response]:
-    requests = [Request(p, ({"role": "user", "content": p},), schema=OK) for p in prompts]
-    answers = list(engine.generate(Mailbox.holding(requests)))
-    assert sorted(a.id for a in answers) == sorted(prompts)
-    return {a.id: a for a in answers}
+    return answers_of(engine, [user(prompt, schema=OK) for prompt in prompts])
 
 
 @contextmanager
@@ -257,7 +255,7 @@ def test_cancel_aborts_at_once_even_what_waits_for_a_retry(server: FaultServer, 
     engine = start(max_retries=1)
     server.down = True
     mailbox = Mailbox()
-    mailbox.put([Request(p, ({"role": "user", "content": p},)) for p in (f"{n} fine" for n in range(20))])
+    mailbox.put([user(f"{n} fine") for n in range(20)])
     with when(lambda: sum(server.seen.values()) >= 10, mailbox.cancel):
         answers = list(engine.generate(mailbox))
     assert {a.finish for a in answers} == {"abort"}

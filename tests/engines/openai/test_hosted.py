@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.engines.engine import Request
-from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines.asking import answers_of, user
 from tests.engines.openai.hosted import STRUCTURED, VENDORS, vendors_server
 
 SCHEMA = {
@@ -28,10 +27,6 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VENDOR_KEY", KEY)
 
 
-def requests(*prompts: str) -> list[Request]:
-    return [Request(p, ({"role": "user", "content": p},), 1000, 0.0, 7, SCHEMA) for p in prompts]
-
-
 @pytest.mark.parametrize("name", VENDORS)
 def test_every_vendor_answers_and_the_provenance_says_what_was_agreed(name: str) -> None:
     vendor, seen = VENDORS[name], list[dict[str, Any]]()
@@ -42,8 +37,8 @@ def test_every_vendor_answers_and_the_provenance_says_what_was_agreed(name: str)
         try:
             engine.preflight([SCHEMA])
             agreed = engine.info.provenance()
-            asked = Mailbox.holding(requests("a", "b", "a forbidden thing"))
-            answers = {answer.id: answer for answer in engine.generate(asked)}
+            prompts = ("a", "b", "a forbidden thing")
+            answers = answers_of(engine, [user(p, seed=7, schema=SCHEMA) for p in prompts])
             after = engine.info.provenance()
         finally:
             engine.close()

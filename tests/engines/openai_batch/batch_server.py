@@ -20,7 +20,7 @@ Body = dict[str, Any]
 class BatchService:
     """The account: files, batches, and how often each custom_id was answered.
 
-    A batch ends when it is looked at, `after` looks after it was made. `answer` makes the text of a body's answer.
+    A batch ends when it is looked at. `answer` makes the text of a body's answer.
     """
 
     def __init__(self, answer: Callable[[Body], str] = lambda body: '{"ok": true}') -> None:
@@ -29,7 +29,6 @@ class BatchService:
         self.batches: dict[str, Body] = {}
         self.paid: Counter[str] = Counter()
         self.live: list[Body] = []  # bodies that came to the chat endpoint
-        self.after = 0
         self.expires_at: list[int] = []  # of the next batches: answers after which each expires
         self.refuses: list[str] = []  # codes with which the next batches are refused
         self.drops: list[str] = []  # "before" or "after": where the next `create` loses its connection
@@ -52,7 +51,7 @@ class BatchService:
     def make(self, body: Body) -> Body:
         with self._lock:
             name = f"batch_{len(self.batches)}"
-            batch = {"id": name, "object": "batch", "status": "in_progress", "looks": 0, **body}
+            batch = {"id": name, "object": "batch", "status": "in_progress", **body}
             batch["created_at"] = int(time.time())
             self.batches[name] = batch
         if self.refuses:
@@ -61,11 +60,8 @@ class BatchService:
         return batch
 
     def look(self, name: str) -> Body:
-        with self._lock:
-            batch = self.batches[name]
-            batch["looks"] += 1
-            ready = self.held.is_set() and batch["looks"] > self.after
-        if batch["status"] == "in_progress" and ready:
+        batch = self.batches[name]
+        if batch["status"] == "in_progress" and self.held.is_set():
             self._work(batch)
         return batch
 
@@ -77,12 +73,12 @@ class BatchService:
             entry = {"id": f"r{number}", "custom_id": line["custom_id"], "response": None, "error": None}
             if number >= enough:
                 bad.append({**entry, "error": {"code": "batch_expired", "message": "not in time"}})
-                continue
-            if refusal := self.bad_lines(line["body"]):
+            elif refusal := self.bad_lines(line["body"]):
                 bad.append({**entry, "response": refusal})
-                continue
-            self.paid[line["custom_id"]] += 1
-            good.append({**entry, "response": {"status_code": 200, "body": self.completion(line["body"])}})
+            else:
+                self.paid[line["custom_id"]] += 1
+                reply = {"status_code": 200, "body": self.completion(line["body"])}
+                good.append({**entry, "response": reply})
         good.reverse()  # the order of answers is not that of requests
         batch["status"] = "expired" if enough < len(lines) else "completed"
         for key, entries in (("output_file_id", good), ("error_file_id", bad)):

@@ -23,6 +23,7 @@ from kgqa_hpc.engines.openai_batch.server import BatchServer
 from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.command import end_tree, environment, kgqa
+from tests.engines.asking import answers_of, user
 from tests.engines.openai_batch.batch_server import KEY, BatchService, batch_service
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
@@ -54,13 +55,11 @@ def start(service: BatchService, tmp_path: Path) -> Start:
 
 
 def requests(number: int) -> list[Request]:
-    return [Request(f"{i}", ({"role": "user", "content": f"q{i}"},), schema=SCHEMA) for i in range(number)]
+    return [user(f"q{i}", id=f"{i}", schema=SCHEMA) for i in range(number)]
 
 
 def ask(engine: OpenAIBatchEngine, number: int) -> dict[str, Response]:
-    answers = list(engine.generate(Mailbox.holding(requests(number))))
-    assert sorted(answer.id for answer in answers) == sorted(str(i) for i in range(number))
-    return {answer.id: answer for answer in answers}
+    return answers_of(engine, requests(number))
 
 
 def assert_paid_once(service: BatchService, number: int) -> None:
