@@ -52,7 +52,15 @@ class IndexEngine:
     Settings = IndexSettings
 
     def __init__(self, settings: IndexSettings, memory: Path | None = None) -> None:
-        self._index = _open(settings)
+        if settings.path and not settings.url:
+            self._index: Retriever = Bm25Index(Path(settings.path))
+        elif settings.url and settings.name and not settings.path:
+            from kgqa_hpc.plugins.literature.documents.opensearch import OpenSearchIndex
+
+            self._index = OpenSearchIndex(settings.url, settings.name)
+        else:
+            problem = "engine index needs either `path`, or `url` and `name`"
+            raise EngineConfigError(problem, "make an index with: kgqa index build")
         provenance = self._index.provenance()
         parameters = provenance.get("parameters") or {}
         self.info = EngineInfo(
@@ -92,18 +100,6 @@ class IndexEngine:
 
     def close(self) -> None:
         """Nothing to free."""
-
-
-def _open(settings: IndexSettings) -> Retriever:
-    if settings.path and not settings.url:
-        return Bm25Index(Path(settings.path))
-    if settings.url and settings.name and not settings.path:
-        from kgqa_hpc.plugins.literature.documents.opensearch import OpenSearchIndex
-
-        return OpenSearchIndex(settings.url, settings.name)
-    raise EngineConfigError(
-        "engine index needs either `path`, or `url` and `name`", "make an index with: kgqa index build"
-    )
 
 
 def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -36,18 +36,17 @@ def protein_table(sources: Iterable[Path]) -> dict[str, dict[str, float | None]]
 
     A mean is None where no record has such a text. Raises InputError for a source without accepted pairs.
     """
-    return {str(source): _column(source) for source in sources}
-
-
-def _column(source: Path) -> dict[str, float | None]:
-    pairs = [_facts(record) for record in read_records(source) if record.get("accepted", True)]
-    if not pairs:
-        raise InputError(f"{source}: has no accepted pair", "name a merged literature run")
-    table = pd.DataFrame(pairs, columns=list(ROWS)[1:])
-    numbers = {name: int(table[name].nunique()) for name in list(ROWS)[1:6]}
-    means = {name: round(float(table[name].mean()), 2) for name in list(ROWS)[6:]}
-    rounded = {name: None if math.isnan(mean) else mean for name, mean in means.items()}
-    return {"pairs": len(table), **numbers, **rounded}
+    result: dict[str, dict[str, float | None]] = {}
+    for source in sources:
+        pairs = [_facts(record) for record in read_records(source) if record.get("accepted", True)]
+        if not pairs:
+            raise InputError(f"{source}: has no accepted pair", "name a merged literature run")
+        table, names = pd.DataFrame(pairs), list(ROWS)
+        column = result[str(source)] = {"pairs": len(table)}
+        column |= {name: int(table[name].nunique()) for name in names[1:6]}
+        means = {name: round(float(table[name].mean()), 2) for name in names[6:]}
+        column |= {name: None if math.isnan(mean) else mean for name, mean in means.items()}
+    return result
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, Any]:

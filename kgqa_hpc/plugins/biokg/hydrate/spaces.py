@@ -173,14 +173,16 @@ def _rows(space: Space, path: Path) -> Iterator[tuple[str, str]]:
 
 def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
     """{id: name}, {id: {name: …}} or [{id: …, name: …}]; such a file is held in memory, up to a bound."""
-    data = bytearray()
+    pieces, size = list[bytes](), 0
     with TextStream(path) as stream:
-        while len(data) <= LARGEST and (piece := stream.read(1 << 20)):
-            data += piece
-    if len(data) > LARGEST:
+        while size <= LARGEST and (piece := stream.read(1 << 20)):
+            pieces.append(piece)
+            size += len(piece)
+    if size > LARGEST:
         raise GraphFormatError(f"{path.name}: is larger than 1 GiB", "write it as JSON Lines")
+    data = b"".join(pieces)
     try:
-        content = orjson.loads(data)
+        content = bounded_json.loads(data)
     except orjson.JSONDecodeError as problem:
         line = 1 + data[: problem.pos].count(b"\n")
         raise GraphFormatError(

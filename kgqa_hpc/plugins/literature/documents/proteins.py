@@ -73,9 +73,7 @@ def read_proteins(path: Path) -> Iterator[Protein]:
     """The entries of a file, plain or gzip. Raises DocumentFormatError with the line."""
     lines = text_lines(path, DocumentFormatError)
     _, first_line = next(lines, (1, ""))
-    yield from (
-        _fasta(path, first_line, lines) if first_line.startswith(">") else _table(path, first_line, lines)
-    )
+    yield from (_fasta if first_line.startswith(">") else _table)(path, first_line, lines)
 
 
 def _fasta(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Iterator[Protein]:

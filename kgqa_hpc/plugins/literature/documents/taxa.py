@@ -95,10 +95,25 @@ def strain_words(organism: str) -> frozenset[str]:
     return frozenset(word for word in words if word) - _NO_STRAIN
 
 
-def taxon_group(organism: str, lineage: str = "") -> str:
-    """The narrowest group: human, mammals, birds, vertebrates (others), invertebrates, plants, fungi,
-    protists, archaea, bacteria, viruses, or other.
+@cache
+def _genera() -> dict[str, str]:
+    """The group of each genus of genera.txt."""
+    table = files(__package__).joinpath("genera.txt").read_text(encoding="utf-8")
+    pairs = (line.split(":") for line in table.splitlines() if not line.startswith("#"))
+    return {genus: group for group, genera in pairs for genus in genera.split()}
+
+
+def taxon_groups(organism: str, lineage: str = "") -> tuple[str, ...]:
+    """The narrowest group and the wider ones it is part of: human, mammals, vertebrates.
+
+    The groups: human, mammals, birds, vertebrates (others), invertebrates, plants, fungi, protists, archaea, bacteria,
+    viruses, or other.
     """
+    group = _narrowest_group(organism, lineage)
+    return (group, *WIDER.get(group, ()))
+
+
+def _narrowest_group(organism: str, lineage: str) -> str:
     key = organism_key(organism)
     if key == "homo sapiens":
         return "human"
@@ -110,20 +125,5 @@ def taxon_group(organism: str, lineage: str = "") -> str:
     if "phytoplasma" in organism.lower():
         return "bacteria"
     genus = key.split()[0].strip("[]'\"") if key else ""
-    if genus in _genera():
-        return _genera()[genus]
-    return next((group for group, ending in _ENDINGS if ending.search(genus)), "other")
-
-
-@cache
-def _genera() -> dict[str, str]:
-    """The group of each genus of genera.txt."""
-    table = files(__package__).joinpath("genera.txt").read_text(encoding="utf-8")
-    pairs = (line.split(":") for line in table.splitlines() if not line.startswith("#"))
-    return {genus: group for group, genera in pairs for genus in genera.split()}
-
-
-def taxon_groups(organism: str, lineage: str = "") -> tuple[str, ...]:
-    """The narrowest group and the wider ones it is part of: human, mammals, vertebrates."""
-    group = taxon_group(organism, lineage)
-    return (group, *WIDER.get(group, ()))
+    by_ending = next((group for group, ending in _ENDINGS if ending.search(genus)), "other")
+    return _genera().get(genus, by_ending)

@@ -142,13 +142,10 @@ def _flat(element: Any) -> str:
         text = element.text or ""
     elif next(element.iter(etree.Entity), None) is None:
         text = "".join(element.itertext())
-    else:
-        text = "".join(html.unescape(piece) if _is_entity(piece) else piece for piece in element.itertext())
+    else:  # libxml2 leaves entities such as &beta; as they are written
+        pieces = element.itertext()
+        text = "".join(html.unescape(p) if re.fullmatch("&[^\\W_]+;", p) else p for p in pieces)
     return _BLANKS.sub(" ", text).strip()
-
-
-def _is_entity(piece: str) -> bool:
-    return piece.startswith("&") and piece.endswith(";") and piece[1:-1].isalnum()
 
 
 def _medline_changes(path: Path, element: Any) -> Iterator[Change]:

@@ -14,7 +14,7 @@ import pytest
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.mapping import Outcome, ProteinTable
 from kgqa_hpc.plugins.literature.documents.proteins import Protein, function_classes, read_proteins
-from kgqa_hpc.plugins.literature.documents.taxa import organism_key, taxon_group, taxon_groups
+from kgqa_hpc.plugins.literature.documents.taxa import organism_key, taxon_groups
 from tests.foreign.test_hostile_names import LONGEST, PIECES
 from tests.foreign.watchdog import watched
 
@@ -187,12 +187,12 @@ def test_an_organism_has_a_species_and_belongs_to_its_group_and_the_wider_ones(
 
 def test_a_lineage_decides_before_the_genus() -> None:
     lineage = "Eukaryota, Metazoa, Chordata, Craniata, Vertebrata, Mammalia"
-    assert taxon_group("Nobody knowsit", lineage) == "mammals"
+    assert taxon_groups("Nobody knowsit", lineage) == ("mammals", "vertebrates")
 
 
 def test_nearly_all_real_entries_have_a_group(proteins: Path) -> None:
     entries = read_proteins(proteins / "proteins_reviewed.tsv.gz")
-    counts = Counter(taxon_group(entry.organism) for entry in entries)
+    counts = Counter(taxon_groups(entry.organism)[0] for entry in entries)
     assert counts["human"] == 2268
     assert counts["other"] / counts.total() < 0.01
 
