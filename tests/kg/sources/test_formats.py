@@ -429,8 +429,8 @@ def test_a_record_longer_than_pythons_field_limit_is_read_and_located(read):
             for head in ("id,name,type", "id,name,type\n", 'id,"name",type\r\n\r\n')
         ),
         ("csv", [NODES, HEAD], r"edges\.csv\.gz has no edge"),
-        ("triples", ["head\trelation\ttail\n"], ""),
-        ("graphml", ["<graphml/>"], ""),
+        ("triples", ["head\trelation\ttail\n"], None),
+        ("graphml", ["<graphml/>"], None),
     ],
 )
 def test_a_file_without_nodes_or_edges_is_an_empty_graph(read, source, contents, message):
