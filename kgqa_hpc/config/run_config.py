@@ -22,7 +22,7 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import load_plugin_file
-from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, section
+from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, later_key, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.text.durations import parse_duration
@@ -34,30 +34,10 @@ Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_sc
 class RunBudget(Settings):
     """Upper limits of a run's cost over all its workers and restarts; at a limit, workers stop with exit code 75."""
 
-    money: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=lambda value: value is None,
-        description="Largest cost at the engines' prices, for all attempts.",
-    )
-    tokens: int | None = Field(
-        None,
-        ge=1,
-        exclude_if=lambda value: value is None,
-        description="Largest number of tokens: prompts plus answers of all attempts.",
-    )
-    items: int | None = Field(
-        None,
-        ge=1,
-        exclude_if=lambda value: value is None,
-        description="Largest number of items that a pass processes.",
-    )
-    hours: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=lambda value: value is None,
-        description="Largest number of wall-clock hours in which workers run.",
-    )
+    money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
+    tokens: int | None = later_key("Largest number of tokens: prompts plus answers of all attempts.", ge=1)
+    items: int | None = later_key("Largest number of items that a pass processes.", ge=1)
+    hours: float | None = later_key("Largest number of wall-clock hours in which workers run.", gt=0)
 
     @property
     def limits(self) -> dict[str, float]:
@@ -96,9 +76,7 @@ class RuntimeConfig(Settings):
     item_engine_deaths: int = Field(
         3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
     )
-    budget: RunBudget | None = Field(
-        None, exclude_if=lambda value: value is None, description="What the run may spend at most."
-    )
+    budget: RunBudget | None = later_key("What the run may spend at most.")
 
 
 class RunConfig(Settings):
