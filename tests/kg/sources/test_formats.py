@@ -1,4 +1,4 @@
-"""Graphs as csv, triples and graphml: what is read, and what is refused with file and line."""
+"""Graphs as csv, triples and graphml: their nodes and edges as the files say, whatever a text holds."""
 
 from __future__ import annotations
 
