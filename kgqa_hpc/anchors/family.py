@@ -89,14 +89,14 @@ def wording(
     nodes `between`; None if there is none.
     """
     present = set(named(question, [*subjects, *hidden, *between]))
-    given, answers = len(subjects), len(subjects) + len(hidden)
+    number, end = len(subjects), len(subjects) + len(hidden)
     if not question.rstrip().endswith("?"):
         return "is no question"
-    if not present >= set(range(given)):
+    if not present >= set(range(number)):
         return "does not name what is given"
-    if not present.isdisjoint(range(given, answers)):
+    if not present.isdisjoint(range(number, end)):
         return "gives the answer away"
-    if max(present, default=-1) >= answers:
+    if max(present, default=-1) >= end:
         return "names what lies between"
     return own_words(question)
 

@@ -139,14 +139,14 @@ class PathAnchors(AnchorKind):
         `chain`: the edges with letters for nodes, each in its own direction: ("disease B", "has_phenotype",
         "phenotype A"); `letters`: those of the given node and of the answer.
         """
-        fields, way = graph_variables(anchor), list(enumerate(anchor.data["way"]))
-        types = [clean_type(anchor.nodes[0].type), *(clean_type(step["type"]) for _, step in way)]
+        fields, steps = graph_variables(anchor), list(enumerate(anchor.data["way"]))
+        types = [clean_type(anchor.nodes[0].type), *(clean_type(step["type"]) for _, step in steps)]
         labels = [f"{kind} {letter}" for kind, letter in zip(types, ascii_uppercase, strict=False)]
-        edges = [_edge(number, step) for number, step in way]
+        edges = [_edge(number, step) for number, step in steps]
         return {
             **fields,
             "given": fields["nodes"][:1],
-            "way": [(types[k], clean_name(step["relation"]), step["out"], types[k + 1]) for k, step in way],
+            "way": [(types[k], clean_name(step["relation"]), step["out"], types[k + 1]) for k, step in steps],
             "chain": [(labels[a], clean_name(kind), labels[b]) for a, b, kind in edges],
             "letters": (labels[0], labels[-1]),
             "answers": [clean_name(answer) for answer in anchor.data["answers"]],

@@ -187,9 +187,9 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     conditions, source = settings.where, Path(settings.source)
     if isinstance(conditions, dict):
         # A missing field meets only `accepted: true`, so that files other than datasets need no filter.
-        wanted = {key: value if isinstance(value, list) else [value] for key, value in conditions.items()}
+        allowed = {key: value if isinstance(value, list) else [value] for key, value in conditions.items()}
         return lambda record: all(
-            record.get(key) in values for key, values in wanted.items() if key != "accepted" or key in record
+            record.get(key) in values for key, values in allowed.items() if key != "accepted" or key in record
         )
     if source.is_file():
         raise InputError(

@@ -180,8 +180,9 @@ class Step:
             field = schema["properties"][name]
             schema["properties"][name] = {key: value for key, value in field.items() if key != "maxLength"}
         temperature = self.settings.temperature
-        first = prompt.temperature if temperature is None else temperature
-        return _Turn(prompt, fields_of(schema), (first, prompt.retry_temperature))
+        if temperature is None:
+            temperature = prompt.temperature
+        return _Turn(prompt, fields_of(schema), (temperature, prompt.retry_temperature))
 
     @property
     def members(self) -> tuple[Step, ...]:

@@ -80,3 +80,22 @@ def nodes_of():
         return [tuple(graph.node(position)) for position in range(graph.num_nodes)]
 
     return rows
+
+
+FILES = {
+    "csv": {"nodes": "nodes.csv", "edges": "edges.csv.gz"},
+    "triples": {"path": "t.tsv", "nodes": "nodes.csv"},
+    "graphml": {"path": "g.graphml"},
+}
+
+
+@pytest.fixture
+def read(write, load):
+    """read(source, contents of its files …, further keys) -> the graph"""
+
+    def graph(source, *contents, **keys):
+        names = zip(FILES[source].items(), contents, strict=False)
+        paths = {key: write(name, content) for (key, name), content in names if content is not None}
+        return load(source, **paths, **keys)
+
+    return graph
