@@ -14,7 +14,9 @@ import pytest
 from kgqa_hpc.engines.grammar import ebnf, longest
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.steps.check import CheckSettings, _findings
+from kgqa_hpc.steps.check import Check
+from kgqa_hpc.steps.step import Done
+from kgqa_hpc.testing import item, run_step
 
 SCHEMAS: list[dict[str, Any]] = [
     {
@@ -178,8 +180,9 @@ def test_every_string_of_a_shipped_prompts_grammar_passes_the_checks_rules_of_fo
             json.loads(Speaker(ebnf(fields[key], ascii_only=bool(seed % 2)), random.Random(seed)).say())
             for key in ("question", "answer")
         )
-        settings = CheckSettings.model_validate({"use": "check", "as": "check"})
-        assert not _findings(question.strip(), answer.strip(), {}, settings), (question, answer)
+        pair = item(question=question.strip(), answer=answer.strip())
+        outcome = run_step(Check, pair, reject=["same_text", "no_question", "no_sentence"])
+        assert outcome == Done(), (question, answer)
 
 
 def test_a_string_without_a_bound_gets_one_and_one_beyond_what_llama_cpp_takes_is_lowered() -> None:

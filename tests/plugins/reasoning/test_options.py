@@ -19,7 +19,8 @@ from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
+from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
+from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
@@ -58,7 +59,7 @@ def optioned(wrong: list[str]) -> tuple[Item, Outcome]:
 
 def drawn(graph: KnowledgeGraph, distractors: str, number: int = 60) -> list[Anchor]:
     """Contexts drawn on a reduction that lacks the nodes of many and of few neighbours."""
-    reduction = reduce_to(graph, Wanted(min_degree=3, max_degree=9))
+    reduction = reduce_to(graph, GraphConfig(min_degree=3, max_degree=9))
     source = Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
     kind = KINDS.get("context")
     settings = kind.Settings(number=number, distractors=distractors)
