@@ -21,6 +21,7 @@ from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
 
 MEMORY = "300MB"  # limit of the database
+ROWS = 200_000  # moved into or out of the database at once
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
 # Column `file`: the dataset file of the row, as decided so far.
 _TABLE = """
@@ -109,8 +110,7 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
         try:
             database.execute(_TABLE)
             candidates, start = Candidates(database, staged), 0
-            for file in staged.files:
-                rows = file.read(NARROW)
+            for rows in _chunks(staged):
                 numbers = pa.array(np.arange(start, start + len(rows)))
                 with candidates.table("staged", rows.add_column(0, "row", numbers)):
                     database.execute("INSERT INTO candidate SELECT *, NULL FROM staged")
@@ -118,3 +118,14 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
             yield candidates
         except (duckdb.IOException, duckdb.OutOfMemoryException) as problem:
             raise DiskFull(f"{scratch}: {problem}", "free some space, then merge again") from problem
+
+
+def _chunks(staged: Staged) -> Iterator[pa.Table]:
+    tables: list[pa.Table] = []
+    for file in staged.files:
+        tables.append(file.read(NARROW))
+        if sum(map(len, tables)) >= ROWS:
+            yield pa.concat_tables(tables)
+            tables = []
+    if tables:
+        yield pa.concat_tables(tables)

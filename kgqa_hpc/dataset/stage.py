@@ -244,9 +244,8 @@ def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
     """Replace the records of rows by staged lines of JSON with all columns, in place."""
     for row in rows:
         if (record := row["record"]) is not None:
-            row["bytes"] = len(
-                orjson.dumps(record)
-            )  # before nulls are added, whose number depends on the shard
+            # Before nulls are added, whose number depends on the shard.
+            row["bytes"] = len(orjson.dumps(record))
             row["record"] = orjson.dumps(columns.conform(record))[:-1]
 
 

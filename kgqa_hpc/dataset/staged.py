@@ -54,9 +54,8 @@ class Staged:
         """(file, numbers of its rows, their positions in it) for `rows`: ascending row numbers, shape (n,)."""
         start = 0
         for file in self.files:
-            bounds = np.array(
-                [start, start + file.rows], rows.dtype
-            )  # of another dtype: all rows are converted
+            # Bounds of another type than the rows would convert all rows.
+            bounds = np.array([start, start + file.rows], rows.dtype)
             begin, last = np.searchsorted(rows, bounds)
             if begin < last:
                 yield file, rows[begin:last], pa.array(rows[begin:last] - start)

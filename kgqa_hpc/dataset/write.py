@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.candidates import ROWS, Candidates
 from kgqa_hpc.dataset.columns import arrow_schema
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import StoreError
@@ -88,12 +88,17 @@ def fate_of(candidates: Candidates) -> Fate:
            file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
     )
     outcomes = database.execute("SELECT file, reason, part FROM outcome ORDER BY code").fetchall()
-    columns = database.execute(
+    batches: pa.RecordBatchReader = database.sql(
         """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
            ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
            ORDER BY row"""
-    ).fetchnumpy()
-    codes, sizes = (np.asarray(columns[name], np.int32) for name in ("code", "bytes"))
+    ).to_arrow_reader(ROWS)
+    codes, sizes = np.empty((2, len(candidates)), np.int32)
+    row = 0
+    for batch in batches:  # ten million rows at once would take 160 MB more
+        end = row + len(batch)
+        codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
+        row = end
     return Fate([Outcome(*values) for values in outcomes], codes, sizes, candidates.parts)
 
 
