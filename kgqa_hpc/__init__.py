@@ -5,8 +5,6 @@ From Python: `kgqa_hpc.Run`, settings objects (`Csv`, `Graphlets`, `Generate`, `
 modules are imported at first use.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

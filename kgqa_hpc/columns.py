@@ -4,8 +4,6 @@ A type is "string", "int64", "double", "bool", a list of one type (a list column
 names to types (a struct column).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ the folder is read-only at run time, see jit.py. The code is compiled for this m
 runs on other machines, set NUMBA_CPU_NAME=generic both here and at run time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

@@ -3,8 +3,6 @@
 Queries see read-only views of the dataset and no other files, settings or extensions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal

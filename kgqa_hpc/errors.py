@@ -23,8 +23,6 @@ KgqaError                        exit 1
 └── StoppedEarly                 exit 75  not a failure: run the same command again
 """
 
-from __future__ import annotations
-
 
 class KgqaError(Exception):
     """Base of all expected errors. `message` says what is wrong and where; `cure` what to do about it."""

@@ -1,7 +1,5 @@
 """Confidence intervals of proportions."""
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import NamedTuple
 

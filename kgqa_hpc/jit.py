@@ -13,8 +13,6 @@ them. Without any writable folder, kernels are compiled in memory.
 The first compilation in a process logs that it takes some seconds, once per machine.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

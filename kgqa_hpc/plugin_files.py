@@ -5,8 +5,6 @@ becomes a registry entry under its `name`, and so does a function with a decorat
 entries with the same name, the entry of the file loaded last counts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import sys

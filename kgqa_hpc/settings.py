@@ -5,8 +5,6 @@ Each anchor kind, step, engine and source has a strict pydantic model, a subclas
 (`kind: graphlet`), and the entry's model defines the other keys. kgqa_hpc/config joins the sections.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec

@@ -7,8 +7,6 @@ A graph in memory and an engine function are written to files in RUN/inputs. The
 `{inputs}/NAME`; `with_folder` replaces `{inputs}` by the folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import sys

@@ -4,8 +4,6 @@ Workers coordinate through the run folder only. One worker at a time, under a le
 writes its decision to target.json before it acts, so after a kill another worker continues with the same sample size.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ Progress is a bar on a terminal, and one plain line per minute in a log.
 entries of worker logs. Used as a library (in a notebook), the package prints notes and progress, like plain `kgqa`.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

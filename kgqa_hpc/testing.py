@@ -7,8 +7,6 @@
 ExtensionError.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Number of usable cores, and a thread pool for kernels, which release the interpreter lock."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed

@@ -1,7 +1,5 @@
 """Programs of the repository that lie in no package (tools, makers of golden files), as modules."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ It answers with every field that a step asks for, and with the key it was sent (
 at once, `--headless` serves nothing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

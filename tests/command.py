@@ -4,8 +4,6 @@ What a verb does and says is the same in both; a program of its own is for signa
 for tests/test_cli.py, which goes once from graph to report by real commands.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

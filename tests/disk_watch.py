@@ -1,7 +1,5 @@
 """Standing in front of every file-system call of the store (kgqa_hpc/store/disk.py)."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ compiled then.
 A program of its own, for it may run where the tests are not installed (an image).
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

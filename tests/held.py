@@ -4,8 +4,6 @@ So a test finds each of them at work, with answers in its journal, for as long a
 start of a process whose environment is that of `held`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 HELD = """\

@@ -1,7 +1,5 @@
 """What a user has before the first command: a graph as two tables, and a configuration."""
 
-from __future__ import annotations
-
 import csv
 import random
 from collections.abc import Iterable, Sequence

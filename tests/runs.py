@@ -4,8 +4,6 @@
 and `finish` writes its results without any worker.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

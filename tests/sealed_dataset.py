@@ -1,7 +1,5 @@
 """A dataset that a test has changed by hand, with sums that fit again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kgqa_hpc.dataset.whole import write_sums

@@ -1,7 +1,5 @@
 """HTTP servers on a free port of this machine."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """kgqa init finds all that is missing at once; what an existing run refuses is never followed by a silent merge."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

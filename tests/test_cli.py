@@ -1,7 +1,5 @@
 """The command line, as a user meets it: a whole run, the same command again, and wrong input (tests/golden: more)."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """A configuration is checked completely: each problem is told in our words with its key; an editor knows the keys."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

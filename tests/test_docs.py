@@ -1,7 +1,5 @@
 """The documentation is true: commands, options, keys and errors are described, links lead somewhere, tutorials run."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

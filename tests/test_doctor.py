@@ -1,7 +1,5 @@
 """kgqa doctor: the right words for good and bad machines, and never a hang."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A graph file that is edited after it was read is noticed and named; the old and the new graph are never mixed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/guide/extending.md is a package that works: one file for each of the five registries, and no other edit."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

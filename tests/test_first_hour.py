@@ -1,7 +1,5 @@
 """Mistakes of a first hour: each ends with exit code 2 and one message whose cure fits the mistake."""
 
-from __future__ import annotations
-
 import io
 import re
 import ssl

@@ -4,8 +4,6 @@ tests/golden_runs/vN: nine graphlets of a graph of 14 nodes, answered by the scr
 by kgqa_hpc 0.1.0 and is read after `tools/upgrade_v1.py`, v2 by 0.2.0; both never change.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

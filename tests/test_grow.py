@@ -1,7 +1,5 @@
 """A run grows by a judge or by anchors, and nothing that was there changes a byte."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

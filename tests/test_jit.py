@@ -1,7 +1,5 @@
 """Kernels: compiled ahead, kept where they can be, never stopped by a disk; and the cores they may use."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

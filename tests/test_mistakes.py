@@ -1,7 +1,5 @@
 """A step of one's own: its first files, its tests by kgqa_hpc.testing, and its mistakes, refused early or counted."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Variables, fields and arguments say what they hold: nouns of the field instead of `found`, `each`, `place`."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`plugins: [file.py]`: entries without packaging, copied into the run and pinned by digest."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Prompts, steps, kinds and passes are those of the file. The engine, the number o
 brings (a finished run, an index, a benchmark, documents) are stand-ins.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An item is asked again exactly as it was recorded, differences are shown, and the run is not touched."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

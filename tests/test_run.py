@@ -1,7 +1,5 @@
 """A run from Python: objects in, the same run as a configuration makes, and changes that are refused whole."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

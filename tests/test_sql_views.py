@@ -1,7 +1,5 @@
 """`kgqa sql` answers questions about a dataset, and can neither read another file nor change anything."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

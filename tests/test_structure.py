@@ -1,7 +1,5 @@
 """The plan of the house holds: data flows one way, rooms stay small, no circles."""
 
-from __future__ import annotations
-
 import ast
 import statistics
 import subprocess

@@ -1,7 +1,5 @@
 """A target is reached exactly, whatever is killed meanwhile, and a budget is kept and accounted for."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

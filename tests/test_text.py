@@ -1,7 +1,5 @@
 """Texts as the package reads them: nesting of JSON, durations, Unicode's normal forms, forms of answers."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """A run folder makes a machine do nothing that nobody has agreed to."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

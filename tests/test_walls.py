@@ -1,7 +1,5 @@
 """The core works without any of the plugins: deleting a plugin's folder removes its entries and nothing else."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Waiting for a condition, with a limit so long that only a fault reaches it; and whether a process is gone."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -11,8 +11,6 @@ exponent is the slope of log time over log length, from LONGEST / 8 on: 1 is lin
 takes more than --patience seconds for one text is stopped.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

@@ -6,8 +6,6 @@ The made graph has 47,031 nodes of 11 types, 2,250,197 edges of 24 types and pow
 Hetionet v1.0 has; its structure is random. To compare two versions, run it with PYTHONPATH set to either.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

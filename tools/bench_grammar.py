@@ -10,8 +10,6 @@ up with made-up words. Times are of one thread of this machine; a mask is made o
 sequence of a batch, one after the other. No GPU is involved.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import importlib.util

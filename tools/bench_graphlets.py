@@ -16,8 +16,6 @@ once more, and that is the figure given. `slow` is how much longer a loop of
 Python additions takes at that moment than on an idle 2.5 GHz core (0.6 s for ten million): divide by it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

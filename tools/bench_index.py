@@ -9,8 +9,6 @@ it), or of made-up words where it is missing; half of the queries are sentences,
 Peak memory is that of the largest process. Prints one JSON object.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -11,8 +11,6 @@ peak memory, the edges that were left, how many of the 29 samples are full, how 
 largest relative error.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -10,8 +10,6 @@ without and with the sums the lead saves. Point --folder at the file system you 
 its metadata service.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

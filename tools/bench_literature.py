@@ -10,8 +10,6 @@ the CPU seconds and the largest memory of a process. Exit 1 when something does 
 nothing true: it takes names from the prompt, so what is measured is machinery.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -12,8 +12,6 @@ machine look at processor time. Questions are copies of 3,000; with `--near vari
 at its end, with `--near distinct` no two are alike.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

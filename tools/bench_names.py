@@ -9,8 +9,6 @@ flashtext pyahocorasick`); they know neither case nor noise. The bare pass of th
 under ours. Each is timed three times, and the best is told; reading documents is not counted.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import sys

@@ -14,8 +14,6 @@ server and client share them; processor time is what counts. A peer without an i
 --environments, made once, from PyPI.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

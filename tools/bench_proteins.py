@@ -10,8 +10,6 @@ its own reads it and maps names drawn from it, a third of them in another's orga
 way instead: the entries as objects in a dictionary of their names as they stand.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

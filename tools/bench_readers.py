@@ -9,8 +9,6 @@ types. Best of --repeat runs, wall and CPU seconds, each reader in a process of 
 is its own too.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -13,8 +13,6 @@ own work. Printed are wall time, processor time (of all processes that a stage s
 largest process, and the items that had ended. On a busy machine look at processor time.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -19,8 +19,6 @@ answer; when all are through, the same with judgements. Loading the model, which
 counted. No GPU was there to measure: the model says what a schedule costs, not how fast a card is.
 """
 
-from __future__ import annotations
-
 import argparse
 import cProfile
 import pstats

@@ -15,8 +15,6 @@ run, each look adds up and never goes back, every merge that says 0 leaves check
 aside, nothing hangs.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

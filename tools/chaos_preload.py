@@ -1,7 +1,5 @@
 """A kgqa process whose file system has hiccups and whose clock is wrong: the Python side of chaos_preload.c."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import struct

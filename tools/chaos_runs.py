@@ -1,7 +1,5 @@
 """The runs that tools/chaos.py torments: one of each anchor kind, a study, a target, a plan of scripts."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """One round of tools/chaos.py: workers, merges and looks at the status of a run, and all that is done to them."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -5,8 +5,6 @@ Every key is a pydantic field with its type, default and one sentence; sections 
 a kind, a step, an engine) have one table for each entry that is shipped. tests/test_docs.py compares.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

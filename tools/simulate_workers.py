@@ -22,8 +22,6 @@ calls/s     on metadata: on average; peak/s in the busiest second, and which one
 helped      shards that got a second, speculative worker
 """
 
-from __future__ import annotations
-
 import argparse
 import heapq
 import random

@@ -4,8 +4,6 @@ Only structure, no names: (indptr int64 (n+1,), indices int32 (2m,)), as all of 
 pure functions of their arguments for ever (SplitMix64, no numpy generator) and both are ours.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -10,8 +10,6 @@ familiar word (the most frequent in names of the graph), but for those whose wor
 lately. Every question that can be read is measured, before any check, so that a check does not favour a column.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -8,8 +8,6 @@ merge, report and `anchors: {kind: records, from: NEW}` read it. Shards without 
 is refused, because the prompts of 0.1 are gone. Leases, journals, logs and the dataset are left out: merge again.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

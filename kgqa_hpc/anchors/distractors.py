@@ -3,8 +3,6 @@
 Neighbours of the answer are excluded too, because a more general or more specific term is often correct as well.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache

@@ -5,8 +5,6 @@ neighbours in the whole named graph. Questions are drawn uniformly among those w
 most `max_answers` answers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache

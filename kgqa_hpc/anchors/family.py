@@ -1,7 +1,5 @@
 """Functions for all question families: ids and random order by content, difficulty, and rules for the wording."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ The model writes question and answer. The step `verify` checks that the question
 that the answer names several of the neighbours.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -5,8 +5,6 @@ disease that has this symptom?"); arbitrary sequences, such as gene, process, ge
 `anchors.patterns: NAME` selects a list.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from kgqa_hpc.registry import did_you_mean

@@ -7,8 +7,6 @@ brackets after the name. It respects the case of short symbols (WAS is not "was"
 cell names no gene T). tests/anchors/gate_cases.jsonl holds 200 cases with their matches.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Kernels of paths: the number of simple paths of two to four edges, and the ends of a chain of typed steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A query states a start node, a chain of relations with directions and types, and
 only if the graph has nodes without a name, which are no answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any

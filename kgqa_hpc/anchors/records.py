@@ -4,8 +4,6 @@ Thus runs can be chained: grounding, rephrasing and auditing are runs over the r
 the record are the initial fields of an item, so that the first step may be a judge.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

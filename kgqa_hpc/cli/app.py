@@ -1,7 +1,5 @@
 """The `kgqa` application: entry point, exit codes, and options shared by several commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Commands on a finished dataset: show, export, combine, publish, query."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated

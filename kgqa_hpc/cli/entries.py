@@ -1,7 +1,5 @@
 """Commands that list: entries of the registries, the schema of a configuration, runs in a folder, unneeded files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any

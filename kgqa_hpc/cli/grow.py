@@ -1,7 +1,5 @@
 """Commands that enlarge a run or add to it: a larger sample, a further judge, prompts from elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Table of configuration keys (key, type, default, meaning), derived from the pydantic models."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterator

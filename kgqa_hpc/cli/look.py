@@ -1,7 +1,5 @@
 """Commands that change nothing: status, plan, explain, replay, doctor, count, and trials of a configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

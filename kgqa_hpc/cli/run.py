@@ -1,7 +1,5 @@
 """Commands of the main way, in order: from configuration to dataset and report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal

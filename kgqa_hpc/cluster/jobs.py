@@ -4,8 +4,6 @@
 compares them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence

@@ -11,8 +11,6 @@ before MPI is initialised. Open MPI's launcher and library agree within a major 
 which keeps to its wire format); MPICH, Intel MPI, MVAPICH and Cray MPI share one launch protocol.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import re

@@ -5,8 +5,6 @@ MPI started this process, because importing it elsewhere may hang or print. Rank
 while they work; rank 0 is merely the first to try for the coordinator's role (work/coordinator.py).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -3,8 +3,6 @@
 The site profile is the file slurm/site/local.sh, which the scripts source; `kgqa submit` reads it too.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

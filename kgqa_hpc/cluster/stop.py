@@ -7,8 +7,6 @@ interrupted, also within a regular expression. A second SIGINT ends the process 
 disk. The time limit is the earlier of the configured limit and the end of the Slurm job.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -5,8 +5,6 @@ before the limit (exit code 75), the child drains, and the job goes back into th
 bring progress. Only the documented interface of submitit is used: an executor, and a callable with `checkpoint`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ The schema (`kgqa config --schema`) is built from the settings of all installed 
 editor completes and explains keys with it; `kgqa init` checks more, such as files, prompts and the order of steps.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

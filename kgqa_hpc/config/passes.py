@@ -1,7 +1,5 @@
 """Passes of a run, each with its chain of steps, and the default prompts of the steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -13,8 +13,6 @@ PASS.steps. A pass has one engine and one chain of steps. If these vary, the pas
 processes only the items of its variant.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Rules read it in SQL, or read columns of the staged files, and mark rows as reje
 stay in the staged files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

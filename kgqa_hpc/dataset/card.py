@@ -4,8 +4,6 @@ All numbers come from the run and its accounting. The template of the card is ca
 Table 1 of BioGraphletQA (Appendix F).
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -6,8 +6,6 @@ condition are counted as `filtered`, and with shares, accepted records beyond a 
 record of a run is counted once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence

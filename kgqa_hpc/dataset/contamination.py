@@ -5,8 +5,6 @@ or long answer, or contains a shorter test question as a whole. Words are compar
 punctuation, so line breaks do not matter. Test questions of one or two words are skipped: most texts contain them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ workers does not affect the dataset. A new cluster consists of Slurm jobs, set u
 (jobqueue.slurm in ~/.config/dask). Needs the extra `dask`.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -3,8 +3,6 @@
 croissant.json is a machine-readable description of the dataset (MLCommons Croissant 1.1, JSON-LD).
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path

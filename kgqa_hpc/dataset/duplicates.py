@@ -7,8 +7,6 @@ first question) of each similar set found so far. The first record of each conne
 Memory: about 40 bytes per question. The words lie in a file and are read when two questions are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path

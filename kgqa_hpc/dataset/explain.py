@@ -4,8 +4,6 @@ Prompts are not stored with the item but rendered again from the prompt modules.
 its module; a prompt whose module has changed since is not shown.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from os.path import commonprefix
 from pathlib import Path

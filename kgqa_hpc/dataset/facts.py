@@ -1,7 +1,5 @@
 """Facts about a run for the dataset's card: the graph and its licence, the sample, the seed."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass, field
 from typing import Any

@@ -9,8 +9,6 @@ A filter only marks rows: rejected records stand in rejected.jsonl with their re
 brings them back. `accounting.filters` holds the settings of each filter and the number of rows it rejected.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, sqrt

@@ -1,7 +1,5 @@
 """The history of an item (explain.py) as text for a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

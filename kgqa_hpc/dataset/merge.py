@@ -6,8 +6,6 @@ fields. The dataset folder is replaced as a whole (store/replace_folder.py); its
 `dataset:` section alone.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ file is sorted by itself. Records with equal values are ordered by id, so the or
 without a record keep their order and come last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice

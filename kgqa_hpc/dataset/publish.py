@@ -1,7 +1,5 @@
 """`kgqa publish`: a folder ready for upload, and a list of missing information. Nothing is uploaded."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass

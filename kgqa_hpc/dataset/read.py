@@ -4,8 +4,6 @@ The sampled anchors are read from anchors.h5 too, so that shards and results are
 source. For `kgqa merge --partial`, finished items of unfinished shards are read from journals and earlier passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

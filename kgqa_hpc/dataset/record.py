@@ -4,8 +4,6 @@ A record depends on an anchor and its item's result alone: no time, host, worker
 results give the same bytes on every machine. docs/reference/record.md lists the fields.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ largest-remainder method (Hamilton): every run gets the integer part of its quot
 largest remainders, the earlier run first on a tie.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ its name is a digest of results and settings, so no process uses the files of an
 process takes the last task: it decides, writes, and removes the folder. The others end when the folder is gone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """`kgqa show`: the records of a dataset as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path

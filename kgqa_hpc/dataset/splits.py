@@ -7,8 +7,6 @@ A group may be larger than every part should be (nodes often connect most of a d
 and the accounting shows it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from array import array
 from typing import Any

@@ -8,8 +8,6 @@ computed again, with the settings of `dataset.steps`.
 A shard that cannot be staged gets a staged file with the error instead of rows: the merge raises all errors together.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

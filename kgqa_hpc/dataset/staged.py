@@ -1,7 +1,5 @@
 """Readers of the staged files of a merge, in the order of the dataset."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

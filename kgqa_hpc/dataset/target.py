@@ -4,8 +4,6 @@ Decisions depend on the content of finished samples alone, not on the order of w
 the first records in its order, which is a seeded shuffle.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any

@@ -1,7 +1,5 @@
 """Readers of a dataset's files, which are verified by SHA256SUMS before a command reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ are compared (duplicates.py). The height of a band is the largest at which a pai
 probability below 0.001.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ bounded memory. The size of a part is limited by the bytes of its lines. Parquet
 Arrow's JSON reader, so both forms hold the same values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass

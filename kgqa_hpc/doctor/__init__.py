@@ -4,8 +4,6 @@ The probes of probes.py, and those of installed packages here (engines, extras, 
 origin), run side by side, each in a thread with a time limit: a hanging mount or driver is one line of the answer.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

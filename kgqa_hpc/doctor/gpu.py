@@ -5,8 +5,6 @@ made here: two small layers of random weights and a tokenizer of single bytes. I
 part is used: loading, prefill, decoding, the grammar.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

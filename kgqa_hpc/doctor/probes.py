@@ -4,8 +4,6 @@ Nothing here changes anything or imports a heavy library: packages are looked up
 are asked for their version. Each probe gets a limit in seconds for whatever it waits for.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 import json

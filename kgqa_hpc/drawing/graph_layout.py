@@ -1,7 +1,5 @@
 """Layout of a drawn graph: fixed positions for up to a handful of nodes, force-directed for some hundred."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

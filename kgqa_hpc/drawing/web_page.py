@@ -5,8 +5,6 @@ script shows as text. A content security policy, in the template, lets only the 
 their hashes, and lets the page load and send nothing.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from importlib.resources import files

@@ -7,8 +7,6 @@ its parent (PR_SET_PDEATHSIG), and it ends when the socket closes. Signals to th
 Slurm's USR1 and TERM) are ignored here: the worker handles them, and requests in flight can finish.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

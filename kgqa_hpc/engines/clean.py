@@ -5,8 +5,6 @@ sequences. The engine's child cleans answers and errors before they reach the wo
 what the child prints before it reaches the log.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

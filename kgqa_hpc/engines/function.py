@@ -8,8 +8,6 @@ is that of this attempt. The function returns a text, or an object that is writt
 `concurrency` threads; an exception fails that request alone and is counted with it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -6,8 +6,6 @@ converters differ: some forbid quotes and newlines in a string with a pattern, s
 escape of JSON, and every string and array is bounded.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

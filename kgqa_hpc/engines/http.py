@@ -11,8 +11,6 @@ Requests run in `concurrency` threads. A request that may have failed by the ser
 408, 429, 5xx) is repeated with growing pauses; a refusal, or a body that `response` cannot read, fails the request.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -7,8 +7,6 @@ out and processed again. Here the batch follows the KV cache. All estimates are 
 `kgqa bench` compares with limits that follow from the parameters.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ before a GPU is used. A model is copied to the node's own disk (`stage_to`) or r
 of a node take turns for the first reading alone; from then on the page cache serves them all at once.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -13,8 +13,6 @@ the rows their places there: the long instructions are the same for all.
 The worker kills an engine whose frames cannot be read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict

@@ -4,8 +4,6 @@
 the registry, and its errors keep their place (`engine.kind`, `engine.faults.crash`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol

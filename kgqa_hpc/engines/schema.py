@@ -5,8 +5,6 @@ Of patterns it is the forms of kgqa_hpc/text/text_form.py. What cannot be served
 alternatives, open-ended objects) is refused before any GPU time is spent, never ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 

@@ -17,8 +17,6 @@ is this place / pool size (a threshold as in priority sampling: Duffield, Lund, 
 With spread, members of a group are equally likely: its chosen / its members. The combination is ours.
 """
 
-from __future__ import annotations
-
 import heapq
 from dataclasses import dataclass
 from itertools import pairwise

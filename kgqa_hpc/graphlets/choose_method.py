@@ -7,8 +7,6 @@ all sizes come from one sequence and the smaller is part of the larger. Rates tu
 the message; they were measured on one core of a 2.5 GHz Xeon with tools/bench_graphlets.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -15,8 +15,6 @@ induced counts of all shapes that are contained in such a shape. Passes also lea
 each root has, the weights that structure sampling draws roots with.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass

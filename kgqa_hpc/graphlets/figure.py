@@ -3,8 +3,6 @@
 Needs matplotlib (the extra `report`), which is imported here and nowhere else in this folder.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 

@@ -4,8 +4,6 @@
 a graph is known by its methods.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -13,8 +13,6 @@ Debian's build needs Debian's own Python and a numpy below 2, so it runs in whic
 this one, else the one named in KGQA_GRAPH_TOOL_PYTHON, else /usr/bin/python3. Arrays are exchanged by file.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

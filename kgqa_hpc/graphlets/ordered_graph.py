@@ -4,8 +4,6 @@ With hubs first a vertex has at most about sqrt(2m) neighbours before it, so tha
 pass through a hub; and no result depends on the order in which the graph came.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Uniform samples of graphlets: nested, reproducible by seed, independent of threads and machines."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping

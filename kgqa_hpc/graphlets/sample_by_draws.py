@@ -10,8 +10,6 @@ proportion to its occurrences times an exposure that is known exactly, so hits /
 a binomial standard error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

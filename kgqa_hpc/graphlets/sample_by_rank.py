@@ -13,8 +13,6 @@ grows with the connected sets of three and four vertices, not with those of five
 window, 60 bytes per sampled graphlet. Counts are int64: totals up to 2**62.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import numpy as np

@@ -11,8 +11,6 @@ edges as in the published template file). Everything else here is derived from i
   contains.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ by Stafford) is a bijection of 64-bit words; number i of a stream is mix(key + i
 part of any stream can be had without the rest.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

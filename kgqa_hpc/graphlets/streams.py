@@ -5,8 +5,6 @@ any time by any number of threads. Draws are made in batches sorted by root, so 
 built once, or lies near.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -9,8 +9,6 @@ Pinar 2015; the other structures and the reading of one stream for all shapes ar
 Weights are int64 where their sum is below 2**62, else float64; per slot and kind they take 8 bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """All triangles of a graph, listed per slot, and the part of a graph that can hold cycles at all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

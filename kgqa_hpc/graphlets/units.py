@@ -4,8 +4,6 @@ A unit is a root, or a slice of a hub's second vertices; a block is some consecu
 as any other block, and what a thread does at a time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The simple undirected graph as rows of neighbours, its components and k-cores: compiled, linear in edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

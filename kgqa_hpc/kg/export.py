@@ -4,8 +4,6 @@ RDF holds types, names, relations and the properties of nodes (`urn:kgqa:propert
 properties of edges as well, and can be read again (sources csv and graphml).
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -6,8 +6,6 @@ target of `nodes`. `node_properties` and `edge_properties` hold one group for ea
 repeats what a dataset's card needs. docs/reference/format.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ gone, or that this user may not read, does not matter: the run has its own graph
 section 4.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from itertools import chain, count

@@ -5,8 +5,6 @@ bytes; compiled code looks each up in an open-addressing table and appends what 
 two int32 and a node its id's bytes and about 30 more.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """IRIs and literals of a graph in RDF: what `kgqa kg export` writes and the queries of records name."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

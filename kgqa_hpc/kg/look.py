@@ -3,8 +3,6 @@
 Foreign texts are shown on one line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

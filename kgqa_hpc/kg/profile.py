@@ -4,8 +4,6 @@
 `draw_figures` draws them as PNG (`kgqa kg stats --figures`).
 """
 
-from __future__ import annotations
-
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ any case), else text. An integer beyond 64 bits or a number beyond a double make
 digit is lost. In memory a column is one Arrow array with nulls: int64, double, bool or large_string.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

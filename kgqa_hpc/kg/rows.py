@@ -1,7 +1,5 @@
 """Collects single rows, and passes them to an assembly in batches."""
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping

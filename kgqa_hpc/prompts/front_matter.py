@@ -7,8 +7,6 @@ of these or of objects of these.
 runs/chain.py checks that the step exists, and that the schema has the fields that the step reads.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

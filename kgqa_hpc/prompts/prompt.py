@@ -6,8 +6,6 @@ are expanded first; the sha256 of the expanded source and its head is the versio
 shows an example and lists the variables.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

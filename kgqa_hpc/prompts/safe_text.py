@@ -5,8 +5,6 @@ code fence, close a listing, open a chat turn or be parsed as template code. Ren
 (`clean_value`); clean texts stay unchanged.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

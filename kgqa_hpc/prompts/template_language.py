@@ -6,8 +6,6 @@ not from counting to 10^10^10 or printing a gigabyte. Here, templates have no as
 text, including intermediate results, has at most LONGEST_TEXT characters.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -7,8 +7,6 @@ of the answer. A filter (Appendix D.3) asks for the two booleans of the step `ju
 boolean or integer of any name, which is the score.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data of the report, read from RUN/dataset or from a combined dataset as a stream, one row group at a time."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 sample of the graph that the accepted questions cover (BioGraphletQA's Figures 1, 3, 5, 9 and 10).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from html import escape
 from itertools import accumulate, pairwise

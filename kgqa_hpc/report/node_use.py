@@ -1,7 +1,5 @@
 """Nodes used by the accepted questions, and the graph they cover together: queries over the dataset's Parquet files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory

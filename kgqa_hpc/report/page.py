@@ -3,8 +3,6 @@
 Functions of other packages (registry `sections`: dataset -> HTML) add sections to it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Outcomes of items and of records are Sankey diagrams: bands from the total (left) to each outcome (right).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

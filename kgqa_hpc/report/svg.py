@@ -4,8 +4,6 @@ Every figure has a title, which is its text alternative. No style attribute is u
 policy forbids them): classes name the colours. The same numbers give the same bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import log10

@@ -4,8 +4,6 @@
 config.yaml, anchors and manifest. Two of them at once would mix their files and leave an unusable run.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,7 +1,5 @@
 """Model files that every node of a job needs on its own disk, for `sbcast` in the scripts of slurm/."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Builder of a pass's chain of steps, with loaded and checked prompts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 created on a machine without a GPU or an engine, and processed on others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any

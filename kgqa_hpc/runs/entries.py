@@ -4,8 +4,6 @@ The fingerprint's section `entries` holds them, so a run refuses changed code un
 `plugins:` are copied into RUN/plugins, and the run uses its copies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 With them, the user's unchanged file stays valid for the run.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

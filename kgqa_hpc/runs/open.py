@@ -5,8 +5,6 @@ that graph, sampling, prompts and engines match the fingerprint in the manifest.
 it uses, with all modules expanded, in RUN/prompts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path

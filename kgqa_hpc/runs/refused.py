@@ -4,8 +4,6 @@ The user wanted other settings than the run has. A later `kgqa merge` would stil
 with exit 2 until the user gives the new settings or asks for the recorded ones. docs/reference/format.md, section 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path

@@ -7,8 +7,6 @@ first. If the values changed since, or another user made the run, the command ne
 new values. See docs/reference/security.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ of an item is the ratio of the sums of cost and items, its 95 % interval comes f
 estimator, Student's t).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path

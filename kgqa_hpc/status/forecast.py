@@ -4,8 +4,6 @@ The time per item comes from the first of these that is known: tokens per second
 together with the answer lengths of a pilot; the rate of a pilot on the chosen engine; published figures.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Results hold no times (equal work gives equal bytes), so rates need this file. I
 and the remaining time are unknown for a while.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from itertools import pairwise

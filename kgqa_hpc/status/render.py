@@ -1,7 +1,5 @@
 """The status of a run for people (`kgqa status`), and for Prometheus (logs/metrics.prom)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

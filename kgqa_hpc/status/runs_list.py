@@ -1,7 +1,5 @@
 """The runs below a folder with their states (`kgqa ls`), and the deletable files of a run (`kgqa clean`)."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

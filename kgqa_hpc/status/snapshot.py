@@ -5,8 +5,6 @@ status.json) and one small file per worker, so it takes less than two seconds fo
 every item is counted as accepted, rejected, invalid, failed or waiting.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ A worker whose requests to a model server failed also writes logs/servers/WORKER
 retries, refusals (HTTP 429) and the seconds waited for both, by pass.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ The schemas are those of prompts/front_matter.py: strings, booleans, numbers, li
 hold no control characters.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from string import ascii_uppercase

@@ -11,8 +11,6 @@ Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are 
 nested brackets. No regular expression here can backtrack, so time and memory are linear in the length of any text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

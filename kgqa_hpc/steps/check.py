@@ -6,8 +6,6 @@ because only merge reads all pairs of a run (`dataset.duplicates`). The list of 
 hardly any other meaning; the paper's criterion "graphlet-based terminology" (section 3.2.1) asks a model instead.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain

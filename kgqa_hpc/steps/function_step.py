@@ -1,7 +1,5 @@
 """A step from a function: `@kgqa_hpc.step(columns={"years": ["int64"]})`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -12,8 +12,6 @@ The question of a path nests the templates of its edges: every "Which TYPE REST?
 REST", as in "Which gene is associated with a disease that has the phenotype Ataxia?".
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 

@@ -4,8 +4,6 @@ A judge never changes the texts of the pair. A score rejects only with a `minimu
 (BioGraphletQA, section 3.2.1) are six `score` steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ gives each request exactly as it was sent, even if a later step changed its fiel
 step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

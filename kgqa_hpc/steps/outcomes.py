@@ -1,7 +1,5 @@
 """Outcomes of a step on an item (Done, Ask, Retry, Reject), and their checks against the declared columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

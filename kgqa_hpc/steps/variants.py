@@ -5,8 +5,6 @@ the same variant are adjacent, so that a prefix cache processes each prompt once
 is a family in the chain; the item's variant selects the member.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,6 @@ or StoreError with path and cure, and the temp file is removed.
 docs/reference/format.md, section 2.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

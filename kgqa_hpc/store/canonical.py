@@ -4,8 +4,6 @@ Two renderings: `dumps` keeps the order of keys (records, anchors); `canonical` 
 content has equal bytes (headers, documents, digests).
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ the same file system; on NFS that is the server's time. docs/reference/format.md
 section 8.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

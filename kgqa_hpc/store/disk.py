@@ -1,7 +1,5 @@
 """All file system calls with which the store changes files, as functions that tests can replace by failing ones."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ canonical rendering of all others). A reader renders the parsed object again and
 flipped bit is noticed, even in a space. docs/reference/format.md, section 4.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ was taken over, or another worker finished the shard, the thread logs that and s
 the file system is followed by a new try soon; `check` raises any other error in the main thread.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -6,8 +6,6 @@ cut into shards of their own behind the others, which stay as they are. shards/m
 lists what lies on the disk. docs/reference/format.md, section 5.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Iterator

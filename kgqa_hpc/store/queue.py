@@ -9,8 +9,6 @@ docs/reference/format.md, section 8.
 (rank 0) does it; two at once are harmless.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

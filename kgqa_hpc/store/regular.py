@@ -5,8 +5,6 @@ is for optional files (states, logs, history): any error of a network file syste
 such a file counts as "absent now".
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from contextlib import suppress

@@ -9,8 +9,6 @@ A growing folder is in use if its lock is held (same machine) or its content is 
 process ids and host names repeat across containers.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

@@ -4,8 +4,6 @@ Its existence means that the shard is done; the first writer wins, and a second 
 The header alone gives the counts that `status` shows. docs/reference/format.md, section 6.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -10,8 +10,6 @@ checksum does not help, for it is the author's. So everything a file holds is lo
 docs/reference/security.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import zlib

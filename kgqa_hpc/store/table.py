@@ -7,8 +7,6 @@ A table is an HDF5 group with an attribute "rows" and one member per column:
 Big datasets are chunked, shuffled (numbers), gzipped and carry fletcher32; small ones are plain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise

@@ -4,8 +4,6 @@ Refused are aliases (a few lines of them make gigabytes, or a circle), a key tha
 silently keep the last), nesting deeper than any configuration, and files larger than any.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

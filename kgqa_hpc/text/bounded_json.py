@@ -4,8 +4,6 @@ orjson reads 1,024 levels; Python cannot print, copy or compare so many without 
 servers and files have fewer than ten.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A digest depends on the text alone, never on the process, the machine or the time.
 """
 
-from __future__ import annotations
-
 from hashlib import blake2b
 
 

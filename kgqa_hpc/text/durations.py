@@ -1,7 +1,5 @@
 """Parser of durations in configurations and Slurm's output, and formatters of durations and numbers in messages."""
 
-from __future__ import annotations
-
 import re
 from math import floor, log10
 

@@ -3,8 +3,6 @@
 The defaults lie far above real files. An environment variable of the limit's name raises or lowers it.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 

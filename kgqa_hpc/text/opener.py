@@ -3,8 +3,6 @@
 For appending, symbolic links are refused too, because they could lead to any file of the user.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -4,8 +4,6 @@ Names, questions, model answers and server messages may hold escape sequences (E
 title or fake output, and characters that change the direction of writing. The replacement character is shown instead.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -4,8 +4,6 @@ The timeout of `urllib` applies to each read: a server that sends a byte now and
 `100 Continue` blocks the caller forever. Here a timer closes the connection at the limit.
 """
 
-from __future__ import annotations
-
 import http.client
 import socket
 import threading

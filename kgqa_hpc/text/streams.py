@@ -3,8 +3,6 @@
 Errors in compression and encoding are reported here, with file and line.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

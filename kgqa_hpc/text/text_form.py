@@ -11,8 +11,6 @@ Reply forms stand in a prompt's text: `{"question", "answer"}`, `{why: "", valid
 seldom valid JSON, so they are split at commas and colons.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 sample.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Sequence
 from itertools import islice

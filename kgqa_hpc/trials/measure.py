@@ -6,8 +6,6 @@ time to the first token is measured with requests for one token, because engines
 is the number of prompt tokens per second of these requests. The unguided row repeats the best guided batch size.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Chain, scheduler and engine process are those of a run. Times are measured on th
 `kgqa bench` measures how much faster a full batch is.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence

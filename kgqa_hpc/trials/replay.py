@@ -4,8 +4,6 @@ Every request is identical to the recorded one: prompt (with the recorded earlie
 schema. Nothing is written into the run.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import tempfile

@@ -5,8 +5,6 @@ others only when nobody holds it. Its work may be done late, or by two processes
 only for the partition.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Caller of step code, which may come from an extension: an exception fails its item and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar

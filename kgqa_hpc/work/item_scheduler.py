@@ -10,8 +10,6 @@ an accidental death costs little, an item that kills the engine is found after a
 other item is lost.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence

@@ -5,8 +5,6 @@ worker repeats only the requests that were in flight. A journal record is the it
 member, "at": [step, attempt, turn], the place in the chain that it reached.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

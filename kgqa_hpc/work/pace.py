@@ -9,8 +9,6 @@ another node has just replaced. Calls that are repeated every few seconds anyway
 claims) are then repeated, unless the errors last, or are of a kind that does not pass by itself, as a full disk.
 """
 
-from __future__ import annotations
-
 import errno
 import time
 from collections.abc import Callable

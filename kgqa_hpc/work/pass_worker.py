@@ -5,8 +5,6 @@ the run folder. It ends when all shards of the pass are done, or when it is told
 flight is waited for a short while, journals are made durable and leases given back.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

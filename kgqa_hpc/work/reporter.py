@@ -4,8 +4,6 @@ After a passing error of the file system it tries again. A lasting error (a full
 ends the thread, and `check` raises it in the main thread.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

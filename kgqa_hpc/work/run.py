@@ -5,8 +5,6 @@ returns when every shard of every pass is done; StoppedEarly (exit code 75) mean
 on where it stopped: at a time limit, on a signal, or when the run has spent its `runtime.budget`.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -1,7 +1,5 @@
 """Balanced sampling as a user asks for it: by the configuration, with the weights in the run's anchors."""
 
-from __future__ import annotations
-
 import collections
 import random
 

@@ -1,7 +1,5 @@
 """A mistake in the code of an anchor kind is told with its entry, or counted on its item."""
 
-from __future__ import annotations
-
 import json
 from typing import Literal
 

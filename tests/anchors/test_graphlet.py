@@ -1,7 +1,5 @@
 """Sampled graphlets become anchors: template labelling, real relations, ids by content, a fair order."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -4,8 +4,6 @@ gate_cases.jsonl was written and checked by hand, by reading: for each pair the 
 It keeps cases that no comparison of names can get right (a synonym nobody listed, "insulin receptor" for insulin).
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Records of a finished run as anchors: which ones, how many, and that another dataset is another run."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

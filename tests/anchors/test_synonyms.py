@@ -1,7 +1,5 @@
 """Synonyms of the graph reach the anchors of a run, and leave their ids as they are."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

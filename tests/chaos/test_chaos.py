@@ -1,7 +1,5 @@
 """Errors of the file system in bounded bursts are no death; a run amid all faults at once gives the same bytes."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

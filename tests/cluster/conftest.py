@@ -1,7 +1,5 @@
 """A private Slurm with two virtual nodes, a real mpiexec, and a small real pipeline to run on them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Large jobs: the models of `stage_to` reach the disks of all nodes by sbcast, and the workers take those copies."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`kgqa merge --dask slurm` on a real Slurm: jobs of dask-jobqueue do the tasks, with the bytes of one process."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

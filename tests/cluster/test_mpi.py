@@ -5,8 +5,6 @@ command goes on where they stopped. Ranks are killed by their ids, while each is
 (tests/held.py).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

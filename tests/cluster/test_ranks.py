@@ -1,7 +1,5 @@
 """Who a process thinks it is, from the variables that real launchers set; an mpiexec of another MPI is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

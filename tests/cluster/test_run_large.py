@@ -3,8 +3,6 @@
 Slurm and vLLM are stand-ins.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

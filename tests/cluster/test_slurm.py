@@ -1,7 +1,5 @@
 """The scripts of slurm/ and `kgqa submit` on a real Slurm with two virtual nodes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

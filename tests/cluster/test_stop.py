@@ -1,7 +1,5 @@
 """When work stops: the end of the job, the margin that is learned, the signals that set a flag."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """`kgqa submit`: what it asks of Slurm, the same jobs as processes of this machine; and when a job is queued again."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -5,8 +5,6 @@ of everything that goes in, so a second run on the same sources starts at once a
 KGQA_TEST_IMAGE=some.sif uses that one instead.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

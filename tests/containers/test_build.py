@@ -1,7 +1,5 @@
 """containers/build.sh: a real image from nothing, with the labels, versions and lock it should have."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

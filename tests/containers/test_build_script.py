@@ -3,8 +3,6 @@
 No image is built: where apptainer is called at all, a stand-in writes down how.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

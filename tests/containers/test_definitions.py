@@ -1,7 +1,5 @@
 """The definition files and their scripts, as far as reading them can tell. Needs no Apptainer."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

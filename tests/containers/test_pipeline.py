@@ -1,7 +1,5 @@
 """The whole pipeline inside a real image: the dataset of outside, whatever is sealed off and whoever dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

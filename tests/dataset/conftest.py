@@ -1,7 +1,5 @@
 """Finished runs (tests/runs.py), and candidates without a run."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile

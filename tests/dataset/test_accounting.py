@@ -1,7 +1,5 @@
 """The accounting identity holds, or nothing is published."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

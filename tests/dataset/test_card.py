@@ -1,7 +1,5 @@
 """The card is valid whatever a graph calls itself, and Croissant describes every file and column."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

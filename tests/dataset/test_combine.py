@@ -1,7 +1,5 @@
 """Several runs become one dataset: every id once, everything counted."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A record that contains a test item is found however it was wrapped, and no other is."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Every verb that reads a dataset notices damage and says so in one line."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Verdicts become accepted or rejected by the configured rule, and that may change at merge."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Repeated questions are found, exact ones and near ones, and nothing else is."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 from functools import cache

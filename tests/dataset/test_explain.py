@@ -1,7 +1,5 @@
 """The history of an item is read from the run's files, whether the item is finished or not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

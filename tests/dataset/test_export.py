@@ -1,7 +1,5 @@
 """The published form has the published names, types and order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """JSON lines and Parquet hold the same, whatever judges say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

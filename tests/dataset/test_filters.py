@@ -1,7 +1,5 @@
 """The length filter is exact; the balanced sample is that of Algorithm 1, depends on no order, and is counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path

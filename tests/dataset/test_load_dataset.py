@@ -1,7 +1,5 @@
 """Other libraries see the same rows, and never those of another run or an earlier merge."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Merge assembles what was done: all of it, once, and nothing else."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

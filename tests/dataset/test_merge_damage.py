@@ -1,7 +1,5 @@
 """Merge refuses unfinished and damaged results; when it dies or is overtaken, it leaves the dataset as it is."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

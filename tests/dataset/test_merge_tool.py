@@ -1,7 +1,5 @@
 """tools/merge_dataset is `kgqa merge` from anywhere, without kgqa on the PATH."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

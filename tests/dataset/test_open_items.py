@@ -1,7 +1,5 @@
 """Items beside the common ones: of shards that are not done (`kgqa merge --partial`), and of several records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Parts and orders of a dataset: the same from any shards and number of processes, each part within bounds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

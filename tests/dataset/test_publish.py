@@ -1,7 +1,5 @@
 """What is published is what merge wrote, whole, with a list of what is missing."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

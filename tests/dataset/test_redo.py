@@ -1,7 +1,5 @@
 """Steps that ask nobody at the end of a run are done again at merge with other settings; nothing else is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A merge that several processes share, or a Dask cluster reads for, has the bytes of one process."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

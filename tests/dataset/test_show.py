@@ -1,7 +1,5 @@
 """Records can be read on a terminal, and chosen by difficulty and score in show, export and combine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

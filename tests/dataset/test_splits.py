@@ -1,7 +1,5 @@
 """Parts of a split share nothing of what they were divided by, and say what they share otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

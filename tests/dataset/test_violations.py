@@ -1,7 +1,5 @@
 """Accounting violated in a dozen ways: each is refused with its reason, and the dataset stays what it was."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

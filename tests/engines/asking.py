@@ -1,7 +1,5 @@
 """Asking an engine, as every test of one does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

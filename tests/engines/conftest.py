@@ -1,7 +1,5 @@
 """A validator for the engine tests: no engine is judged by its own reading of a schema."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

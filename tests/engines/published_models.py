@@ -1,7 +1,5 @@
 """What config.json of published models says on the hub, as far as the memory of a card depends on it."""
 
-from __future__ import annotations
-
 LLAMA_70B = {  # Llama 3.1 70B Instruct
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 80, "num_attention_heads": 64,
     "num_key_value_heads": 8, "hidden_size": 8192, "intermediate_size": 28672,

@@ -1,7 +1,5 @@
 """What leaves an engine: no secret, nothing that a terminal obeys, and the reason of its end."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

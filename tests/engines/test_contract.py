@@ -3,8 +3,6 @@
 Never about what the model says: 135 M parameters know little. LMDeploy's contract: tests/engines/lmdeploy.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Our grammars: what they allow follows the schema, and always ends."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """An engine over HttpEngine: two methods, and a server that fails in every way."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

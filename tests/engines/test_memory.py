@@ -1,7 +1,5 @@
 """Sequences that a card holds and parameters of a model: by hand for published models, and in our configurations."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

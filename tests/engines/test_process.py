@@ -1,7 +1,5 @@
 """The watched engine process: whatever happens in it, the worker gets its answers or one EngineDied."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

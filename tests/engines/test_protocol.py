@@ -1,7 +1,5 @@
 """Frames between worker and engine process, and the mailbox at their end."""
 
-from __future__ import annotations
-
 import random
 import threading
 

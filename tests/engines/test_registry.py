@@ -1,7 +1,5 @@
 """Engines are found by name, configured by their own settings; another package adds one by entry point."""
 
-from __future__ import annotations
-
 import json
 import os
 import textwrap

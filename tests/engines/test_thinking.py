@@ -1,7 +1,5 @@
 """Thoughts: told apart from answers, and sampled as the makers of the models advise."""
 
-from __future__ import annotations
-
 import pytest
 
 from kgqa_hpc.engines.engine import Generation

@@ -1,7 +1,5 @@
 """A graph of films."""
 
-from __future__ import annotations
-
 import pytest
 
 from kgqa_hpc.kg.graph import KnowledgeGraph

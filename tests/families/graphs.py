@@ -1,7 +1,5 @@
 """Small graphs for the families of questions, and the anchors drawn from them."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run of a family up to its sample, and what its dataset holds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

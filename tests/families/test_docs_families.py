@@ -1,7 +1,5 @@
 """docs/guide/families.md: the seventh family is built from the page alone and runs; items and keys are real."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The evidence in a rendered prompt is read back into triples: each as the anchor has it, with its direction."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import pairwise

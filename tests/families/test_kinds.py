@@ -1,7 +1,5 @@
 """What the graph says of each family's anchors is right, and wrong wordings are refused with their reason."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The query of every record gives its answers on the exported graph, executed by Oxigraph."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

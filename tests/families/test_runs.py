@@ -1,7 +1,5 @@
 """Whole runs of each family: what is accepted is right, kills leave no trace, exports hold what the records hold."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Simple paths: counted exactly, drawn uniformly, bounded where they are not counted."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Anchors are drawn on the reduced graph; what they say is recounted on the whole named graph."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`Commands`: kgqa commands in forked processes whose disk fails or that die (tests/faults/forked.py)."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

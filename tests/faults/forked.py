@@ -8,8 +8,6 @@ the writes. `user` is a user id, which may read everything (the interpreter may 
 `version` is one that the package believes to have.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json

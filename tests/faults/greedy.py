@@ -1,7 +1,5 @@
 """A model and a worker that take memory until the kernel kills them, once: where the file that GREEDY names exists."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What the kernel does to a run: it kills a process that takes too much memory, and makes a file system read-only."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

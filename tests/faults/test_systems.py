@@ -1,7 +1,5 @@
 """What a system does to a run: full folders, lost rights, several users, other versions, packages that raise."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Verbs that die, or whose disk refuses, at any call: a clear line, and the same command then gives the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

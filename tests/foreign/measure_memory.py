@@ -3,8 +3,6 @@
 `reader`: a graph source, or documents, script, configuration, cells, records. The address space is limited to 6 GiB.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

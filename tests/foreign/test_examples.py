@@ -4,8 +4,6 @@ KGQA_EXAMPLES says how many of each (watchdog.py). Every example is understood o
 its reader promises; no other exception, and no wait.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Files of other runs, put into a run: by the commands, each is set aside with its reason and done again."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

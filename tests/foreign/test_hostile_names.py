@@ -1,7 +1,5 @@
 """Names of any shape and up to any length: nothing that shows, prompts or exports them takes more than linear time."""
 
-from __future__ import annotations
-
 import json
 import resource
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Prompt files that are bombs: each is refused in one line and in bounded time, up to the limits of their size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

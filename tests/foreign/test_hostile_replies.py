@@ -1,7 +1,5 @@
 """Servers that answer to harm: every reply is an answer or one line of trouble, in bounded time and memory."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

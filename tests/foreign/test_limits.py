@@ -1,7 +1,5 @@
 """Limits of input files: an environment variable sets each, and its error names the variable."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Memory of each reader on hostile files of at most 1 MB, packed: below 500 MB, whatever they unpack to."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """A server that sends absurd numbers, control characters and the key it was sent: by the commands, to the end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from itertools import count

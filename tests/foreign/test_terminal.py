@@ -1,7 +1,5 @@
 """Whatever verb shows foreign text: no control character reaches the terminal."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

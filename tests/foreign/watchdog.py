@@ -4,8 +4,6 @@ Processor time, not the clock: a loaded machine is not a defect. What holds the 
 hears no signal, ends the process with a traceback of where it stood.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal

@@ -4,8 +4,6 @@ A case makes its run in an empty folder and names the commands whose answers are
 nothing depends on the folder or the machine.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterable

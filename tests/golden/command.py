@@ -1,7 +1,5 @@
 """`kgqa` called in this process, through the entry point of the installed command."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The commands whose answers are recorded, by case. `PLUGIN: name` marks a command of a plugin."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

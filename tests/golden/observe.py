@@ -4,8 +4,6 @@ Contents are recorded and not bytes: records by id, counts, the Parquet schema, 
 card and of the page, exit codes. What is made steady, and nothing else: `steady` for all texts, STEADY for documents.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

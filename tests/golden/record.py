@@ -3,8 +3,6 @@
 Record anew only when a difference is intended, and say in the commit why. The names of cases are in cases.py.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

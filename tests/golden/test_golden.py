@@ -3,8 +3,6 @@
 A case of a plugin that was taken out of the package is skipped, and so are the plugin's commands in other cases.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import re

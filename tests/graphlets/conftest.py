@@ -1,7 +1,5 @@
 """Small graphs, and the 29 shapes counted by brute force: every subset of nodes, compared with every template."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Balanced samples: hubs are held back, types are spread, and the weights undo both."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

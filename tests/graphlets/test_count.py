@@ -1,7 +1,5 @@
 """Exact counts against brute force, published counts and graphs that break things."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import math

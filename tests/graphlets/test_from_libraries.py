@@ -1,7 +1,5 @@
 """Graphs of other libraries: the same counts and samples, whatever stands in them beside the simple graph."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

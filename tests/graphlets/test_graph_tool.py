@@ -1,7 +1,5 @@
 """graph-tool as a witness: the same counts by other means, and the same form of samples."""
 
-from __future__ import annotations
-
 import random
 import sys
 

@@ -1,7 +1,5 @@
 """The same graph comes out, its vertices by falling degree, and its work is cut so that each part is done once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

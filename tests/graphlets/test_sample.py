@@ -1,7 +1,5 @@
 """Sampling as its callers see it: uniform by both methods, reproducible, complete where rare, rightly weighted."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

@@ -1,7 +1,5 @@
 """Samples and estimates from streams: exactly uniform without replacement, complete where rare, true errors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

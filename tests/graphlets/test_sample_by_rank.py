@@ -1,7 +1,5 @@
 """Bulk ESU: every occurrence has exactly one rank, and no way of cutting the work shows in the result."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

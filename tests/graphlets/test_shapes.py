@@ -1,7 +1,5 @@
 """The 29 shapes, their codes and what is derived from them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Random numbers: reproducible for ever, uniform, without replacement."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

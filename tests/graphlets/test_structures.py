@@ -1,7 +1,5 @@
 """Streams of draws: every copy equally likely, hit rates as predicted, a draw depends on its number alone."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Small graphs, in memory and as files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

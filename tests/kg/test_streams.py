@@ -1,7 +1,5 @@
 """Files are streams: packed in any way, cut anywhere, and forgotten as they are read."""
 
-from __future__ import annotations
-
 import bz2
 import gc
 import gzip

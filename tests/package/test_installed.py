@@ -5,8 +5,6 @@ seconds for what takes pip a minute. Needs PyPI. A Python that is not here is fe
 skipped test says so.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -3,8 +3,6 @@
 Measured with the real tokenizer and chat template of the bundled model.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

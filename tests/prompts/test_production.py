@@ -1,7 +1,5 @@
 """Production prompts tell a strong model what it needs, and contradict neither themselves nor the parser."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """Prompt modules: assembled, versioned, overridden, and refused with one clear line."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """The published prompts' structure, and template files of the original: sent as one message, read as published."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names from a graph are data: no name gets out of its place in a prompt."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The prompts that come with the package: complete, in order, and their answers within every engine's reach."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The page in a real browser: nothing breaks, nothing is loaded, everything can be reached by keyboard."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The flow says of every item what it came to: bands as wide as their counts, in the order of their loss."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Use of nodes is counted exactly in bounded memory; graphs are drawn with their numbers (Figures 1, 3, 5, 9, 10)."""
 
-from __future__ import annotations
-
 import random
 import re
 import subprocess

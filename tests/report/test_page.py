@@ -1,7 +1,5 @@
 """The report is one valid, self-contained page that nothing in a dataset can break out of."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

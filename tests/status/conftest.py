@@ -1,7 +1,5 @@
 """A run of five shards that nobody has begun, and what workers leave in a run folder, written without them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

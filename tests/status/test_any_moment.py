@@ -1,7 +1,5 @@
 """Whenever one looks at a run whose workers are killed, counts add up, never fall, and are those of a partial merge."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

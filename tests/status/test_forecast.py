@@ -1,7 +1,5 @@
 """The forecast agrees with what the published run took, and states what it assumes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`kgqa ls` names every run with its state, `kgqa clean` deletes only what no result needs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `kgqa status` says, on folders whose state is known."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Live, stalled and dead workers, the rate of a run and its finished stages, as its small files tell them."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Items, answers and chains for the tests of steps."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

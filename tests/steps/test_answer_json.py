@@ -1,7 +1,5 @@
 """A model's text gives the right fields or a reason from a small vocabulary, never a wrong field."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -4,8 +4,6 @@ Each case starts from a pair that is known, writes it as JSON, and damages or su
 is told by the kind of damage: the pair itself, or a reason. Decoys carry a mark, and no field may hold it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

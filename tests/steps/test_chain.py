@@ -1,7 +1,5 @@
 """Generating and judging: what comes out of an answer, and which prompts a chain takes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The symbolic gate: each fact is kept as a feature, and rejects only where the configuration says so."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A mistake in the code of a step is told with its entry and item, or counted on its item; nothing hangs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

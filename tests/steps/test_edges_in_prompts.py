@@ -1,7 +1,5 @@
 """Rendered prompts and records are compared with the graph's file edge by edge: each edge as it stands, none else."""
 
-from __future__ import annotations
-
 import csv
 import random
 import re

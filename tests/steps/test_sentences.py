@@ -1,7 +1,5 @@
 """Questions worded from sentences: by relation and direction, chained along a path, refused where they cannot be."""
 
-from __future__ import annotations
-
 import pytest
 
 from kgqa_hpc.errors import ConfigError

@@ -1,7 +1,5 @@
 """What all steps have in common: requests, traces, and the end of an item."""
 
-from __future__ import annotations
-
 import json
 
 import orjson

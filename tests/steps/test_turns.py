@@ -1,7 +1,5 @@
 """A step that asks in turns may have a prompt of its own, with a schema of its own, for each turn."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Small real runs on disk for the tests of the store."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Strike work at its k-th call of the file system: kill the process, or refuse the call."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -3,8 +3,6 @@
 tests/store/test_faults.py refuses, and kills at, every call.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

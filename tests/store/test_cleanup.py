@@ -1,7 +1,5 @@
 """Leftovers of dead processes go and files of living ones stay; corrupt files are set aside once, with the reason."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Any text of a model can be written as JSON; a checksummed document reads back as written, or not at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

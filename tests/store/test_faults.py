@@ -4,8 +4,6 @@ A forked child works and is struck at its k-th call, for every k. What lies on t
 and a successor finishes the work.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

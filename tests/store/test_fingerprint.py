@@ -1,7 +1,5 @@
 """Fingerprint and origin: settings that change the dataset change them, and nothing foreign is merged."""
 
-from __future__ import annotations
-
 import copy
 import shutil
 from collections.abc import Callable

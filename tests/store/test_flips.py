@@ -1,7 +1,5 @@
 """Every byte flipped and every truncation of every kind of file: found; no wrong record, no traceback."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from functools import partial

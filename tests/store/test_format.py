@@ -4,8 +4,6 @@ tests/store/golden/v1 holds the kinds that are still of version 1: a partition, 
 reason. tests/golden_runs holds a run of version 2.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """journal: a finished item survives whatever kills its writer; a damaged line is never taken for a record."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

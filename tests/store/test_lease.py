@@ -4,8 +4,6 @@ tests/store/test_queue_stateful.py plays any order of claims, heartbeats and cra
 at every call.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import time

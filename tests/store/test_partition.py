@@ -1,7 +1,5 @@
 """partition: the same shards whoever cuts them, however often, and whatever interrupted it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 tests/store/test_queue_stateful.py plays any order of claims, crashes and commits against a model.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

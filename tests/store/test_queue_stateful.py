@@ -1,7 +1,5 @@
 """Leases and queue against a model in memory: workers claim, beat, stop, wake, crash, commit in any order."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Nothing is written through a link or into a FIFO that somebody put into a run folder, and nobody waits for one."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

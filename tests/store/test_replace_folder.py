@@ -1,7 +1,5 @@
 """A folder is replaced as a whole: a kill at any moment leaves the old one or the new one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """run: a run folder appears whole, and work of another configuration is refused with the reason."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

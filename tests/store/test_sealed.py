@@ -1,7 +1,5 @@
 """sealed: HDF5 files that any program opens, in which no byte can change unseen, and which refer to no other file."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tables of rows, and the anchors, shards and results made of them, come back row by row whatever their size."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """The schemas of our prompts cost LMDeploy's grammar compiler next to nothing, and let every text through."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The benchmark of graphlets counts alike everywhere; the graphs that it measures on are what they are said to be."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

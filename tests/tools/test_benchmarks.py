@@ -1,7 +1,5 @@
 """The measuring tools run, and what they measure holds on a small scale."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

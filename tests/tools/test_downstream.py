@@ -1,7 +1,5 @@
 """The downstream recipe: a lost label is refused, tests are paired, and it runs from files to a table."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import random

@@ -1,7 +1,5 @@
 """The trial of a GPU, up to the first thing that needs one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

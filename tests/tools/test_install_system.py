@@ -1,7 +1,5 @@
 """tools/install_system.sh: quiet when all is there, loud and still exit 0 when something is missing."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """tools/slurm_sandbox: a private Slurm that starts and leaves nothing behind (tests/cluster: jobs, requeues, GPUs)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

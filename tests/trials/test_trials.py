@@ -1,7 +1,5 @@
 """`kgqa bench`: every measurement adds up and feeds the plan; `kgqa preview`: a few items before there is a run."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

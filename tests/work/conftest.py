@@ -1,7 +1,5 @@
 """Fixtures for tests that start workers (tests/work/rig.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Real `kgqa run` processes on runs of tests/runs.py, and what they leave."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

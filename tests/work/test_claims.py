@@ -1,7 +1,5 @@
 """When a worker asks for another shard, and when it helps a straggler."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

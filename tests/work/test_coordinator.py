@@ -1,7 +1,5 @@
 """The lead: taken by one, taken over when it dies, and what it does meanwhile."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

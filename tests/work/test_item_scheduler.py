@@ -1,7 +1,5 @@
 """What the scheduler promises, on an engine of a few lines that dies and errs when told to."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -3,8 +3,6 @@
 The uninterrupted run is the measure: the results of a tormented one equal it byte for byte, file by file.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A shard in work takes over what others journaled, and keeps what an answer did."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What people see while it runs: plain lines in a log, a bar on a terminal; and the worker's own log."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`kgqa run` as users start it: several at once, stopped, restarted, on a damaged folder."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

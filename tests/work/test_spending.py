@@ -1,7 +1,5 @@
 """A budget of money: the sum in status, a clean stop with exit code 75, and going on with a larger one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

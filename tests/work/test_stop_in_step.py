@@ -3,8 +3,6 @@
 The steps here never end by themselves: a worker that ends was interrupted, however busy the machine is.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 import time

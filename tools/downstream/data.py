@@ -4,8 +4,6 @@ MedQA: sent1, ending0 …, label (a number). PubMedQA: sentence1, sentence2, lab
 `Example`: the texts among which, or of which, one label is right.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import dataclass

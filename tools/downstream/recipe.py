@@ -1,7 +1,5 @@
 """How a model is trained: the settings, the published presets, and the memory that they need."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any

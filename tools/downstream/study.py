@@ -9,8 +9,6 @@ same command goes on after a kill; OUT/table.md and OUT/plot.png are made of it.
 Needs torch, transformers and scipy (`pip install 'kgqa_hpc[downstream]'`). `--model tiny` runs anywhere.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import itertools

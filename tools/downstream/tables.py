@@ -1,7 +1,5 @@
 """From results of a study to its tables: means over seeds, paired tests, and the published sort of plot."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path

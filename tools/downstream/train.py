@@ -5,8 +5,6 @@ AdamW, linear warm-up and decay, gradients of several passes summed to a step, p
 learns next to nothing.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import tempfile

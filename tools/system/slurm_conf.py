@@ -1,7 +1,5 @@
 """The configuration of tools/slurm_sandbox: virtual nodes of this machine, fake GPUs, free ports."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import random

@@ -5,8 +5,6 @@ the authors' code numbers them. docs/guide/dataset.md names the differences. `te
 `filtering_text` are the raw answers of the models, which only the run's results hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

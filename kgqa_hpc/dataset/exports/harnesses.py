@@ -8,8 +8,6 @@ lighteval reads data sets by name or folder: the folder itself is one, of JSON l
 task with xxhash below 4.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ thinking model (`keep_thoughts: true`) and the fields of its answer that no reco
 reflection). Both are read from the raw answers in the run's results.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

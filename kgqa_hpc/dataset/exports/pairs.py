@@ -6,8 +6,6 @@ answer without it. With `--with reasoning` the writer's reasoning stands before 
 </think>.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

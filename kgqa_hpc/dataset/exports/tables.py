@@ -1,7 +1,5 @@
 """Tables: the records for spreadsheets, and the distinct edges behind them as triples."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

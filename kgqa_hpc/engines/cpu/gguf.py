@@ -4,8 +4,6 @@ Layout: magic "GGUF", version, number of tensors, number of keys; typed key-valu
 with its shape, type and offset; the tensors. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Completions go straight into the library; the chat template and the tokenizer ar
 HTTP port, which is bound to loopback and locked with a random key.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

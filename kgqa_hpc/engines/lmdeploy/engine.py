@@ -5,8 +5,6 @@ ahead; when an answer is complete the next request takes its place, so no reques
 tests/engines/lmdeploy runs the real LMDeploy with a stand-in for its native engine; speed needs a GPU.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Two silent choices of LMDeploy are refused: its PyTorch engine where TurboMind c
 into the card's memory.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 schema.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

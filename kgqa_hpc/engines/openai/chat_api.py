@@ -5,8 +5,6 @@ of any size), 512 requests in flight cost a fraction of the processor time (tool
 retries must adapt to the servers and be counted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

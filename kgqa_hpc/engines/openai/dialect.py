@@ -5,8 +5,6 @@ Hosted models refuse parameters that others need: a temperature, a seed, `max_to
 its words. Such a parameter is left out of all later requests to this server, and is named in the provenance.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -12,8 +12,6 @@ to the server with most free places. As in TCP (Chiu and Jain, 1989), several wo
 messages.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

@@ -5,8 +5,6 @@ server. The engine holds the supervisor's standard input. When that closes, beca
 died, all processes of the server's group are killed; a byte before the end asks for an orderly stop first.
 """
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import os

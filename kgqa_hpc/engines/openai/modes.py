@@ -7,8 +7,6 @@ json_object  any JSON
 none         the parser, repair and retries
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress

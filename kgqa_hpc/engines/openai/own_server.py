@@ -4,8 +4,6 @@ Words of the command are filled in: {port}, {gpus}, {model} (the folder, on the 
 {name} (of the model, as requests name it) and {batch} (sequences that the card's memory holds).
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -5,8 +5,6 @@ the same request later waits for the same batch. The answers of an expired batch
 again. `cancel` leaves batches at the server: they are paid for, and the next process reads their answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

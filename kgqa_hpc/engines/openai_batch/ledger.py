@@ -5,8 +5,6 @@ it. After a kill, the next process finds the batch by id or by name. Each engine
 of its own (docs/reference/format.md, section 7) and holds a lock on it while it lives; it reads the journals of all.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -5,8 +5,6 @@ batch at a time, under the supervisor of the openai engine's servers: it ends wi
 was killed is run again from its input.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import subprocess

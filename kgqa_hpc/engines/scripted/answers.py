@@ -5,8 +5,6 @@ published ones do (BioGraphletQA, section 3.2.2 and its code: questions of
 78.03-395.89 characters, the paper's 365 is a misprint; answers of 58.49-996.50).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from hashlib import blake2b

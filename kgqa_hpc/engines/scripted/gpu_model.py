@@ -6,8 +6,6 @@ as not more than `saturation` of them decode: more share the speed of so many. T
 model runs against the clock (engine.py) or faster than it (benchmarks).
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from dataclasses import dataclass

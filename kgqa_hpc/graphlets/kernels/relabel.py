@@ -3,8 +3,6 @@
 Rows are written and sorted where they end up, so threads share nothing; O(m log d) time, no other memory.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.jit import helper, kernel

@@ -6,8 +6,6 @@ text: an id 007 or a gene called NA stays as it is. Plain or compressed, UTF-8, 
 double quotes. Without a node table the nodes are the ends of the edges, named by their ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

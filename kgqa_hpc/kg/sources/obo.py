@@ -6,8 +6,6 @@ synonyms are the node property `synonyms`, joined by bars. A term that the file 
 unknown node, reported with its line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

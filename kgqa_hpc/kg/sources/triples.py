@@ -6,8 +6,6 @@ source …) is skipped. Without a node file the nodes are the subjects and objec
 by its id and of type "entity"; with one (id,name,type as for `csv`) it declares them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import Field

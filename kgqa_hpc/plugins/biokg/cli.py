@@ -1,7 +1,5 @@
 """The command that names the nodes of an imported graph, with its report as a file and as text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -6,8 +6,6 @@ Sources: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Flei
 missing votes as in Gwet (2014), chapter 2; Cohen (1960).
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -4,8 +4,6 @@ The published figures are those of BioGraphletQA, sections 4.3 and Appendix G. A
 and average are over the three criteria of the answer, for ratings that have all three.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

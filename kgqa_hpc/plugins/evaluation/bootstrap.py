@@ -5,8 +5,6 @@ matrix of weights (b, n), and gives b values; the plain value is the statistic o
 Efron and Tibshirani (1993), section 13.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -5,8 +5,6 @@ A pair is good when the minimum of its three answer scores is 3 or more (the mea
 measured on items it was not fitted to, by ten folds.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from math import ceil

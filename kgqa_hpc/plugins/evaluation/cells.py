@@ -4,8 +4,6 @@ A spreadsheet takes a cell that starts with = + - @ for a formula, and text of a
 Such a cell is written behind an apostrophe and read back without it; no other text is changed.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

@@ -1,7 +1,5 @@
 """Commands that evaluate a dataset, its judges, or a model's answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path

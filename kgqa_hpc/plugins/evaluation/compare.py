@@ -5,8 +5,6 @@ one, Mann-Whitney two-sided; beside it Holm's correction, Cliff's delta and, whe
 same anchors, Wilcoxon's signed rank test on the pairs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

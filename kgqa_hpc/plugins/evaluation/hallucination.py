@@ -4,8 +4,6 @@ QAProt, section 4.1 and Table 3: a pair is a hallucination when it fails one cri
 "13-fold" is the mean of the judges' reduction factors; the ratio of the mean rates is 9.9. Both are named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

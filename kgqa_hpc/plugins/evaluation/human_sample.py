@@ -8,8 +8,6 @@ sampled one stands for.
 The page is one HTML file: offline, by keyboard, saving on their machine (drawing/web_page.py).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from bisect import bisect_right

@@ -5,8 +5,6 @@ question, answer (the reference) and `prediction`. `kgqa score … --judged RUN`
 their means beside the other metrics.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

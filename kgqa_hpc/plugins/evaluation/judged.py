@@ -5,8 +5,6 @@ and counted as undecided. A judge that is asked twice, or again after a change t
 shows its unreliability or bias by the verdicts that flip; McNemar's exact test (1947) tells a bias in one direction.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

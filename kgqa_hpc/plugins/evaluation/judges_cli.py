@@ -1,7 +1,5 @@
 """Commands that measure judges: against human ratings, against each other, and against themselves."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Annotated

@@ -5,8 +5,6 @@ on; an item with a missing verdict stays -1 and is counted. Tables compare a run
 name the same property (the type of a question by rule and by a judge), without human ratings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path

@@ -3,8 +3,6 @@
 Normal approximations (Fleiss, Levin and Paik 2003, chapter 4; Cohen 1960).
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from math import ceil, sqrt
 from statistics import NormalDist

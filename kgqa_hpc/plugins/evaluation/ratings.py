@@ -9,8 +9,6 @@ and the labels of the levels are the published ones, so that ratings can be comp
 for the same meaning.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ a score for ranking: the mean of its numbers, or without numbers the share of it
 verdict is a reason and never counted. Rated items are matched with records by id, else by text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -9,8 +9,6 @@ through the package's own tokenizer, as in the caption evaluation it comes from,
 published ones.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

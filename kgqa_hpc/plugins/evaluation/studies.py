@@ -6,8 +6,6 @@ section 3.3) position: options or documents in another order; without any, the a
 repetitive attack: the answer said twice, nothing new in it.
 """
 
-from __future__ import annotations
-
 import heapq
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -5,8 +5,6 @@ does a criterion whose verdict could not be read. Scores come from the run's res
 every anchor counts with every variant.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Any

@@ -10,8 +10,6 @@ Titles are clustered over all records of the run's source, so each worker finds 
 `dataset: {debias: {columns: [topic], number: N}}` rare topics weigh more.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A tree is converted from its leaves up: `_BUILD` or a method of `Builder` makes 
 the values of its parts; any other rule is a command, which keeps them as its arguments.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable

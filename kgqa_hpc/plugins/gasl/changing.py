@@ -2,8 +2,6 @@
 CREATE_EDGES and CREATE_GROUPS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
 from typing import Any

@@ -3,8 +3,6 @@
 The expression of an ADD_FIELD is evaluated for each item: docs/guide/gasl.md, "Expressions".
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice

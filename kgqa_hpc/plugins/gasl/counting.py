@@ -1,7 +1,5 @@
 """The commands COUNT, AGGREGATE and GROUP, and ITERATE, which runs the first two on batches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial

@@ -2,8 +2,6 @@
 simple paths between them. docs/guide/gasl.md, "Conditions".
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache

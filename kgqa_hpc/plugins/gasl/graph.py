@@ -4,8 +4,6 @@ The graph that was read never changes; created nodes and edges have the position
 rows, built when a search first needs them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Read a script's graph: two CSV files with typed columns, or the kg.h5 of a run."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

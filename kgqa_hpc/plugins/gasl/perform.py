@@ -4,8 +4,6 @@ REQUIRE, ASSERT, SHOW, DEBUG and INSPECT, which read variables without a change,
 the module of its idea.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

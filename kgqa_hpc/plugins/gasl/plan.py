@@ -5,8 +5,6 @@ sees its result; or it declares the result sufficient and words the question. Th
 never the model's text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

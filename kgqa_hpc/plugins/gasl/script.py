@@ -8,8 +8,6 @@ FIND nodes WITH id, GRAPHWALK of depth 1, UPDATE with a filter on id or type, an
 end. A set of nodes is a function from a variable to the lines that say it is in the set.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count

@@ -3,8 +3,6 @@
 An engine is asked in batches of its size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """The text of a script with joined lines, or of a JSON plan, and the line and column of each offset."""
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_right

@@ -4,8 +4,6 @@ A value is plain JSON: an array of objects is a LIST, an object a DICT, a number
 VALUE. Nothing here is ever changed in place. docs/guide/gasl.md, "Data".
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence

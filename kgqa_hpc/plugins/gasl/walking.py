@@ -3,8 +3,6 @@
 Searches have a limit of work; they give simple paths in the order of positions.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

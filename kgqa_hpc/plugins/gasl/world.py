@@ -1,7 +1,5 @@
 """The state that commands work on: the graph, the model, and the variables with their kinds and bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ with word boundaries. All documents are counted in stats/abstracts.json:
 read = usable (drawn or not) + without text + retracted + without a name.
 """
 
-from __future__ import annotations
-
 import heapq
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Commands about documents: build and search an index, find names in text."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ lengths of their texts; a longer text is cut at the end, so offsets stay those o
 part: the same query gives the same answer for any seed and temperature.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal

@@ -4,8 +4,6 @@ JSON Lines in SPLIT.json, as in LinkBERT's data/mc/medqa_usmle_hf and data/seqcl
 train, dev and test: see `dataset.split`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path

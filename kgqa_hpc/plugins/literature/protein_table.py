@@ -4,8 +4,6 @@ The rows are those of QAProt's Table 1 (lengths in words, sequences in residues)
 full texts beside abstracts).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ its threshold are part of the result, because the quality of a split depends on 
 cluster (single linkage), so by k-mers no pair across clusters reaches the threshold.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Sequence

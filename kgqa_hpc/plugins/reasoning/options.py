@@ -3,8 +3,6 @@
 The options come from the model (`options`) or from the graph (`graph_options`).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -10,8 +10,6 @@ given change. Causes that agree produce their change; if causes disagree, every 
 Siegel et al. 2006; Gebser et al. 2011).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial

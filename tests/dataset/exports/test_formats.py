@@ -1,7 +1,5 @@
 """Every form holds every accepted pair, in the members its readers look for."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import json

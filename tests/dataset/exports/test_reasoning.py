@@ -1,7 +1,5 @@
 """`--with reasoning`: the writer's thought and the fields in which it thought stand before the answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The embedded engine with the bundled model: its promises beside the contract (tests/engines/test_contract.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

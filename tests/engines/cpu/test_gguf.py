@@ -1,7 +1,5 @@
 """GGUF headers: read quickly, refused clearly."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

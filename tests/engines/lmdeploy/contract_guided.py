@@ -1,7 +1,5 @@
 """Answers are guided by LMDeploy's own compiler, or are errors. Run by test_engine.py in LMDeploy's environment."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json

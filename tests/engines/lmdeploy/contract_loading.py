@@ -1,7 +1,5 @@
 """LMDeploy is loaded as configured, or refused with the reason. Run by test_engine.py in LMDeploy's environment."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

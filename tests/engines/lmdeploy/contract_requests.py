@@ -1,7 +1,5 @@
 """Every request is answered once by LMDeploy's own pipeline. Run by test_engine.py in LMDeploy's environment."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -2,8 +2,6 @@
 replaced. A pytest plugin (`-p contract_start`), for LMDeploy lives in an environment of its own (test_engine.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

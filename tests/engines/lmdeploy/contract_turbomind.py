@@ -1,7 +1,5 @@
 """TurboMind's own compiled module on a CPU: its grammar compiler takes our grammars. Run by test_engine.py."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Its module binds lazily: the functions are never called, but the loader wants the libraries, their names and versions.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The LMDeploy engine: its contract on the installed LMDeploy, in its own environment, and its pure parts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Quick pauses for all tests of the engine."""
 
-from __future__ import annotations
-
 import pytest
 
 from kgqa_hpc.engines.openai import agreement

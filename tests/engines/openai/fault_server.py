@@ -1,7 +1,5 @@
 """A server of the OpenAI protocol that misbehaves in every way: each prompt says how."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import socket

@@ -3,8 +3,6 @@
 The words follow the vendors' published references and error messages that users report; no vendor was asked.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 Not of the test-suite (its name is no test_*.py): it takes minutes and, for vLLM, 3.5 GB (tools/test_servers.sh).
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

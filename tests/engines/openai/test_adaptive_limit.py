@@ -1,7 +1,5 @@
 """How many requests each server gets: up by one, down by a share, never none."""
 
-from __future__ import annotations
-
 import asyncio
 
 from hypothesis import given

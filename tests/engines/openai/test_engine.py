@@ -1,7 +1,5 @@
 """The OpenAI engine against a server that misbehaves in every way: each request is answered exactly once."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Hosted vendors' dialects: every one is answered by, and what was agreed with it stands in the provenance."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

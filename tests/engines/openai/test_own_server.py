@@ -1,7 +1,5 @@
 """A server that the engine starts: what it is given (model, GPUs, batch, caches, its turn, a port), and its end."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

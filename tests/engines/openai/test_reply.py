@@ -3,8 +3,6 @@
 Replies that are too large, too deep or broken: tests/foreign/test_hostile_replies.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -2,8 +2,6 @@
 dataset (thoughts, refusals, parameters learned in mid-run).
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

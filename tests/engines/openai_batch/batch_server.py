@@ -1,7 +1,5 @@
 """A stand-in of OpenAI's Batch API that counts what is paid for."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

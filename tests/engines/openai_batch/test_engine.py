@@ -1,7 +1,5 @@
 """The batch engine against a stand-in of the Batch API: every request is answered, and none is paid for twice."""
 
-from __future__ import annotations
-
 import functools
 import json
 import signal

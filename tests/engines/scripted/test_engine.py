@@ -1,7 +1,5 @@
 """The scripted engine: answers follow from the request, faults from the configuration."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import threading

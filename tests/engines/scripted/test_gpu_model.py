@@ -1,7 +1,5 @@
 """The model of a continuously batching GPU, in its own time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

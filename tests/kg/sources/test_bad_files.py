@@ -1,7 +1,5 @@
 """Files of csv, triples and graphml that are refused with file and line, or read as the policies say."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 

@@ -1,7 +1,5 @@
 """Graphs as csv, triples and graphml: their nodes and edges as the files say, whatever a text holds."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

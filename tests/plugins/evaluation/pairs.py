@@ -1,7 +1,5 @@
 """Pairs with nasty texts, ratings of known quality, judges of known error rates, and scores from their histogram."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Verdicts found for rated pairs, and what a calibration says of judges, of their panel and of a threshold."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

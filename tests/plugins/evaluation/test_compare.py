@@ -1,7 +1,5 @@
 """Bootstrap intervals; planted differences of variants are found, planted noise is called noise, both are drawn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

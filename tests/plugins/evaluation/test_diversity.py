@@ -1,7 +1,5 @@
 """Diversity measures equal their definitions and references; two datasets are compared over equally many texts."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import random

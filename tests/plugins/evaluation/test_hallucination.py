@@ -1,7 +1,5 @@
 """Hallucination rates with both published summaries."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

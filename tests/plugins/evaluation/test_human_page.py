@@ -1,7 +1,5 @@
 """The rating page: keyboard, progress, saving, export, several annotators, and nothing foreign ever runs."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

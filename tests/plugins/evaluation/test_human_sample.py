@@ -1,7 +1,5 @@
 """The sample is stratified, blinded, shuffled, seeded, of the size that power needs, and never overwrites ratings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run over records carries the columns it is told to, with their types."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A panel's rules, lone decisions and weights; a run's judges, or columns of labels, tabled from its records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A judge's unreliability and its taste for position and length are measured; planted ones are found, no others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ratings in both forms give the published figures exactly; other bytes are read or refused with their line."""
 
-from __future__ import annotations
-
 import csv
 import io
 from contextlib import suppress

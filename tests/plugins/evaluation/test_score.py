@@ -1,7 +1,5 @@
 """Each metric is its reference's on fixed cases, per group and in all; a judge's scores come back by id as metrics."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

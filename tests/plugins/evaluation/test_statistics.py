@@ -1,7 +1,5 @@
 """Statistics equal scipy, statsmodels, krippendorff and worked examples; intervals cover the truth at their rate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

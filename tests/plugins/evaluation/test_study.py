@@ -1,7 +1,5 @@
 """kgqa study: the same anchors with every variant, as one ordinary run, compared as published."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Anything that can vary is a variant of a study: the model, how it samples, what it is shown, what it is asked of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The verbs: results on stdout, exit 2 with one clear line where the user can mend it."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The toy graph of docs/guide/gasl.md: small enough to compute every result by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`kgqa gasl` as a user meets it: one JSON object on stdout, the right exit code, never a traceback."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rows of conformance.txt: scripts on the toy graph, with what they give, computed by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

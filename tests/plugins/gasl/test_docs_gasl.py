@@ -1,7 +1,5 @@
 """docs/guide/gasl.md is true: its examples, run as one script, give the results that stand below them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

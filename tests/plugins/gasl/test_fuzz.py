@@ -1,7 +1,5 @@
 """Random scripts never crash, loop or eat memory: they end in a result or in one error."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The graph a script sees: typed columns of CSV files, a run's kg.h5, and what is wrong with a file."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Steps and results are bounded: what is too large is cut and said, or is an error."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

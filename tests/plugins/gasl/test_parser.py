@@ -1,7 +1,5 @@
 """Long, hostile and unusual texts of scripts; the faults of ordinary scripts are rows of conformance.txt."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -2,8 +2,6 @@
 answer is the result of execution.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

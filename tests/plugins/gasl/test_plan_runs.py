@@ -1,7 +1,5 @@
 """Whole runs of the plan loop: what is accepted follows from its script, and kills in mid-plan leave no trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Questions from scripts carry the script, and their answer is what it gives when it is run again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Paths, walks, patterns and parts of random graphs are those that brute force finds, in the stated order."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from itertools import pairwise, permutations, product

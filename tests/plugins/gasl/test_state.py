@@ -1,7 +1,5 @@
 """A script goes on from its state file after any kill, and from its state after an asking that was put off."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

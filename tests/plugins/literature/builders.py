@@ -1,7 +1,5 @@
 """Small document files, indexes, chains of steps and finished runs for the tests of this plugin."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable

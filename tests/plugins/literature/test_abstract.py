@@ -1,7 +1,5 @@
 """Abstracts as anchors: drawn by the seed, with every mention in its place, whatever order files are read in."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ sent1 with sent2, a blank and each ending, and takes `int(label)` for the number
 different labels of train and numbers them in that order.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Similar sequences are one cluster, no cluster is divided, and the threshold is stated."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Options from the graph: wrong options share the answer's type and no edge with the subject in the whole graph."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import median

@@ -3,8 +3,6 @@
 Wrong options from the graph share the answer's type and no edge with the subject in the whole graph.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import median

@@ -1,7 +1,5 @@
 """Puzzles have one conclusion, the right one, and a wording that keeps it to itself."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any

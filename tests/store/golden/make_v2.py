@@ -3,8 +3,6 @@
 usage: python tests/store/golden/make_v2.py FOLDER
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

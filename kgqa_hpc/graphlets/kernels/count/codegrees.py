@@ -7,8 +7,6 @@ ours). Rows hold the 2-core only, `degree` the degrees in the whole graph: every
 cycle lies in the 2-core, tails may leave it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import carry_over, find_slot

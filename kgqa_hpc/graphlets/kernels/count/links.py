@@ -6,8 +6,6 @@ v's row, so all lookups stay in a few kilobytes. 5-cliques are counted on bit ro
 (ours). O(sum of te^2) time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import carry_over

@@ -4,8 +4,6 @@ Method as in ESCAPE (Pinar, Seshadhri, Vishal 2017), the correction for triangle
 (ours). O(sum over roots of the edges among the vertices two steps away) time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.jit import kernel

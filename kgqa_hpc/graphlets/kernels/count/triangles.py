@@ -4,8 +4,6 @@ Rows are sorted and labels fall with degree, so an edge's triangles are found fr
 O(sum over edges of the smaller degree) time (Chiba, Nishizeki 1985).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.jit import helper, kernel

@@ -10,8 +10,6 @@ Vertices carry a byte of marks: 1, 2, 4 = adjacent to v, u, w; 8 = in the set or
 vertex is its first slot whose neighbour lies above the root; roots must ascend.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.jit import helper

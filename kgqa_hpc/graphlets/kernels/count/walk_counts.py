@@ -15,8 +15,6 @@ counting by patterns, and by rows, is ours.
 Vertices that are done with (mark 8), or not above the root, are counted nowhere.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.walk import IN_SET, extend, extend_from_root, reach_root, unmark

@@ -6,8 +6,6 @@ so answers are exact. Hashing is Fibonacci's (Knuth, TAOCP 3, 6.4): the highest 
 of up to 2**32 bits.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot

@@ -1,7 +1,5 @@
 """Choosing graphlets in rounds so that no vertex stands in too many of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.jit import helper, kernel

@@ -4,8 +4,6 @@ The stream of draw i of a key does not depend on which other draws are made, whe
 choices are exact (numbers beyond the last full multiple are skipped), so no rounding enters a probability.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.jit import helper, kernel

@@ -5,8 +5,6 @@ it, then the third corner. The link is rebuilt once per root with draws, O(sum o
 Ours.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot

@@ -9,8 +9,6 @@ is drawn in proportion to the pairs of paths that lead to it, then one path to e
 meet are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code

@@ -6,8 +6,6 @@ begin them, and to the fifth where the rank is. Marks beyond those of kernels.co
 x, 32 = x or before it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.walk import IN_SET, extend, extend_from_root, reach_root, unmark

@@ -7,8 +7,6 @@ read is near. (The sampler of paths is that of Jha, Seshadhri, Pinar 2015, the r
 ours.)
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot

@@ -10,8 +10,6 @@ cut (`Imatinib [DB00619]`, `a [Source:HGNC;Acc:7]`); runs of blanks become one; 
 identifier is none, and an overlong one is kept, cut or dropped as the recipe says.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import unicodedata
 from collections import Counter

@@ -8,8 +8,6 @@ null where the service knows no such id. A torn last line is cut; so a killed hy
 What gets no answer is not written: it is asked again next time.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import time

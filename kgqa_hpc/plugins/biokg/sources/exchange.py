@@ -14,8 +14,6 @@ literal double quotes (or half of them) around it; they are taken off names and 
 no type but a sentence; LightRAG's `keywords` stand for it. The descriptions, chunks and files stay as properties.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path

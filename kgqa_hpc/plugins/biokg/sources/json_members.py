@@ -3,8 +3,6 @@
 Only one item is in memory at a time, so memory does not grow with the document.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The layout of a Neo4j export file: separator, quote, and the role of each column."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Sequence

@@ -17,8 +17,6 @@ bytes of nested entities become gigabytes ("billion laughs"). Here no entity of 
 and texts are bounded.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter

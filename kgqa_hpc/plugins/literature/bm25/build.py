@@ -6,8 +6,6 @@ other documents or parameters starts the hidden folder afresh. A lock prevents a
 The result tells the cost of the build, and its linear projection to all of PubMed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

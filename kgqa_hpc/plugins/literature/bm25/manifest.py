@@ -4,8 +4,6 @@ An index is a folder that appears only when complete and is never changed afterw
 parameters, the input files with their sha256, the counts, what building cost, and the files of each shard.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

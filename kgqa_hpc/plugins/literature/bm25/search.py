@@ -8,8 +8,6 @@ Equal scores go by id. BM25 as in Robertson and Zaragoza (2009) with Lucene's id
 are fixed in tantivy.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from bisect import insort

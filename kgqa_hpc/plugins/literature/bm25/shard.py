@@ -10,8 +10,6 @@ Terms are runs of letters and digits, lower case, without English stop words (th
 only when asked for.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import time

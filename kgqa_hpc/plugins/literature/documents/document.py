@@ -5,8 +5,6 @@ and Parquet have `id`, `title` and `text`; other columns are passed over. `id` i
 there; a missing or null title or text is empty text. Files of queries are read here too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

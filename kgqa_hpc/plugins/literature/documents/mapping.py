@@ -9,8 +9,6 @@ The entries are packed in rows of bytes, what their organism has in common with 
 only as hashes: 570,000 entries take 0.46 GB in each worker instead of the 1.6 GB of objects (tools/bench_proteins.py).
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections import defaultdict

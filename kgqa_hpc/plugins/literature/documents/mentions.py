@@ -11,8 +11,6 @@ one before a bracket whose words have these initials: `ALL (acute lymphoblastic 
 not sound like a gene product, the symbol means something else in the whole text, though a gene has the name.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

@@ -12,8 +12,6 @@ and the lower-case ones whole; then the words that give fruit-fly genes their na
 `MET`) is no word: it is looked for as it stands.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

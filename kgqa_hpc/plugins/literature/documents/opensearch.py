@@ -7,8 +7,6 @@ site's index was made with, so they are asked for and stand in the provenance. E
 the documents returned.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

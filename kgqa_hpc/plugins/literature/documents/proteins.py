@@ -7,8 +7,6 @@ Of a table are read `accession`, `protein_name` and, where they are there, `entr
 understood.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

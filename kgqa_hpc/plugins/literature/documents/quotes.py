@@ -8,8 +8,6 @@ snippet are removed first.
 `sentences` cuts a text into its sentences, so that a passage can be named by number instead of being copied.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

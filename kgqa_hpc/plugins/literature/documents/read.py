@@ -6,8 +6,6 @@ its version is lower, and a deletion withdraws what came before it. The files ar
 which records stand at the end; memory holds the ids (about 150 bytes each), never the texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

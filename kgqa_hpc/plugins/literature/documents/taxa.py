@@ -5,8 +5,6 @@ ones. A given lineage decides; else the genus does, by a list of the most freque
 the usual endings of bacteria, archaea and fungi. An unknown organism is `other`.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib.resources import files

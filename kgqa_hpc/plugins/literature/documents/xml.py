@@ -17,8 +17,6 @@ are kept; tables, formulas' sources, references are not. JATS 1.3, https://jats.
 service) are read alike.
 """
 
-from __future__ import annotations
-
 import html
 import io
 import re

@@ -6,8 +6,6 @@ gzip. Use the training part: questions of a prompt must not occur in the test pa
 not show which option is right.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from pathlib import Path

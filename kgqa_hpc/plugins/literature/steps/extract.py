@@ -8,8 +8,6 @@ The judge of these pairs sees a pair with its names, as the document has them. T
 must agree are a panel: three such steps over the records of a finished run, with `dataset.decide: {rule: all}`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

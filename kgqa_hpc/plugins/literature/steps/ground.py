@@ -10,8 +10,6 @@ that is not there is dropped and counted too. So every quote in a record is lite
 text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

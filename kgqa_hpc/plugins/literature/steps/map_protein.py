@@ -8,8 +8,6 @@ A name that is ambiguous, known of other organisms only, withdrawn or missing re
 first hit is never taken (QAProt, 3.3, which takes it).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

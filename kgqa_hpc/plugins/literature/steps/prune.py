@@ -6,8 +6,6 @@ reason is the term, and a pair without names keeps the texts with them beside. T
 without a run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -11,8 +11,6 @@ judged_question_type` can set both side by side. It decides nothing: a question 
 stays without a type.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -13,8 +13,6 @@ verified in the pair's documents. Without quotes the context is empty (the sourc
 and `judge_decision` rejects the question.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

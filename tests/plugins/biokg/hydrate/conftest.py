@@ -1,7 +1,5 @@
 """A small graph with planted gaps, its tables, and a web service that misbehaves on demand."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """`kgqa hydrate` on a run: names, report, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,5 +1,4 @@
 # ruff: noqa: E501 - a case is one line
-from __future__ import annotations
 
 import subprocess
 import sys

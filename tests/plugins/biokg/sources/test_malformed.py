@@ -1,8 +1,6 @@
 # ruff: noqa: E501 - a case is one line
 """Every malformed row of every format is named by its file and line; damage and bombs are one clear error."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

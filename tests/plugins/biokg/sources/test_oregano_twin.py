@@ -4,8 +4,6 @@ The figures are counted here from the planted rows by plain sets, in the order i
 nodes without a name first, then degree 3 to 100 once, on simple undirected edges.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter, defaultdict

@@ -4,8 +4,6 @@
 Each graph is written to kg.h5 and read again before it is compared.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

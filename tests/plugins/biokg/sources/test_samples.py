@@ -3,8 +3,6 @@
 The samples are beside the project on machines that have them; elsewhere these tests are skipped.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

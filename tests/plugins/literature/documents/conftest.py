@@ -4,8 +4,6 @@ The wheel is unpacked by tools/setup_venv.sh beside the environment, not into it
 `tests` and `scripts` on the path.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

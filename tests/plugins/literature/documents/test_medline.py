@@ -1,7 +1,5 @@
 """MEDLINE records and full text (JATS): every text is there, and nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Names in text: the whole name and nothing but the name, where it stands."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import re

@@ -1,7 +1,5 @@
 """A site's search service answers as our own index does; one that answers to harm is one line of trouble."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

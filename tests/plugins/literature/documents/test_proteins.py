@@ -2,8 +2,6 @@
 first hit), groups of organisms, and classes of functions.
 """
 
-from __future__ import annotations
-
 import gzip
 import random
 from collections import Counter

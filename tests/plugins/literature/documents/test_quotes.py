@@ -1,7 +1,5 @@
 """A quote is in the document or it is not: planted true, altered and foreign snippets."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

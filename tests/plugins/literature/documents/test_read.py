@@ -4,8 +4,6 @@ Files from strangers: nothing is fetched, nothing explodes, what would grow with
 one line, and what is broken is said with file and line. Large honest files are read.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The index as an engine: one answer per query, in the form the schema asks for."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

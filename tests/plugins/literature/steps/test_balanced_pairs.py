@@ -1,7 +1,5 @@
 """From cleaned pairs about proteins: topics of titles, a sample balanced by them, tables, sequences in exports."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The embedded model reads documents and rephrases pairs by the demo's own configurations: whatever it writes, what
 ends in a record is a quote, five different options, a question of yes or no."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

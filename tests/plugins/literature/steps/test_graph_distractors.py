@@ -1,7 +1,5 @@
 """MedQA questions with wrong options from the graph: none shares an edge with the question's nodes or the answer."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Retrieve and ground: documents come from the index, quotes from the documents or not at all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Grounding as a run: over a file of pairs, an index and the scripted engine; nothing lost, nothing made up."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions from literature: one item gives many records, and what is left out is counted under its reason."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

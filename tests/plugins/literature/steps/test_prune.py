@@ -1,7 +1,5 @@
 """Names become "the protein", nothing else does, and both texts are kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from kgqa_hpc.plugins.literature.steps.prune import delexicalise, name_finder, pruned_by

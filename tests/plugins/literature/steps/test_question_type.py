@@ -1,7 +1,5 @@
 """What a question asks for stands in columns of its record: by a rule, and by a judge beside it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

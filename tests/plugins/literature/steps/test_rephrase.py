@@ -1,7 +1,5 @@
 """Pairs in the shape of benchmarks: the label is right whatever place the right option got."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """An index is there whole or not at all, and a repeated command goes on where it was killed."""
 
-from __future__ import annotations
-
 import fcntl
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The k best documents: the same as an independent BM25 finds, whatever the number of shards."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any
