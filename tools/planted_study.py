@@ -4,7 +4,7 @@
 Fifteen prompts, six criteria and the scripted engine, whose judge says of each prompt's pairs what was planted: each
 criterion holds with a share of a sixth of the prompt's mean, so that the means are the published ones (BioGraphletQA,
 section 4.1), but for prompt 4.5, which is planted equal to prompt 5. Everything else is an ordinary `kgqa study`.
-Prints what was planted, what was found, and time and memory. tests/evaluate/test_planted_study.py does a smaller one.
+Prints what was planted, what was found, and time and memory. tests/plugins/evaluation/test_study.py does a smaller one.
 """
 
 import argparse
