@@ -1,4 +1,4 @@
-"""Every item is accounted for: sampled = accepted + rejected + invalid + failed, per group and in all.
+"""Accounting of items: sampled = accepted + rejected + invalid + failed, per group and in all.
 
 Sampled items are counted from anchors.h5, outcomes from the results: two independent sources. A merge of an
 unfinished run has a fifth term, `waiting`. Where an item yields several records, a second identity holds:
@@ -56,7 +56,7 @@ class OutcomeCounts:
 
     @property
     def generated(self) -> int:
-        """Pairs left after the length filter: what Table 1 of the paper calls generated."""
+        """Number of pairs left after the length filter ("generated" in Table 1 of the paper)."""
         return self.pairs - self.outliers
 
     def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
@@ -114,7 +114,7 @@ class Accounting:
         return self.missing_shards > 0
 
     def group(self, name: str) -> OutcomeCounts:
-        """The counts of a group; zeros for a new group."""
+        """The counts of a group; a new group is added with zeros."""
         return self.groups.setdefault(name, OutcomeCounts())
 
     @property
@@ -220,7 +220,7 @@ class RequestCounts:
         return row
 
     def take(self, rows: list[dict[str, Any]]) -> None:
-        """Add the counts of other requests (their `rows()`)."""
+        """Add the counts in `rows`, as another object's `rows()` returns them."""
         for counts in rows:
             row = self._row(counts)
             for name in _COUNTS:

@@ -1,7 +1,8 @@
-"""The table `candidate` of DuckDB, in which merge decides: one narrow row per candidate record, with its outcome.
+"""The DuckDB table `candidate` with one narrow row per candidate record: its outcome, which merge decides
+here.
 
-Rules read it in SQL, or read columns of the staged files, and mark rows as rejected. Wide columns (texts, records)
-stay in the staged files.
+Rules query it in SQL, or read columns of the staged files, and mark rows as rejected. Wide columns (texts,
+records) stay in the staged files.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
 
 MEMORY = "300MB"  # limit of the database
-ROWS = 200_000  # moved into or out of the database at once
+ROWS = 200_000  # rows per transfer to or from the database
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
 # Column `file`: the dataset file of the row, as decided so far.
 _TABLE = """
@@ -31,7 +32,9 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
 
 
 def repeated(condition: str) -> str:
-    """SQL condition of the rows with an equal `same` in an earlier row, among the rows for which a condition holds."""
+    """SQL condition that selects, among the rows that match `condition`, those whose `same` occurs in an
+    earlier row.
+    """
     return f"""row IN (SELECT row FROM candidate WHERE {condition}
                QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1)"""
 

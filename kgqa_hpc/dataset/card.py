@@ -25,7 +25,7 @@ from kgqa_hpc.dataset.facts import Facts, one_line
 HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
 HUB_LICENCES |= {f"cc-by{kind}-{v}" for kind in ("", "-sa", "-nc", "-nd", "-nc-sa") for v in ("3.0", "4.0")}
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
-SHOWN = 300  # characters of a text in the sample record
+SHOWN = 300  # largest number of characters of a text in the sample record
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), "string")
-_OBSERVED = ("server", "structured", "omitted")  # of a server; other engines have none of it
+_OBSERVED = ("server", "structured", "omitted")  # observed by engines that use a server
 _PROMPT = {"name": "string", "sha256": "string"}
 _ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
 _TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
@@ -63,16 +63,16 @@ Labels = dict[str, Fields]
 
 
 class Columns:
-    """Collects the fields of records, then converts every record to the columns of all."""
+    """Collector of the fields of all records; then it converts each record to the common columns."""
 
     def __init__(self, declared: tuple[Column, ...] = ()) -> None:
         self.declared = declared
         self._verdicts: Labels = {}
         self._parameters: Labels = {}
         self._features: Labels = {"features": {}}
-        self._groups = (self._verdicts, self._parameters, self._features)  # as _groups_of
+        self._groups = (self._verdicts, self._parameters, self._features)  # in the order of _groups_of
         self._optional: set[str] = set()  # members of `provenance` that only some runs have
-        self._observed: set[str] = set()  # of _OBSERVED, named by the engine of any record
+        self._observed: set[str] = set()  # members of _OBSERVED that occur in the engine of any record
 
     def add(self, record: dict[str, Any]) -> None:
         """Collect the fields of a record made by record.py."""
@@ -104,7 +104,7 @@ class Columns:
         ]
 
     def take(self, state: list[Any]) -> None:
-        """Add the collected fields of other columns (their `state()`)."""
+        """Add the collected fields in `state`, as another object's `state()` returns them."""
         groups, optional, observed = state
         self._optional.update(optional)
         self._observed.update(observed)

@@ -52,8 +52,9 @@ def combine(
 ) -> dict[str, Any]:
     """Write the folder `out`; returns combined.json: per run its digest and counts, and the total.
 
-    Raises InputError for fewer than two runs, one without a dataset or without a wanted column, a folder of something
-    else, or shares that cannot be met; FingerprintMismatch when runs differ in prompts or models and `mixed` is false.
+    Raises InputError for fewer than two runs, a run without a dataset or a requested column, an `out` folder
+    with other content, or shares that cannot be met; FingerprintMismatch when runs differ in prompts or
+    models and `mixed` is false.
     """
     if len({run.path.resolve() for run in runs}) < 2:
         raise InputError("combine needs two runs or more", "kgqa combine OUT RUN RUN")
@@ -136,7 +137,7 @@ def _write_chunk(
     file: str,
     names: Sequence[str],
 ) -> StagedFile:
-    """Stage records of one file of a run with the members `names`, null where the run does not have one."""
+    """Stage records of one file of a run with the members `names`; members that the run lacks are null."""
     columns, rows = Columns(), []
     for record in records:
         fits = holds(record)
@@ -191,7 +192,7 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without the null labels that merge added for steps it never reached."""
+    """The record without the null labels that merge added for steps that the item never reached."""
     parameters = {k: v for k, v in record["provenance"]["parameters"].items() if v is not None}
     verdicts = {k: v for k, v in record["verdicts"].items() if v is not None}
     return {**record, "verdicts": verdicts, "provenance": {**record["provenance"], "parameters": parameters}}

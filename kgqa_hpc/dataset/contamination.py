@@ -24,9 +24,9 @@ from kgqa_hpc.text.bounded_json import json_lines, loads
 from kgqa_hpc.text.opener import open_bytes
 from kgqa_hpc.text.streams import TextStream
 
-_FACTOR = np.uint64(0x100000001B3)  # multiplier of the rolling hash; odd, so no position of a window is lost
+_FACTOR = np.uint64(0x100000001B3)  # multiplier of the rolling hash; odd, so that all words count
 BATCH = 1000  # records compared at once
-SHORTEST = 3  # words of a question that is looked for whole
+SHORTEST = 3  # words of the shortest question that is searched for as a whole
 QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")
 ANSWER_FIELDS = ("long_answer", "answer", "output", "response", "completion", "target", "solution")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
@@ -47,7 +47,7 @@ class EvaluationTexts:
 
 
 def read_test_sets(files: Iterable[str | EvaluationSet]) -> list[EvaluationTexts]:
-    """Read test files. Raises InputError for one that cannot be read or has no question field."""
+    """Read test files. Raises InputError for an unreadable file or a file without a question field."""
     return [_read(EvaluationSet(path=file) if isinstance(file, str) else file) for file in files]
 
 

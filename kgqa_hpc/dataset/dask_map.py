@@ -86,7 +86,7 @@ def slurm_cluster() -> Any:
             f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
             f"say it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
         ) from None
-    try:  # Dask would wait for ever for a job that Slurm refuses
+    try:  # without this check Dask would wait for ever for a job that Slurm refuses
         test = subprocess.run(
             ["sbatch", "--test-only"], input=cluster.job_script(), capture_output=True, text=True
         )

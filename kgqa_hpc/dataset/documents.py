@@ -36,7 +36,7 @@ def write_documents(
     columns: Columns,
     parts: tuple[str, ...],
 ) -> None:
-    """Write these files into the folder of the records; `parts` are the parts of the split."""
+    """Write all files beside the records into the dataset's `folder`; `parts` are the parts of the split."""
     (folder / "accounting.json").write_bytes(pretty(accounting.to_dict()))
     (folder / table_name(facts)).write_text(group_table(facts, accounting), encoding="utf-8")
     for path in sorted(run.prompts.rglob("*")):  # so that a reader of a record finds its prompts
@@ -150,7 +150,9 @@ def _distribution(folder: Path, files: Sequence[DataFile], sums: dict[str, str])
 
 
 def _field(config: str, path: tuple[str, ...], kind: Type, description: str) -> dict[str, Any]:
-    """A field of Croissant; its source is the outermost column of `path`, and the way to it inside a value."""
+    """A field of Croissant. Its source is the outermost column of `path`, then the path inside the column's
+    values.
+    """
     id = "/".join((config, *path))
     field: dict[str, Any] = {"@type": "cr:Field", "@id": id, "name": id, "description": description}
     dimensions = 0

@@ -4,7 +4,7 @@ Near duplicates: bands of MinHash signatures (words.py) propose pairs, and an ex
 pair below the threshold is rejected. Within a bucket of equal band hashes, a question is compared with the leader (the
 first question) of each similar set found so far. The first record of each connected group is kept.
 
-Memory: about 40 bytes per question. The words lie in a file and are read when two questions are compared.
+Memory: about 40 bytes per question. The words are stored in a file and read when two questions are compared.
 """
 
 from collections.abc import Callable

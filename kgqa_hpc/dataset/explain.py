@@ -37,10 +37,10 @@ __all__ = ["explain", "render"]
 
 
 def explain(folder: Path, item: str) -> dict[str, Any]:
-    """The story of one item as plain data; `item` is an id, that of one of its records (ID.NUMBER), or a beginning
-    that only one id has. Of a record `record` holds its number and its own fields.
+    """The history of one item as plain data. `item` is the id of an item or of a record (ID.NUMBER), or a
+    unique prefix of an id. For a record, the member `record` has its number and its own fields.
 
-    Works while the run is going on. Raises InputError for an unknown id (with the nearest ones), CorruptFile.
+    Works during a run. Raises InputError for an unknown id (with the nearest ids), CorruptFile.
     """
     run = RunFolder.open(folder)
     config = run_config(run)
@@ -80,7 +80,9 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
 
 
 def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor, dict[str, Any] | None]:
-    """An anchor and the stored record of its item, None while the item is waiting. Raises as `explain`."""
+    """An anchor and the stored record of its item (None while the item waits). Raises InputError,
+    CorruptFile.
+    """
     row, anchor = _find(run, record_id)
     return anchor, _locate(run, config, row, anchor.id)[-1]
 
@@ -111,7 +113,7 @@ def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
 
 
 def _only_beginning(run: RunFolder, beginning: str, ids: list[str]) -> int:
-    """The row of the only id that begins so. Raises InputError with the nearest ids."""
+    """The row of the only id with the prefix `beginning`. Raises InputError with the nearest ids."""
     rows = [row for row, item_id in enumerate(ids) if beginning and item_id.startswith(beginning)]
     if len(rows) == 1:
         return rows[0]

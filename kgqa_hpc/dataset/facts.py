@@ -60,8 +60,8 @@ class Facts:
     languages: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
     evidence: str = "a knowledge graph"
-    rehearsed: bool = False  # any text or verdict is made up by the scripted engine
-    written: bool = True  # by a language model
+    rehearsed: bool = False  # the scripted engine made up any text or verdict
+    written: bool = True  # a language model wrote the pairs
     judged: bool = True
 
     @property
@@ -107,7 +107,7 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         **texts_of(run),
     }
     totals = header.get("totals") or _totals_of_table(run)
-    # Of the steps that ask a model: what they add (output, verdict …), and their engine.
+    # For each step that asks a model: its additions (output, verdict …) and its engine.
     asking = [
         (STEPS.get(step.use).adds, config.engine_of(part.name).kind)
         for part in config.passes

@@ -5,8 +5,9 @@ duplicate     accepted questions that repeat an earlier accepted question (dupli
 contaminated  accepted records that contain a test item (contamination.py)
 not drawn     records that a balanced sample leaves out (sampling.py)
 
-A filter only marks rows: rejected records stand in rejected.jsonl with their reason, and a merge without the filter
-brings them back. `accounting.filters` holds the settings of each filter and the number of rows it rejected.
+A filter only marks rows: rejected records are written to rejected.jsonl with their reason, and a merge
+without the filter accepts them again. `accounting.filters` holds the settings of each filter and the number
+of rows it rejected.
 """
 
 from dataclasses import dataclass

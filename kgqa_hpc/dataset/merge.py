@@ -33,7 +33,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.text.opener import read_bytes
 
-PUBLISHED = "biographletqa.jsonl"  # written on request, and by every later merge of the run
+PUBLISHED = "biographletqa.jsonl"  # written on request, and then by every later merge of the run
 
 
 def merge(
@@ -50,9 +50,10 @@ def merge(
 
     `partial` merges an unfinished run, including finished items of open shards; `published` adds
     biographletqa.jsonl; `progress(done, total, label)` counts every shard twice, staged and written; `processes`
-    stage side by side (default: one per core where there is enough to do), or `stage` does (dask_map.py). Raises
+    is the number of staging processes (default: one per core if there is enough work); `stage` replaces them
+    (dask_map.py). Raises
     AccountingError when work is left or counts do not add up, CorruptFile when a result is damaged (it is then
-    in quarantine), InputError, DiskFull; RUN/dataset is what it was after each.
+    in quarantine), InputError, DiskFull; after an error RUN/dataset is unchanged.
     """
     work = open_work(run)
     require_finished(work, partial)
@@ -136,7 +137,8 @@ def _decide(
 def _require_newest(
     work: FinishedWork, standing: Path, before: tuple[int, ...] | None, accounting: Accounting | None
 ) -> None:
-    """Raise StoreError when the run has changed since the merge began, or another merge took in more meanwhile.
+    """Raise StoreError when the run has changed since the merge began, or another merge has included more
+    results meanwhile.
 
     `standing` is the dataset that is about to be replaced, `before` the identity of the one at the beginning.
     """

@@ -23,7 +23,7 @@ from kgqa_hpc.errors import InputError
 
 KEYS = 100_000  # inserted into the database at once
 FILES = 256  # at most; all are open at once
-ROWS = 4096  # of a file at least
+ROWS = 4096  # smallest number of rows of a file
 MEMORY = 64 << 20  # bytes of records copied at once
 COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
 

@@ -37,8 +37,8 @@ Pair = tuple[dict[str, Any], dict[str, Any] | None]
 class FinishedWork:
     """The shards of a run whose last pass is done; `done` and `state` are fixed when it is opened.
 
-    `pass_name` is the last pass: its records carry everything that earlier passes did. `state` is a digest of
-    what a dataset follows from: the fingerprint, the anchors, and the settings that merge applies.
+    `pass_name` is the last pass, whose records include the results of all earlier passes. `state` is a digest
+    of all inputs of the dataset: the fingerprint, the anchors, and the settings that merge applies.
     """
 
     run: RunFolder
@@ -125,8 +125,8 @@ def open_work(run: RunFolder) -> FinishedWork:
 
 @contextmanager
 def _curable_anchors(run: RunFolder) -> Iterator[None]:
-    """Context that adds a cure to errors of a damaged or missing anchors.h5: the same seed gives the same file
-    again.
+    """Context that adds a cure to errors of a damaged or missing anchors.h5: sample again, because the same
+    seed gives the same file.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """Records of the dataset: question, answer, their evidence, verdicts and provenance.
 
-A record depends on an anchor and its item's result alone: no time, host, worker, path or restart enters, so the same
-results give the same bytes on every machine. docs/reference/record.md lists the fields.
+A record depends only on an anchor and its item's result (not on time, host, worker, path or restarts), so the
+same results give the same bytes on every machine. docs/reference/record.md lists the fields.
 """
 
 from collections import Counter
@@ -112,7 +112,7 @@ def pair_of(fields: Mapping[str, Any]) -> tuple[str, str] | None:
 def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
     """The line in lost.jsonl of an item without a pair, or with a pair that could not be judged.
 
-    A refusal of the model or its provider stands there in its own words.
+    It includes the verbatim text of a refusal by the model or its provider.
     """
     last = item["trace"][-1] if item["trace"] else {}
     return {

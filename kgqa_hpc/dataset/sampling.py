@@ -81,7 +81,9 @@ def _table(names: list[str], counts: list[Counter[str]], order: list[Counter[str
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Proportions of the runs' accepted records: one share a run, `number` in all or as many as there can be."""
+    """Proportions of the runs' accepted records: one share per run, and the total `number` (None: the largest
+    possible).
+    """
 
     shares: Sequence[float]
     number: int | None = None

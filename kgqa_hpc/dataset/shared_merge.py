@@ -1,8 +1,9 @@
 """`kgqa merge RUN --shared`: a merge by several processes on any nodes, each started with this command.
 
-Staging a shard is a leased task, and so is writing the dataset. Staged files lie in a hidden folder beside the dataset;
-its name is a digest of results and settings, so no process uses the files of another merge. When all are there, one
-process takes the last task: it decides, writes, and removes the folder. The others end when the folder is gone.
+Staging a shard is a leased task, and so is writing the dataset. Staged files are in a hidden folder beside
+the dataset; its name is a digest of results and settings, so no process uses the files of another merge. When
+all are complete, one process takes the last task: it decides, writes, and removes the folder. The other
+processes end when it is removed.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES
 from kgqa_hpc.terminal import StageProgress
 
-LAST = "dataset"  # the task of writing it
+LAST = "dataset"  # name of the last task: writing the dataset
 TRIES = 10
 
 
@@ -42,7 +43,8 @@ def merge_shared(
 ) -> Accounting | None:
     """Do this process's part of a merge; returns when RUN/dataset is written.
 
-    The accounting comes from the process that wrote it, None from the others. Raises as `merge`.
+    The process that wrote it returns the accounting, the others None. Raises AccountingError, CorruptFile,
+    InputError, DiskFull, StoreError.
     """
     work = open_work(run)
     require_finished(work, partial=False)
@@ -72,10 +74,10 @@ def merge_shared(
 
 
 class _SharedFolder:
-    """The folder of a shared merge as this process opened it, made if it is missing.
+    """The folder of a shared merge, held open by a descriptor; created if it is missing.
 
-    Another process may remove it at any moment, or make one of the same name. `opened` is its path through the open
-    descriptor: files go into it as long as it stands, and nowhere after.
+    Another process may remove it at any moment, or create a new folder of the same name. `opened` is its path
+    through the descriptor, so files are never written to another folder; after its removal, writes fail.
     """
 
     def __init__(self, path: Path) -> None:
@@ -90,7 +92,7 @@ class _SharedFolder:
         self._status = os.fstat(descriptor)
 
     def staged(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
-        """The folder of the staged files, which are all there (a `Stage`, see staging.py)."""
+        """Check that every shard is staged; return the folder of the staged files (a `Stage`, see staging.py)."""
         for name in work.manifest.names:
             if not exists(self._path / f"{name}{SUFFIX}"):
                 raise StoreError(f"{self._path / name}: another process removed it", "merge again")
@@ -115,20 +117,20 @@ class _SharedFolder:
             )
 
     def remove(self) -> None:
-        """Remove the folder, renamed first so that no process uses half of its files."""
+        """Rename the folder, so that no process uses an incomplete set of its files, then remove it."""
         if not self.stands():
             return  # another process took over while this one was stopped
         gone = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}{TEMP_SUFFIX}")
         with disk_errors(self._path):
             os.rename(self._path, gone)
-        for _ in range(TRIES):  # others may put a lease there before they see that it is gone
+        for _ in range(TRIES):  # others may add a lease before they notice the removal
             shutil.rmtree(gone, ignore_errors=True)
             if not exists(gone):
                 break
 
 
 def _key(work: FinishedWork, published: bool) -> str:
-    """A digest of all that staged files follow from: this program, the settings, and every result by its header."""
+    """A digest of all inputs of the staged files: this program, the settings, and every result by its header."""
     digest = hashlib.blake2b(digest_size=16)
     sources = [__version__, published, work.run.manifest().digest, work.config.model_dump(mode="json")]
     digest.update(canonical(sources))

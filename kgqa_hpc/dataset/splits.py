@@ -1,4 +1,5 @@
-"""The split of accepted records into parts without common evidence, so that a model never trains on a test item's.
+"""The split of accepted records into parts without common evidence, so that a model is never trained on the
+evidence of a test item.
 
 Records that share a value of `split.by` form a group: by `nodes`, all records connected through shared nodes; by
 `sequence_cluster`, all with similar sequences; by a column, all with the same value. A group goes to one part as a
@@ -29,7 +30,8 @@ SEQUENCE, SEQUENCE_CLUSTER = "sequence", "sequence_cluster"
 
 
 def divide(candidates: Candidates, split: Split | None, seed: int) -> dict[str, Any]:
-    """Give every accepted row its part (column `part`, `candidates.parts`); returns the accounting of the split.
+    """Assign every accepted row to a part (column `part`, `candidates.parts`); returns the accounting of the
+    split.
 
     Raises InputError when records have no such column, KgqaError when MMseqs2 fails.
     """

@@ -1,9 +1,9 @@
 """Staging, the first phase of merge: a finished shard becomes one Parquet file of candidate records.
 
-Each candidate is a row: its outcome so far, its lengths, and its record as a line of JSON without the fields that are
-decided later. Counts of the whole shard (`ShardFacts`) lie in the file's metadata. Staged files depend on the results
-and the configuration alone, so any process may make them, even twice. The last steps of a pass that send no request are
-computed again, with the settings of `dataset.steps`.
+Each candidate is a row: its outcome so far, its lengths, and its record as a line of JSON without the fields
+that are decided later. Counts of the whole shard (`ShardFacts`) are in the file's metadata. Staged files
+depend on the results and the configuration alone, so any process may make them, even twice. The last steps of
+a pass that send no request are computed again, with the settings of `dataset.steps`.
 
 A shard that cannot be staged gets a staged file with the error instead of rows: the merge raises all errors together.
 """
@@ -150,7 +150,9 @@ def write_staged(path: Path, table: pa.Table) -> None:
 
 
 class _Shard:
-    """The rows and the facts of a shard, collected item by item; `compares`: duplicates are looked for."""
+    """The rows and the facts of a shard, collected item by item. `compares`: store the columns for the search
+    for duplicates.
+    """
 
     def __init__(self, maker: RecordMaker, decision: Decision, compares: bool) -> None:
         self._maker, self._decision, self._compares = maker, decision, compares
@@ -176,7 +178,7 @@ class _Shard:
             raise AccountingError(
                 f"an item ended with the status {status!r}, which is no outcome", "please report it"
             )
-        if item["decided"]:  # by verdicts: the present decision rule holds
+        if item["decided"]:  # by verdicts: apply the present decision rule
             reason = self._decision.reason(item["verdicts"])
             status = "accepted" if reason is None else "rejected"
         if item["records"] is not None:
@@ -242,7 +244,7 @@ def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
     """Replace the records of rows by staged lines of JSON with all columns, in place."""
     for row in rows:
         if (record := row["record"]) is not None:
-            # Before nulls are added, whose number depends on the shard.
+            # Lengths are taken before nulls are added, because the number of nulls depends on the shard.
             row["bytes"] = len(orjson.dumps(record))
             row["record"] = orjson.dumps(columns.conform(record))[:-1]
 
@@ -253,7 +255,9 @@ def sampled_digest(ids: list[str], groups: list[str]) -> str:
 
 
 class Redo:
-    """The steps of a run with the settings of `dataset.steps`; `item` gives an item's record as they make it."""
+    """The steps of a run with the settings of `dataset.steps`; `item` computes an item's record again with
+    them.
+    """
 
     def __init__(self, run: RunFolder, config: RunConfig) -> None:
         changed = config.with_last_steps()
@@ -266,7 +270,9 @@ class Redo:
         self._seed = config.seed
 
     def item(self, anchor: Anchor, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The record of the item, as results hold it: done again if it was accepted or closed by a repeated step."""
+        """The item's record in the form of results, computed again if the item was accepted or ended by a
+        repeated step.
+        """
         reason = record["reason"] or ""
         if record["status"] != "accepted" and not any(
             reason.startswith(f"{label}:") for label in self._labels

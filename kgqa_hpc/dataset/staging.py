@@ -25,7 +25,7 @@ from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.threads import usable_cores
 
-FEW = 20_000  # items; below, the start of a process costs more than it saves
+FEW = 20_000  # items; for fewer, starting another process costs more time than it saves
 Stage = Callable[[FinishedWork, Path, Callable[[], None]], Path]  # stages all shards; see merge.py
 
 
@@ -54,7 +54,7 @@ class StagingWorker:
     def stage(self, staged: Callable[[], None] = lambda: None) -> None:
         """Stage shards until all are staged, here or elsewhere; `staged` is called after each shard of this process."""
         collects = gc.isenabled()
-        gc.disable()  # a shard makes a million objects and no cycles: a third of the time would go into the search
+        gc.disable()  # a shard creates a million objects and no cycles; gc would take a third of the time
         try:
             while True:
                 lease = self._queue.claim()

@@ -13,13 +13,13 @@ from kgqa_hpc.dataset.candidates import Candidates
 
 BEYOND = "beyond target"
 ALL = "all"
-ROOM = 1.02  # factor on the estimate, so that a last tiny round is rare
+ROOM = 1.02  # factor on the estimate, so that a small extra round is rarely needed
 STEP = 4  # largest growth of a sample in one round: the first acceptance rates are uncertain
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A finished sample: its requested size, what it cost, and its items and accepted records by group.
+    """A finished sample: its requested size, its cost, and its items and accepted records by group.
 
     `even`: the size counts items per group (as for shapes), else items in all.
     """
@@ -42,7 +42,9 @@ class Standing:
 
 
 def cut(candidates: Candidates, target: Target) -> dict[str, Any]:
-    """Reject accepted records beyond the target, as `beyond target`; returns the accounting of it."""
+    """Reject accepted records beyond the target, with reason `beyond target`; returns the cut's entry of the
+    accounting.
+    """
     within = "PARTITION BY grp" if target.per == "group" else ""
     beyond = f"""row IN (
       SELECT row FROM candidate WHERE status = 'accepted'
@@ -70,7 +72,7 @@ def next_size(target: Target, now: Standing) -> tuple[int | None, str]:
 
 
 def _growing(now: Standing) -> set[str]:
-    """The groups that a larger sample may extend: those that gave as many items as requested."""
+    """The groups that a larger sample may extend: groups with as many items as requested."""
     if now.even:
         return {group for group, number in now.sampled.items() if number >= now.size}
     return set(now.sampled) if now.items >= now.size else set()

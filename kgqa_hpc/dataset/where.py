@@ -1,4 +1,6 @@
-"""Conditions on records: an SQL expression over the columns of a dataset, as all commands take it (`--where`)."""
+"""Conditions on records: an SQL expression over the columns of a dataset, for the option `--where` of all
+commands.
+"""
 
 from __future__ import annotations
 

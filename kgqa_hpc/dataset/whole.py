@@ -12,11 +12,11 @@ from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
 
 SUMS = "SHA256SUMS"
-_TRIES = 3  # another merge may exchange the folder between our two looks
+_TRIES = 3  # attempts; another merge may exchange the folder between two reads
 
 
 def require_whole(dataset: Path, *names: str) -> None:
-    """Raise CorruptFile for a file of the dataset whose checksum is not the one in SHA256SUMS.
+    """Raise CorruptFile for a file of the dataset whose checksum differs from SHA256SUMS.
 
     Folders without SHA256SUMS (made by hand) and files that it does not name are not checked.
     """
@@ -77,7 +77,7 @@ def read_records(dataset: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def damaged(path: Path) -> CorruptFile:
-    """The error for a file of a dataset that is not what merge, or combine, wrote."""
+    """The error for a dataset file that changed after merge or combine wrote it."""
     if (path.parent / "combined.json").exists():
         return CorruptFile(f"{path}: is damaged", "combine again: kgqa combine OUT RUN RUN")
     return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {path.parent.parent}")

@@ -1,4 +1,4 @@
-"""Words and character 5-grams of a question, and MinHash signatures of them: the search for duplicates compares these.
+"""Words and character 5-grams of a question, and their MinHash signatures, for the search for duplicates.
 
 A signature of 128 permutations (rensa) is cut into bands, each a column that staging adds; questions with an equal band
 are compared (duplicates.py). The height of a band is the largest at which a pair at the threshold is missed with a
@@ -16,7 +16,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.plain_text import normalized
 
-GRAM = 5  # characters of a gram
+GRAM = 5  # characters per gram
 PERMUTATIONS = 128
 MISSED = 1e-3  # share of pairs at the threshold that bands may miss
 BATCH = 64  # questions hashed at a time: their grams stay in the processor's cache
@@ -52,7 +52,7 @@ def band_shape(threshold: float) -> tuple[int, int]:
 
 
 def band_name(number: int) -> str:
-    """The staged column of a band."""
+    """The name of the staged column of a band."""
     return f"band_{number:03d}"
 
 

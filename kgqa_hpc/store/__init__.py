@@ -1,1 +1,3 @@
-"""Everything on disk: atomic writes, sealed HDF5 files, journals, leases, the run folder (docs/reference/format.md)."""
+"""Storage on disk: atomic writes, sealed HDF5 files, journals, leases, the run folder
+(docs/reference/format.md).
+"""

@@ -1,9 +1,9 @@
 """Atomic file writes: a file appears complete or not at all.
 
-A temp file beside the target is written and fsynced, then gets the target's name: by `rename` if the newest writer
-wins, by `link` if the first writer wins; at last the folder is fsynced. Errors of the operating system become DiskFull
-or StoreError with path and cure, and the temp file is removed.
-docs/reference/format.md, section 2.
+A temp file beside the target is written and fsynced, then gets the target's name: by `rename` if the newest
+writer wins, by `link` if the first writer wins; finally the folder is fsynced. Errors of the operating system
+become DiskFull or StoreError with path and cure, and the temp file is removed. docs/reference/format.md,
+section 2.
 """
 
 import errno
@@ -19,7 +19,7 @@ from kgqa_hpc.store import disk
 from kgqa_hpc.store.regular import GONE, NotRegular
 
 TEMP_SUFFIX = ".kgqa-tmp"
-# Seconds. A guard exists for milliseconds between two renames, so the owner of an older one is dead.
+# Seconds. A guard file exists for milliseconds; if it is older than this, its owner is dead.
 GUARD_AGE = 60.0
 
 _FULL = {

@@ -1,4 +1,4 @@
-"""JSON as the store writes it: UTF-8 and compact; any text of a model can be stored.
+"""Serialisation of JSON for the store: compact UTF-8 that can hold any text of a model.
 
 Two renderings: `dumps` keeps the order of keys (records, anchors); `canonical` sorts them, so that equal
 content has equal bytes (headers, documents, digests).
@@ -55,7 +55,7 @@ def sha256_of(path: Path) -> str:
 def _dump(value: object, option: int) -> bytes:
     try:
         return orjson.dumps(value, option=option)
-    except TypeError:  # orjson.JSONEncodeError is one
+    except TypeError:  # orjson.JSONEncodeError is a subclass
         return orjson.dumps(_plain(value, 0), option=option)
 
 

@@ -110,8 +110,8 @@ def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".")
 def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
     """Move `path` into `folder`; returns its new path, or None if another process has moved it already.
 
-    Beside it lies `<name>.reason.json` with where it was, when, who moved it and why. Raises DiskFull,
-    StoreError.
+    `<name>.reason.json` beside it records the old path, the time, the process and the reason. Raises
+    DiskFull, StoreError.
     """
     target = _target(folder, path, secrets.token_hex(4))
     written = _write_reason(target, path, reason)

@@ -14,7 +14,7 @@ rename = os.rename
 link = os.link
 unlink = os.unlink
 mkdir = os.mkdir
-touch = os.utime  # without times, utime sets the present time of the file system's clock
+touch = os.utime  # without a time argument, utime uses the file system's clock
 
 
 def open_(path: Path, flags: int) -> int:

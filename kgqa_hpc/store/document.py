@@ -50,7 +50,7 @@ def read_bytes(path: Path) -> bytes:
 def read_sized(path: Path, limit: int = -1) -> tuple[bytes, int]:
     """The file's bytes (the first `limit`) and its size.
 
-    Raises MissingFile; CorruptFile when it is no regular file; StoreError when it is unreadable.
+    Raises MissingFile, CorruptFile if it is not a regular file, StoreError if it is unreadable.
     """
     try:
         data, state = read_with_state(path, limit)

@@ -27,7 +27,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 KIND = "run"
 MADE_BY = "made_by"
 ABSENT = "(not set)"
-_SHORT_FORMS = ("generate", "judge")  # of prompts; the steps name the prompts they use
+_SHORT_FORMS = ("generate", "judge")  # keys of `prompts`; left out because each step names its prompts
 
 
 def fingerprint(
@@ -41,7 +41,7 @@ def fingerprint(
 
     `prompts` gives the sha256 of each prompt by name; `operational`, per kind of engine, the settings to
     leave out (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
-    `pass_contents`, per pass, those of the files that its engine and steps read.
+    `pass_contents`, per pass, the digests of the files that its engine and steps read.
     """
     shared = {key: value for key, value in config["prompts"].items() if key not in ("folder", *_SHORT_FORMS)}
     sections = {
@@ -60,7 +60,7 @@ def fingerprint(
 
 
 def contents(paths: Collection[Path]) -> dict[str, str]:
-    """The sha256 of each file by name. Raises InputError for one that cannot be read."""
+    """The sha256 of each file by name. Raises InputError for an unreadable file."""
     digests = {}
     for path in paths:
         try:
@@ -147,7 +147,7 @@ def _passes(
 
 
 def _without_folders(value: Any) -> Any:
-    """Replace absolute paths by file names: a moved file is the same file."""
+    """Replace absolute paths by file names, so that moving a file does not change the fingerprint."""
     if isinstance(value, dict):
         return {key: _without_folders(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -228,7 +228,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
-    """The manifest of a run that is made now by this process."""
+    """The manifest of a new run, with the present time and program version."""
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     plain = {name: dict(section) for name, section in sections.items()}
     return Manifest(created, f"kgqa_hpc {__version__}", plain, dict(trusted))
@@ -243,7 +243,9 @@ class ResultOrigin:
 
     @classmethod
     def of(cls, sections: Sections, pass_name: str) -> ResultOrigin:
-        """The fingerprint with these sections, from a run's manifest."""
+        """The origin of a pass's results, from the sections of the fingerprint. Raises KeyError for an
+        unknown pass.
+        """
         return cls(pass_name, pass_digest(sections, pass_name))
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
@@ -256,7 +258,7 @@ class ResultOrigin:
         }
 
     def require(self, path: Path, header: Mapping[str, Any]) -> None:
-        """Raises CorruptFile, with the reason, for a result of another run, pass or shard.
+        """Check a header; raises CorruptFile, with the reason, for a result of another run, pass or shard.
 
         `shard_sha256` may differ: another build of HDF5 packs the same anchors into other bytes.
         """
@@ -275,7 +277,9 @@ def anchors_origin(sections: Sections) -> dict[str, str]:
 
 
 def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-    """Raises CorruptFile for a kg.h5 or anchors.h5 of another run. A file without a digest passes."""
+    """Check a header; raises CorruptFile for a kg.h5 or anchors.h5 of another run. Headers without a digest
+    pass.
+    """
     if MADE_BY in header:
         _require(path, header, origin)
 

@@ -54,11 +54,11 @@ class Damage:
 
 
 class Journal:
-    """An open journal, and the only writer its file will ever have.
+    """An open journal: the only writer of its file.
 
-    Creating it creates the file; FileExistsError when it is there (`open_next` then tries the next number).
-    `header` identifies run, pass and shard. An append is durable after the next sync; the first append that
-    comes `commit_every` seconds after the last sync does one itself (None: only `sync` does).
+    The constructor creates the file; it raises FileExistsError if the file exists (`open_next` then tries the
+    next number). `header` identifies run, pass and shard. An append is durable after the next sync; the first
+    append that comes `commit_every` seconds after the last sync does one itself (None: only `sync` does).
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any], commit_every: float | None = None) -> None:
@@ -76,7 +76,8 @@ class Journal:
         self._write(canonical.dumps({**header, "format": f"kgqa-{KIND}", "version": VERSION}))
 
     def append(self, record: Mapping[str, Any], **more: Any) -> bytes:
-        """Write one finished item, with `more` members at the end of its line; its JSON without them.
+        """Append a record, with `more` members at the end of its line; returns the record's JSON without
+        them.
 
         Raises DiskFull or StoreError; the journal then refuses further lines.
         """
@@ -163,7 +164,7 @@ def journal_path(folder: Path, shard: str, number: int) -> Path:
 
 
 def journals_of(folder: Path, shard: str) -> list[Path]:
-    """All journals of a shard, oldest first. Numbers have no gaps, so none is listed for it."""
+    """All journals of a shard, oldest first. Numbers have no gaps, so the folder is not listed."""
     journals: list[Path] = []
     while exists(path := journal_path(folder, shard, len(journals))):
         journals.append(path)
@@ -183,8 +184,8 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
     """Return the complete records of a journal, and the damage.
 
     A journal whose header is damaged, or differs from `expected_header` in one of its keys, yields no
-    record and says why in `Damage.refused`; one without a whole header line is a torn tail and nothing
-    else. Raises NewerFormat; StoreError when it is missing or unreadable.
+    record, and `Damage.refused` gives the reason; a journal without a complete header line counts as a torn
+    line only. Raises NewerFormat; StoreError when it is missing or unreadable.
     """
     data = read_bytes(path)
     whole, tail = data[: data.rfind(b"\n") + 1], len(data) - data.rfind(b"\n") - 1
@@ -204,7 +205,7 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
 def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
     """Return the complete records from byte `start`, and the offset to continue at; for callers that only count.
 
-    From 0 on the header is looked at, and a journal that does not fit `expected` has no records. Raises
+    With `start` 0 the header is checked: a journal that does not match `expected` yields no records. Raises
     OSError.
     """
     with open(open_regular(path), "rb") as file:

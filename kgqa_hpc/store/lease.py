@@ -1,10 +1,10 @@
 """Leases: the right of one worker to one shard, kept by a heartbeat on the shared file system.
 
-A lease is a small file that comes into being whole or not at all (a link of a private temp file), so
-exactly one of any number of claimants gets it. Its modification time is the heartbeat. A lease without a
-heartbeat for `expiry` seconds may be taken over: the old file is renamed away, looked at once more, and a
-fresh one claimed. Nothing is ever locked: a process that dies at any point leaves at most a file that
-expires or a temp file that is swept.
+A lease is a small file that is created atomically (by a link to a private temp file), so exactly one of any
+number of claimants gets it. Its modification time is the heartbeat. A lease without a
+heartbeat for `expiry` seconds may be taken over: the old file is renamed away and checked once more, and a
+new lease is claimed. No file is locked: a process that dies at any point leaves at most a lease that expires
+or a temp file that is swept.
 
 A lease saves work; correct data do not depend on it: if two workers hold one shard (one was suspended and woke up,
 or a clock is wrong), both finish it and the first committed result wins. docs/reference/format.md, section 8,
@@ -32,7 +32,7 @@ from kgqa_hpc.text.opener import read_bytes
 SUFFIX = ".lease"
 SPECULATIVE = ".spec"
 # A lease of another machine is watched for this share of the expiry before it is taken over, whatever its age:
-# where clients set times (Lustre), the owner's clock may be wrong. Its heartbeat comes four times an expiry.
+# where clients set times (Lustre), the owner's clock may be wrong. An owner sends four heartbeats per expiry.
 WATCHED = 0.4
 
 
@@ -76,7 +76,7 @@ class Lease:
 
     @property
     def shard(self) -> str:
-        """The shard's name, also of a speculative lease."""
+        """The shard's name, without the suffix of a speculative lease."""
         return self.name.removesuffix(SPECULATIVE)
 
     @property
@@ -84,7 +84,7 @@ class Lease:
         return self.name.endswith(SPECULATIVE)
 
     def renew(self) -> bool:
-        """Heartbeat. False: another worker has taken the shard over. Raises StoreError."""
+        """Send a heartbeat; False if another worker has taken over the shard. Raises StoreError."""
         return self._leases.renew(self)
 
     def release(self) -> None:
@@ -104,7 +104,7 @@ class Leases:
         self.held: set[str] = set()  # nonces of leases claimed here and not released
 
     def claim(self, name: str) -> Lease | None:
-        """The lease of `name`, or None while another worker holds it. Raises DiskFull, StoreError."""
+        """Claim the lease of `name`; None while another worker holds it. Raises DiskFull, StoreError."""
         holder = self.holder(name)
         if holder is not None and not (self.expired(holder) and self._depose(holder)):
             return None
@@ -127,16 +127,19 @@ class Leases:
         return None
 
     def holder(self, name: str) -> Holder | None:
-        """The holder of `name`, or None without one. A lease that is not readable as one has no nonce."""
+        """The holder of the lease `name`, or None if there is no lease. The holder of a damaged lease has an
+        empty nonce.
+        """
         entry = _read(self.path(name))
         return None if entry is None else _holder(name, *entry, self.now())
 
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over.
 
-        By the file system's clock; but never within `expiry` of a heartbeat that this process saw happen, nor
-        on first sight of another machine's; and always when it saw none for twice the `expiry`. Wrong clocks
-        delay takeover but never break correctness.
+        The age is measured by the file system's clock. A lease is kept for `expiry` after a heartbeat that
+        this process observed, and on the first look at a lease of another machine; it is expired in any case
+        after twice the `expiry` without an observed heartbeat. Wrong clocks delay a takeover but never
+        corrupt data.
         """
         return self.patience(holder) <= 0
 
@@ -161,12 +164,12 @@ class Leases:
         return watch is not None and watch.saw_it_change
 
     def renew(self, lease: Lease) -> bool:
-        """Renew a lease; see `Lease.renew`."""
+        """Send a heartbeat for a lease; False if another worker has taken over the shard. Raises StoreError."""
         path = self.path(lease.name)
         with atomic.disk_errors(path):
             try:
                 fd = open_regular(path)
-            # ESTALE is excluded, because it does not mean that the lease is gone.
+            # ESTALE is not treated as a lost lease: the file may still exist.
             except (FileNotFoundError, NotADirectoryError):
                 return False
             try:
@@ -179,7 +182,7 @@ class Leases:
         return True
 
     def release(self, lease: Lease) -> None:
-        """Release a lease; see `Lease.release`."""
+        """Release a lease if this worker still holds it. Raises StoreError."""
         self.held.discard(lease.nonce)
         self._remove(lease.name, lambda status, data: _nonce(data) == lease.nonce)
 
@@ -240,7 +243,9 @@ def holders(folder: Path, now: float) -> Iterator[Holder]:
 
 
 def _read(path: Path) -> tuple[os.stat_result, bytes] | None:
-    """State and content of a lease, None when it is gone. Opening, unlike stat, makes NFS ask its server."""
+    """Stat result and content of a lease; None if it does not exist. Opening, unlike stat, makes NFS ask its
+    server.
+    """
     with atomic.disk_errors(path):
         try:
             with open(open_regular(path), "rb", buffering=0) as file:
@@ -268,7 +273,7 @@ def _holder(name: str, status: os.stat_result, data: bytes, now: float) -> Holde
 
 
 def _content(data: bytes) -> dict[str, Any]:
-    """The members of a lease, of the types they must have; empty for garbage."""
+    """The parsed members of a lease, with checked types; empty if the data are invalid."""
     try:
         content = canonical.loads(data)
     except ValueError:

@@ -17,7 +17,7 @@ SOON = 0.2
 
 
 class Heartbeat:
-    """Renews every lease in its care several times per expiry. `lost` collects the names of lost leases."""
+    """Thread that renews the leases given to `keep` several times per expiry, and records the lost leases."""
 
     def __init__(self, expiry: float, log: Log) -> None:
         self._period = expiry / 4
@@ -44,7 +44,7 @@ class Heartbeat:
             raise self._trouble
 
     def keep(self, lease: Lease, needless: Callable[[], bool] = lambda: False) -> None:
-        """Keep `lease` until `forget`, or until `needless()` says that another worker did the work."""
+        """Renew `lease` until `forget`, or until `needless()` returns that another worker did the work."""
         with self._lock:
             self._leases[lease.nonce] = (lease, needless)
 
@@ -74,7 +74,7 @@ class Heartbeat:
     def _renew(self, lease: Lease, needless: Callable[[], bool]) -> bool:
         """Renew one lease; return whether the file system answered.
 
-        Without an answer the shard stays ours until another worker takes it over.
+        Without an answer this worker keeps the shard until another worker takes it over.
         """
         try:
             if not lease.renew():

@@ -1,9 +1,10 @@
-"""Cut anchors.h5 into shards: streamed, repeatable, resumable, and safe if two processes do it at once.
+"""Partition of anchors.h5 into shards: streamed, deterministic, resumable, and safe if two processes do it at
+once.
 
 A shard's content depends only on anchors.h5 and the shard size: intact shards stay, missing or damaged ones are
 written again. Anchors that were added later (`grown` in the header of anchors.h5) are
-cut into shards of their own behind the others, which stay as they are. shards/manifest.json comes last and
-lists what lies on the disk. docs/reference/format.md, section 5.
+cut into additional shards after the existing ones, which do not change. shards/manifest.json is written last
+and lists all shards. docs/reference/format.md, section 5.
 """
 
 import re
@@ -74,8 +75,8 @@ class ShardsManifest:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A planned shard: rows [start, stop) of anchors.h5. `anchors_sha256` is that of anchors.h5 when these
-    rows were its last ones, or its first 16 digits; it stands in the shard's header.
+    """A planned shard: rows [start, stop) of anchors.h5. `anchors_sha256` is the sha256 of anchors.h5
+    when these rows were its last ones, or its first 16 digits; the shard's header contains it.
     """
 
     name: str
@@ -96,8 +97,8 @@ class _Piece:
 
 
 def _rounds(run: RunFolder) -> Iterator[tuple[int, int, str]]:
-    """Rows [begin, end) that were added to anchors.h5 together, and its sha256 afterwards (16 digits for
-    earlier rounds).
+    """(begin, end, sha256) of each round of sampling: rows [begin, end) that were added to anchors.h5
+    together, and its sha256 after the round (16 digits for earlier rounds).
     """
     header = read_header(run.anchors, ANCHORS)
     begin = 0
@@ -118,7 +119,7 @@ def _pieces(run: RunFolder, shard_size: int) -> list[_Piece]:
 
 
 def _piece(run: RunFolder, shard_size: int, name: str) -> _Piece:
-    """One piece, computed alone: listing all pieces for every shard would be quadratic."""
+    """The planned shard `name`, computed without listing all shards: that would take quadratic time."""
     before = _position(name)
     for begin, end, sha256 in _rounds(run):
         start = begin + before * shard_size
@@ -129,12 +130,12 @@ def _piece(run: RunFolder, shard_size: int, name: str) -> _Piece:
 
 
 def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lambda: False) -> ShardsManifest:
-    """Make all shards and their manifest, or verify those that are there (header and size of each).
+    """Write all shards and their manifest; verify header and size of existing shards.
 
-    An existing partition is kept whatever `shard_size` is, because results refer to it. Corrupt shards go
-    to quarantine and are made again. After `stopped()` it ends at once; finished shards stay. Raises
-    StoppedEarly; FingerprintMismatch when anchors.h5 is not the one that was cut; CorruptFile when anchors.h5
-    is damaged; DiskFull, StoreError.
+    An existing partition is kept whatever `shard_size` is, because results refer to it. Corrupt shards go to
+    quarantine and are written again. When `stopped()` is true it ends at once; finished shards stay. Raises
+    StoppedEarly; FingerprintMismatch if the shards were cut from another anchors.h5; CorruptFile if
+    anchors.h5 is damaged; DiskFull, StoreError.
     """
     anchors_sha256 = _anchors_sha256(run)
     manifest = _existing(run)
@@ -150,7 +151,7 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
             )
     pieces = _pieces(run, shard_size)
     entries: list[ShardEntry | Future[ShardEntry]] = []
-    # Missing shards are written side by side, for most of the time goes into waiting for the disk; anchors are read
+    # Missing shards are written in parallel, because threads mostly wait for the disk; anchors are read
     # in order, a few shards ahead.
     with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as writers:
         anchors: AnchorsFile | None = None
@@ -181,7 +182,7 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
 
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
-    """Raises CorruptFile, NewerFormat, or StoreError when it is missing (nothing is partitioned yet)."""
+    """The content of shards/manifest.json. Raises CorruptFile, NewerFormat, StoreError if it is missing."""
     try:
         content = read_document(run.shards_manifest, KIND)
     except CorruptFile as problem:

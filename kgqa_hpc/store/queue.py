@@ -94,9 +94,9 @@ class ShardQueue:
                 return None
             name = self._todo[0]
             if name in self._claimed:
-                # The first shard was claimed by this process: drop it if it is done, and offer it again only when it
-                # is released. Not even when its lease was lost: this worker may not know yet, and must not
-                # open a shard twice.
+                # The first shard was claimed by this process: drop it if it is done, and offer it again only
+                # after it is released. Not even when its lease was lost: this worker may not know yet, and
+                # must not open a shard twice.
                 if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
                     del self._claimed[name]
             elif self._not_before.get(name, 0.0) > time.monotonic():

@@ -1,8 +1,7 @@
 """Read files of a run folder that another user may have put there.
 
-Only regular files are opened (text/opener.py). `read_if_there`
-is for optional files (states, logs, history): any error of a network file system while another node replaces
-such a file counts as "absent now".
+Only regular files are opened (text/opener.py). `read_if_there` is for optional files (states, logs, history):
+an error of a network file system while another node replaces such a file counts as "absent now".
 """
 
 import errno
@@ -23,7 +22,7 @@ REOPENED = 3
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add `data` to the end of a regular file, which is made when it is missing. Raises NotRegular, OSError."""
+    """Append `data` to a regular file, which is created if it is missing. Raises NotRegular, OSError."""
     fd = open_append(path)
     try:
         os.write(fd, data)
@@ -32,7 +31,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def read_with_state(path: Path, limit: int = -1) -> tuple[bytes, os.stat_result]:
-    """The first `limit` bytes of a regular file (all: -1) and its state. Raises OSError."""
+    """The first `limit` bytes of a regular file (-1: all) and its stat result. Raises OSError."""
     for attempt in range(REOPENED):
         try:
             with open(open_regular(path), "rb", buffering=0) as file:
@@ -45,13 +44,13 @@ def read_with_state(path: Path, limit: int = -1) -> tuple[bytes, os.stat_result]
 
 
 def read_if_there(path: Path, limit: int = 1 << 24) -> bytes | None:
-    """At most the last `limit` bytes, or None when the file is absent now."""
+    """The last `limit` bytes of an optional file; None if it is absent now."""
     read = read_if_there_with_state(path, limit)
     return None if read is None else read[0]
 
 
 def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, os.stat_result] | None:
-    """As `read_if_there`, with the result of fstat."""
+    """The last `limit` bytes of an optional file and its stat result; None if it is absent now."""
     try:
         with open(open_regular(path), "rb", buffering=0) as file:
             state = os.fstat(file.fileno())

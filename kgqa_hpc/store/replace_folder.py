@@ -1,9 +1,9 @@
 """Replace a folder atomically: after `kill -9` at any moment it is the old folder or the new folder.
 
-The new folder grows under a random name beside the target, is written through to the disk, and then changes
-places with the target in one system call (renameat2, RENAME_EXCHANGE). File systems that cannot exchange get
-two renames; a kill between the two leaves the old folder complete beside the target, and `settle` puts it
-back. Any number may do so at once: the last one's folder stays, whole.
+The new folder is filled under a random name beside the target, fsynced, and then exchanged with the target in
+one system call (renameat2, RENAME_EXCHANGE). On file systems without exchange, two renames are used; a kill
+between them leaves the complete old folder beside the target, and `settle` restores it. Several processes may
+replace a folder at once: the last complete folder stays.
 
 A growing folder is in use if its lock is held (same machine) or its content is recent (other machines):
 process ids and host names repeat across containers.
@@ -110,7 +110,9 @@ def _remove(path: Path) -> None:
 
 
 def _lock(fd: int) -> bool | None:
-    """True when it is ours now, False when another holds it, None where there are no locks."""
+    """Lock a folder: True if locked now, False if another process holds the lock, None if locks are not
+    supported.
+    """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -139,7 +141,7 @@ def _take_place(growing: Path, target: Path) -> None:
 
 
 def _rename_into_gap(source: Path, target: Path) -> bool:
-    """Rename where nothing is; False when something is there already, or `source` is gone."""
+    """Rename `source` to the unused name `target`; False if `target` exists, or `source` does not."""
     try:
         if not target.exists():
             os.rename(source, target)

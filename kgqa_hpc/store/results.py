@@ -1,7 +1,7 @@
 """The immutable HDF5 file of a finished shard: one record per item, in the order of the shard.
 
-Its existence means that the shard is done; the first writer wins, and a second one learns it from the answer.
-The header alone gives the counts that `status` shows. docs/reference/format.md, section 6.
+Its existence means that the shard is done. The first writer wins; the write functions return False to later
+writers. The header alone gives the counts that `status` shows. docs/reference/format.md, section 6.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 # Bytes of the header left for reasons; the rarest are summed up as OTHER when there are too many.
 REASON_BYTES = 300
 OTHER = "(other)"
-# Limit of a count, above that of any request, item or shard; a million of them still fit into 64 bits.
+# Upper limit of a count, larger than any real count; a sum of a million such counts still fits into 64 bits.
 MOST = 2**40
 
 
@@ -32,11 +32,13 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._tokens = {"prompt": 0, "completion": 0, "cached": 0}
-        self._records: Counter[str] = Counter()  # of items that yield lists of them
+        self._records: Counter[str] = Counter()  # records by outcome, of items that yield lists of records
         self._repaired = self._requests = 0
 
     def row(self, record: dict[str, Any], rendered: bytes | None = None) -> Row:
-        """Count a record (`Item.to_record()`); its row. `rendered`: what `canonical.dumps` makes of it."""
+        """Count a record (`Item.to_record()`) and return its row. `rendered`: the record as bytes of
+        `canonical.dumps`.
+        """
         self._counts[record["status"]] += 1
         if record.get("reason"):
             self._reasons[record["reason"]] += 1
@@ -52,8 +54,8 @@ class Tally:
         return {"id": record["id"], "status": record["status"], "record": whole}
 
     def summary(self) -> dict[str, Any]:
-        """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests; records
-        {accepted, rejected} where items yield lists.
+        """Members of the header: counts {status: n}, reasons {reason: n}, tokens {prompt, completion,
+        cached}, repaired, requests; and records {accepted, rejected} if items yield lists.
         """
         # The most frequent reasons that fit into the header; the others are summed up as OTHER.
         reasons: dict[str, int] = {}
@@ -76,13 +78,17 @@ class Tally:
 
 
 def write_result(path: Path, records: Iterable[dict[str, Any]], header: dict[str, Any]) -> bool:
-    """Commit the records (`Item.to_record()`) of a finished shard, in its order; as `write_rows`."""
+    """Commit the records (`Item.to_record()`) of a finished shard, in its order; False if another worker was
+    first.
+
+    Raises ValueError on a repeated id; DiskFull, StoreError.
+    """
     tally = Tally()
     return write_rows(path, [tally.row(record) for record in records], tally, header)
 
 
 def write_rows(path: Path, rows: Sequence[Row], tally: Tally, header: dict[str, Any]) -> bool:
-    """Commit the rows of a finished shard, in its order; `tally` has counted them, and no others.
+    """Commit the rows of a finished shard, in its order; `tally` has counted exactly these rows.
 
     Returns False, and changes nothing, when another worker was first. Raises ValueError on a repeated id;
     DiskFull, StoreError.
@@ -98,7 +104,7 @@ def write_rows(path: Path, rows: Sequence[Row], tally: Tally, header: dict[str, 
 
 
 def read_result(path: Path, origin: ResultOrigin | None = None) -> list[dict[str, Any]]:
-    """All records, after every byte was verified, and that `origin` made them.
+    """All records of a result, after its bytes and its `origin` were verified.
 
     Raises CorruptFile, MissingFile, NewerFormat, StoreError.
     """
@@ -106,7 +112,9 @@ def read_result(path: Path, origin: ResultOrigin | None = None) -> list[dict[str
 
 
 def iter_result(path: Path, origin: ResultOrigin | None = None) -> Iterator[dict[str, Any]]:
-    """Iterate over the records of a result, one at a time in memory."""
+    """Iterate over the records of a result, one at a time in memory. Raises CorruptFile, MissingFile,
+    StoreError.
+    """
     if origin is not None:
         read_summary(path, origin)
     with open_table(path, KIND, GROUP) as table:
@@ -126,13 +134,13 @@ def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, An
 
 
 def verify_result(path: Path, origin: ResultOrigin) -> None:
-    """Check every byte, and where the result comes from. Raises as `read_result`."""
+    """Verify every byte and the origin of a result. Raises CorruptFile, MissingFile, NewerFormat, StoreError."""
     origin.require(path, sealed.verify(path, KIND))
 
 
 def count(number: Any) -> int:
-    """A non-negative integer of an untrusted value: 0 if it is not a number, at most MOST."""
-    if number.__class__ is int and 0 <= number <= MOST:  # nearly always, and asked for millions of times
+    """An untrusted value as an integer from 0 to MOST; 0 if it is not a number."""
+    if number.__class__ is int and 0 <= number <= MOST:  # fast path: nearly every value, millions of calls
         return int(number)
     if isinstance(number, str) and number.isdecimal():
         return MOST

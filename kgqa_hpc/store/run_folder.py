@@ -1,7 +1,7 @@
 """A run folder: the paths of its files, and its manifest.
 
-The folder appears whole (config.yaml and manifest.json in it) or not at all. Work that another
-configuration began is refused with every difference named. docs/reference/format.md, section 1.
+The folder appears complete, with config.yaml and manifest.json, or not at all. A configuration that does not
+match the run is refused with every difference named. docs/reference/format.md, section 1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kgqa_hpc.store.fingerprint import (
 from kgqa_hpc.store.regular import irregular, names_if_there
 from kgqa_hpc.store.yaml_file import load_yaml
 
-CONFIGURATION = ".configuration"  # the role of who changes it; no pass can have this name
+CONFIGURATION = ".configuration"  # lease name of the process that changes it; no pass can have this name
 _CURE = "use another run folder for the new configuration, or undo the change"
 
 
@@ -53,7 +53,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of a run (docs/reference/format.md, section 1), and its life: `create`, `open`, `check`."""
+    """The paths of a run (docs/reference/format.md, section 1), and methods to create, open and check it."""
 
     path: Path
 
@@ -104,10 +104,10 @@ class RunFolder:
         """Make the folder for a resolved configuration (plain data) and its fingerprint
         (store/fingerprint.py).
 
-        `trusted` is what its maker agrees to (runs/trust.py); None leaves what was agreed to before.
-        A run that is there already with the same fingerprint stays; its config.yaml takes over what may
-        change (runtime, dataset). Raises FingerprintMismatch; InputError for a folder that holds something
-        else; DiskFull, StoreError with nothing left behind.
+        `trusted` are the settings that the user agrees to (runs/trust.py); None keeps the earlier consent.
+        An existing run with the same fingerprint is kept; its config.yaml takes over the settings that may
+        change (runtime, dataset). Raises FingerprintMismatch; InputError if the folder has other content;
+        DiskFull, StoreError with nothing left behind.
         """
         run = cls(path)
         if atomic.exists(run.manifest_file) or run.holds_work():
@@ -140,7 +140,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """An existing run. Raises InputError when `path` is none; CorruptFile, NewerFormat for its
+        """Open an existing run. Raises InputError if `path` is not a run; CorruptFile, NewerFormat for its
         manifest.
         """
         run = cls(path)
@@ -169,7 +169,9 @@ class RunFolder:
         return read_manifest(self.manifest_file)
 
     def origin(self, pass_name: str) -> ResultOrigin:
-        """The origin that results of a pass carry. Raises as `manifest`; KeyError for an unknown pass."""
+        """The origin in the headers of a pass's results. Raises KeyError for an unknown pass, CorruptFile,
+        StoreError.
+        """
         return ResultOrigin.of(self.manifest().sections, pass_name)
 
     def config(self) -> dict[str, Any]:
@@ -185,7 +187,7 @@ class RunFolder:
         return data
 
     def check(self, sections: Sections) -> str:
-        """The fingerprint's digest, when `sections` are those the run was made with.
+        """The digest of the run's fingerprint, after `sections` were compared with it.
 
         Raises FingerprintMismatch that names each key that changed, old → new.
         """
@@ -198,7 +200,7 @@ class RunFolder:
         return manifest.digest
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
-        """Record a fact that is known only while running (weights' digest, graph's digest), once and for all.
+        """Record permanently a fact that becomes known during the run (digest of the weights or the graph).
 
         The first process writes pins/<name>.json; a later one with other values raises FingerprintMismatch.
         """
@@ -232,10 +234,10 @@ class RunFolder:
     ) -> None:
         """Take over a configuration that only adds to this run: more anchors, or passes after its own.
 
-        `trusted` is agreed to beside what was before: the settings of a pass that the caller adds.
+        `trusted` adds to the earlier consent: the settings of a pass that the caller adds.
 
-        The manifest comes last, so the same call mends what a killed one left. Raises FingerprintMismatch
-        when a result that is there would have become another.
+        The manifest is written last, so repeating a killed call completes it. Raises FingerprintMismatch if
+        the change would affect existing results.
         """
         manifest = self.manifest()
         for name in manifest.sections["passes"]["values"]:
@@ -250,15 +252,17 @@ class RunFolder:
         )
 
     def untouched(self) -> bool:
-        """Whether no work was done on it: no shards, no results; a graph and a sample are quickly made again."""
+        """Whether the run has no shards and no results; it may have a graph and a sample, which are quickly
+        made again.
+        """
         leased = any(name != CONFIGURATION for name in names_if_there(self.path / "leases"))
         return not leased and not any(
             atomic.exists(path) for path in (self.shards_manifest, self.path / "results", self.dataset)
         )
 
     def remake(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> None:
-        """Take over another configuration where nothing was answered yet; graph and sample of the old one are
-        set aside when they are made again. The manifest comes last.
+        """Replace the configuration of a run without answers. Graph and sample of the old configuration move
+        to quarantine when they are made again. The manifest is written last.
         """
         if not self.untouched():
             self.check(sections)
@@ -284,14 +288,14 @@ class RunFolder:
             write_manifest(self.manifest_file, replace(manifest, trusted=dict(trusted)))
 
     def _mend(self, sections: Sections, trusted: Mapping[str, Any], reason: str) -> None:
-        """Make a damaged or deleted manifest again, when the files that are there fit this fingerprint."""
+        """Write a damaged or deleted manifest again, if the existing files match this fingerprint."""
         from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
 
         def header_of(path: Path, kind: str) -> dict[str, Any]:
             try:
                 return read_header(path, kind)
             except (CorruptFile, MissingFile):
-                return {}  # the next run sets it aside
+                return {}  # a damaged file: the next run moves it to quarantine
 
         try:
             require_origin(self.kg, header_of(self.kg, "knowledge-graph"), graph_origin(sections))

@@ -1,13 +1,13 @@
-"""Sealed HDF5 files: written once, whole, and every byte accounted for.
+"""Sealed HDF5 files: written once and atomically, with a checksum over every byte.
 
 The first 1024 bytes (HDF5's user block) hold one line of canonical JSON: format, version, size, sha256 of all
-that follows, and small counts; so 1 KiB tells what a file is, and any HDF5 program opens it as it is.
-`open_sealed` verifies every byte before HDF5 sees one. docs/reference/format.md, section 3.
+that follows, and small counts; so 1 KiB identifies a file, and any HDF5 program can open it.
+`open_sealed` verifies every byte before HDF5 reads the file. docs/reference/format.md, section 3.
 
 HDF5 can read other files on behalf of a file: external storage, virtual datasets and external links would
 bring a reader's private files into a dataset; and a dataset may declare any shape and store nothing. A
-checksum does not help, for it is the author's. So everything a file holds is looked at before it is used.
-docs/reference/security.md.
+checksum does not help, because the author of the file computes it. So all objects of a file are checked
+before use. docs/reference/security.md.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from kgqa_hpc.store.document import read_sized, require_kind
 from kgqa_hpc.store.regular import open_regular
 
 HEADER_BYTES = 1024
-# The version of each kind of file, the only one that is read; kinds that are not listed are at 1.
+# The only supported version of each kind of file; 1 for kinds that are not listed.
 VERSIONS = {"anchors": 2, "knowledge-graph": 2, "shard": 2, "result": 2}
 # The format of superblock and object headers, which every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
@@ -36,10 +36,10 @@ _ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass",
 
 
 class SealedFile(h5py.File):
-    """A sealed file in the making: an h5py.File with the `header` that will stand in front of it.
+    """A sealed file that is being written: an h5py.File and its future `header`.
 
-    `header` may be extended until the block ends (counts are known last). `committed` tells afterwards
-    whether this writer's file got the name: always, unless `exclusive`.
+    `header` may be extended until the block ends (counts are known last). `committed` is true afterwards
+    if this writer's file got the name; it can be false only with `exclusive`.
     """
 
     header: dict[str, Any]
@@ -56,8 +56,8 @@ def create_sealed(
 ) -> Iterator[SealedFile]:
     """Write a sealed file; it appears under `path` when the block ends without an exception.
 
-    `header` holds small facts; those that do not fit into 1 KiB stand in the root attribute "header" only.
-    Raises DiskFull or StoreError with no temp file left.
+    `header` holds small facts; members that do not fit into 1 KiB are stored in the root attribute "header"
+    only. Raises DiskFull or StoreError with no temp file left.
     """
     version = VERSIONS.get(kind, 1)
     with atomic.temp_file(path) as (fd, temp), atomic.disk_errors(path):
@@ -113,7 +113,7 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
 
 
 def read_header(path: Path, kind: str) -> dict[str, Any]:
-    """The header alone: 1 KiB read; its own check and the file's size are verified, the body is not."""
+    """Read the header (1 KiB); its own check and the file's size are verified, the body is not."""
     block, size = read_sized(path, HEADER_BYTES)
     header = _parse_header(block)
     if header is None:
@@ -125,7 +125,8 @@ def read_header(path: Path, kind: str) -> dict[str, Any]:
 
 
 def render_header(fields: dict[str, Any]) -> bytes:
-    """The 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces, newline.
+    """The header as 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces,
+    newline.
 
     Raises ValueError when it does not fit.
     """
@@ -137,7 +138,7 @@ def render_header(fields: dict[str, Any]) -> bytes:
 
 
 def _fitting_header(fields: dict[str, Any]) -> bytes:
-    """The header without its largest members, as far as need be; "omitted" names them."""
+    """The header as 1024 bytes, without as many of its largest members as necessary; "omitted" names these."""
     fields = dict(fields)
     for name in sorted(fields.keys() - _ESSENTIAL, key=lambda name: -len(canonical.canonical(fields[name]))):
         try:
@@ -171,8 +172,8 @@ def _body_sha256(fd: int) -> str:
 class _Sink(RawIOBase):
     """File object for HDF5 that sends every write through `disk`.
 
-    After the first refusal (disk full, …) it swallows the rest: HDF5 can then close in peace, and
-    `create_sealed` reports the refusal. An exception inside HDF5's own calls would leave a handle that
+    After the first failed write (disk full, …) it discards all further writes: HDF5 can then close the file,
+    and `create_sealed` raises the first error. An exception inside HDF5's own calls would leave a handle that
     cannot be closed.
     """
 
@@ -228,7 +229,7 @@ LARGEST_CHUNK = 64 << 20
 def require_plain(path: Path, file: h5py.File) -> None:
     """Raises CorruptFile for links, foreign storage, and shapes that the file's bytes cannot fill.
 
-    By HDF5's own calls: h5py's objects take ten times as long, and this is done for every shard that is read.
+    Uses h5py's low-level API, ten times as fast as its objects, because every shard that is read is checked.
     """
     waiting = [(h5py.h5g.open(file.id, b"/"), str(path) + ": ")]
     looked = 0

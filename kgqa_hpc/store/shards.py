@@ -1,4 +1,4 @@
-"""Files of anchors: anchors.h5, everything sampled in the order of the work, and the shards cut from it.
+"""Files of anchors: anchors.h5 with all sampled anchors in the order of the work, and the shards cut from it.
 
 Both are written once and never changed; every byte is verified before the first anchor is read.
 docs/reference/format.md, section 5.
@@ -21,7 +21,7 @@ from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_tabl
 
 ANCHORS = "anchors"
 GROUP = "anchors"
-# `id`, `group` and `weight` repeat members of the JSON so that a reader can look for them without parsing it.
+# `id`, `group` and `weight` repeat members of the JSON so that a reader can find them without parsing it.
 COLUMNS = {"id": TEXT, "group": TEXT, "weight": "float64", "anchor": JSON}
 # Rows parsed at a time while streaming.
 SLICE = 2048
@@ -36,7 +36,8 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     """
     with create_sealed(path, ANCHORS, header=header) as file:
         writer = TableWriter(file.create_group(GROUP), COLUMNS)
-        # Equal 64-bit hashes of different ids are as good as impossible (1e-7 for a million).
+        # Equal 64-bit hashes of different ids are practically impossible (probability 1e-7 for a million
+        # ids).
         hashes = array("q")
         for anchor in anchors:
             writer.append(anchor_row(anchor))
@@ -73,7 +74,7 @@ class AnchorsFile:
             yield from self._table.json("anchor", begin, min(begin + SLICE, stop))
 
     def find(self, anchor_id: str) -> int | None:
-        """The row of the anchor with this id."""
+        """The row of the anchor with this id; None if there is none."""
         return self._table.find("id", anchor_id)
 
     def close(self) -> None:
@@ -104,7 +105,9 @@ class ShardEntry:
 def write_shard(
     path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any], exclusive: bool = False
 ) -> ShardEntry:
-    """Commit a shard. `exclusive`: leave a shard that is already there; the entry then describes that one."""
+    """Commit a shard and return its entry. `exclusive`: keep an existing shard, and return the entry of that
+    shard.
+    """
     with create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
         write_table(file.create_group(GROUP), COLUMNS, [anchor_row(row) for row in rows])
     header = read_header(path, SHARD)

@@ -34,7 +34,7 @@ class TableWriter:
     """Appends rows to the group `group` of an open sealed file; `close` completes the table.
 
     `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row is a mapping with one value
-    per column; JSON columns take any JSON value, and bytes as one that is rendered already. Memory is bounded
+    per column; JSON columns take any JSON value, and bytes as rendered JSON. Memory is bounded
     by FLUSH_BYTES per column.
     """
 
@@ -66,7 +66,7 @@ class Table:
         self._group = group
         self.rows = int(group.attrs["rows"])
         self._opened: dict[str, tuple[h5py.Dataset, h5py.Dataset]] = {}
-        self._last: dict[str, tuple[int, bytes]] = {}  # per column the chunk read last, and where it begins
+        self._last: dict[str, tuple[int, bytes]] = {}  # by column: offset and bytes of the last chunk
 
     def __len__(self) -> int:
         return self.rows
@@ -76,7 +76,7 @@ class Table:
         offsets = self._ends(column, start, stop)
         data = b"".join(self._blocks(column, offsets[0], offsets[-1]))
         spans = pairwise([end - offsets[0] for end in offsets])
-        if data.isascii():  # cut as one text: four times as fast, and ids and groups nearly always are
+        if data.isascii():  # slicing one str is four times as fast; ids and groups are nearly always ASCII
             whole = data.decode()
             return [whole[begin:end] for begin, end in spans]
         return [str(data[begin:end], "utf-8") for begin, end in spans]
@@ -114,7 +114,9 @@ class Table:
         return None
 
     def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """Offsets and bytes of a column. They stay open: HDF5 then keeps the last chunks of offsets unpacked."""
+        """The datasets `offsets` and `bytes` of a column. They stay open, so HDF5 caches the last
+        decompressed chunks.
+        """
         if column not in self._opened:
             member = self._group[column]
             self._opened[column] = member["offsets"], member["bytes"]
@@ -213,7 +215,7 @@ class _NumberColumn:
 
 
 class _Dataset:
-    """A one-dimensional dataset that grows; created when its size tells whether compression pays."""
+    """A one-dimensional dataset that grows; created once its size shows whether compression is useful."""
 
     def __init__(self, group: h5py.Group, name: str, dtype: np.dtype[Any]) -> None:
         self._group, self._name, self._dtype = group, name, dtype

@@ -1,7 +1,7 @@
-"""Reading YAML from outside: plain data in bounded time, or one line of refusal.
+"""Reader of untrusted YAML: plain data in bounded time, or a ConfigError of one line.
 
-Refused are aliases (a few lines of them make gigabytes, or a circle), a key that stands twice (YAML would
-silently keep the last), nesting deeper than any configuration, and files larger than any.
+Refused are aliases (a few lines of them can expand to gigabytes, or form a cycle), duplicate keys (YAML would
+silently keep the last), nesting deeper and files larger than any configuration.
 """
 
 from pathlib import Path
@@ -13,9 +13,9 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.store.regular import NotRegular, read_with_state
 from kgqa_hpc.text.plain_text import printable
 
-LARGEST = 256 * 1024  # bytes; PyYAML takes a second for so much
+LARGEST = 256 * 1024  # bytes; PyYAML needs about a second for this size
 DEEPEST = 50
-CURES = {  # by words of libyaml
+CURES = {  # by phrases in libyaml's messages
     "tab character": "indent with spaces, not tabs",
     "mapping values are not allowed": 'put a value that holds ": " into quotes, and indent keys of one level equally',
     "cannot start any token": "put a value that begins with @, ` or % into quotes; indent with spaces, not tabs",
@@ -44,8 +44,8 @@ def load_yaml(path: Path) -> Any:
 
 
 def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
-    """The plain data of a YAML text. `source` names its origin in messages, `first_line` where in a file it
-    begins. Raises ConfigError.
+    """The plain data of a YAML text. For messages, `source` names its origin and `first_line` is its first
+    line's number in the file. Raises ConfigError.
     """
     if len(data) > LARGEST:
         raise ConfigError(f"{source}: more than {LARGEST // 1024} KiB; a configuration is smaller")
@@ -81,7 +81,7 @@ def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
 
 
 class _Loader(_LOADER):
-    """A SafeLoader that refuses a key that stands twice."""
+    """A SafeLoader that refuses duplicate keys."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[Any] = set()

@@ -2,7 +2,7 @@
 
 `id` is the graphlet's position in the shuffled sample, `graphlet_index` the ordinal of its shape within its size, as
 the authors' code numbers them. docs/guide/dataset.md names the differences. `text` and
-`filtering_text` are the raw answers of the models, which only the run's results hold.
+`filtering_text` are the raw answers of the models, which only the run's results contain.
 """
 
 from collections.abc import Iterator

@@ -154,15 +154,16 @@ class LightEval:
 
 
 def _parts(source: ExportSource) -> tuple[str, str | None]:
-    """The part that is tested, and the part of examples: `train` where another part is tested."""
+    """The part for testing, and the part for few-shot examples: `train`, or None without another `train`."""
     test = "test" if "test" in source.splits else source.splits[0]
     return test, TRAIN if TRAIN in source.splits and test != TRAIN else None
 
 
 def _pair_line(record: dict[str, Any]) -> Line:
-    """The members of a record that evaluation harnesses read; of one with options `choices` (letters) and `gold` too.
+    """The members of a record that evaluation harnesses read.
 
-    The question then holds the options; `gold` is the position of the right one, from 0.
+    For a multiple-choice record the question includes the options, and two members are added: `choices`
+    (letters) and `gold`, the position of the right option, from 0.
     """
     line = {name: record[name] for name in ("id", "question", "answer")}
     if not (choices := choices_of(record)):

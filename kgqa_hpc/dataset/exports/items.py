@@ -1,7 +1,7 @@
 """Items of a run behind its records, for exports that need more than a record: raw answers and reasoning.
 
-`kgqa export --with reasoning` adds the text in which the writer of a pair thought before it answered: the thought of a
-thinking model (`keep_thoughts: true`) and the fields of its answer that no record holds (analysis, draft and
+`kgqa export --with reasoning` adds the reasoning of the model that wrote a pair: the thought of a reasoning
+model (`keep_thoughts: true`) and the fields of its answer that are not in the record (analysis, draft and
 reflection). Both are read from the raw answers in the run's results.
 """
 
@@ -38,13 +38,13 @@ def items_of(work: FinishedWork) -> Iterator[tuple[int, Json, Json]]:
 
 
 class ItemsById:
-    """Parts of items (`part(anchor, item)`), found in any order.
+    """Random access to parts of items, `part(anchor, item)`, by item id.
 
-    They are in a file in `folder`, with 24 bytes of memory per item.
+    The parts are stored in a file in `folder`; memory: 24 bytes per item.
     """
 
     def __init__(self, work: FinishedWork, folder: Path, part: Callable[[Json, Json], Json]) -> None:
-        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - read as long as this lives
+        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - open for the lifetime of this object
         rows, keys, ends = array("q"), array("q"), array("q", [0])
         for row, anchor, item in items_of(work):
             rows.append(row)
@@ -58,7 +58,7 @@ class ItemsById:
     def find(self, item_id: str) -> tuple[int, Json]:
         """The row of an item in anchors.h5, and its part. Raises InputError for an id of another run."""
         start, end = (np.searchsorted(self._keys, hash(item_id), side) for side in ("left", "right"))
-        for position in self._order[start:end].tolist():  # several where hashes are equal
+        for position in self._order[start:end].tolist():  # several positions if hashes are equal
             self._file.seek(self._ends[position])
             item = orjson.loads(self._file.read(self._ends[position + 1] - self._ends[position]))
             if item["id"] == item_id:
@@ -67,7 +67,7 @@ class ItemsById:
 
 
 class Reasoning:
-    """The reasoning of a run's records, in the order they are asked for; needs room for it in `folder`."""
+    """Reasoning of a run's records, accessible in any order; stored in a temporary file in `folder`."""
 
     def __init__(self, run: RunFolder, folder: Path) -> None:
         work = open_work(run)
@@ -83,7 +83,7 @@ class Reasoning:
         self._items = ItemsById(work, folder, self._part)
 
     def of(self, record: Mapping[str, Any]) -> str:
-        """The reasoning behind a record, and its column `reasoning` (MedQA); empty where its writer gave none."""
+        """The reasoning behind a record, with its column `reasoning` (MedQA); empty if there is none."""
         _, item = self._items.find(record["provenance"]["anchor"]["id"])
         return "\n\n".join(filter(None, [item["reasoning"], record.get("reasoning")]))
 

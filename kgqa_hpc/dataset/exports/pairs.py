@@ -1,9 +1,9 @@
 """Formats with one JSON value per record: of fine-tuning programs, of question families, and text to query.
 
-In the formats of fine-tuning programs a multiple-choice question carries its options, and its answer the letter; a
-record with a column `sequence` (literature runs with `map_protein`) carries it: a question about "the protein" has no
-answer without it. With `--with reasoning` the writer's reasoning stands before the answer, between <think> and
-</think>.
+In the formats of fine-tuning programs a multiple-choice question includes its options, and its answer the
+letter. The column `sequence` (literature runs with `map_protein`) is added to the question, because a
+question about "the protein" cannot be answered without it. With `--with reasoning` the model's reasoning
+precedes the answer, between <think> and </think>.
 """
 
 from pathlib import Path
@@ -46,13 +46,15 @@ class _Lists:
 
 
 def _asked(record: Record) -> str:
-    """The user's turn: the question with its options, and before it the protein's sequence where the record has one."""
+    """The user's turn: the protein's sequence if the record has one, then the question with its options."""
     question, sequence = with_choices(record["question"], choices_of(record)), record.get("sequence")
     return f"Protein sequence: {sequence}\n\n{question}" if sequence else question
 
 
 def _answered(record: Record) -> str:
-    """The assistant's turn: the answer, after its letter where the question has options; before it the reasoning."""
+    """The assistant's turn: the reasoning if requested, the letter if the question has options, then the
+    answer.
+    """
     answer = f"{right_letter(record)}. {record['answer']}" if choices_of(record) else record["answer"]
     reasoning = record.get(THINKING)
     return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer

@@ -87,8 +87,8 @@ def export(
 
     With `reasoning` the formats of training programs put it before the answer, between <think> and </think>.
 
-    Returns the files. Raises ConfigError for an unknown format, InputError without a dataset or a wanted column,
-    or when `out` holds something that is no export.
+    Returns the files. Raises ConfigError for an unknown format, InputError without a dataset or a requested
+    column, or if `out` exists and is not an export.
     """
     load_run_plugins(run)
     writer = EXPORTS.get(format)()
@@ -117,11 +117,11 @@ def export(
 
 
 WITH_REASONING = ("messages", "alpaca", "sharegpt")
-MARK = ".kgqa-export"  # a folder that holds it may be replaced by the next export
+MARK = ".kgqa-export"  # a folder with this file may be replaced by the next export
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raises InputError when `out` holds something that is no export and no publication."""
+    """Raises InputError if `out` has content that neither an export nor `kgqa publish` wrote."""
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
         raise InputError(f"{out}: holds something that no export wrote", "name a new folder")
 

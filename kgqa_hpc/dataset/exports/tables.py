@@ -9,8 +9,8 @@ import orjson
 from kgqa_hpc.dataset.exports.source import ExportSource
 from kgqa_hpc.errors import InputError
 
-# A cell that begins so would be a formula in a spreadsheet program; it gets an apostrophe in front, which such programs
-# hide.
+# A cell with such a first character would be a formula in a spreadsheet program; a leading apostrophe, which
+# such programs hide, prevents that.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
