@@ -68,9 +68,7 @@ Announce = Callable[[Plan], None]
 
 @dataclass(frozen=True)
 class Assignment:
-    """The stream a shape is sampled from: the probability that a draw hits it, expected draws, seconds a
-    draw.
-    """
+    """The stream a shape is sampled from: hit probability, expected draws, seconds a draw."""
 
     shape: int
     structure: int
@@ -95,9 +93,7 @@ def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
 
 
 def _pentagon_steps(graph: OrderedGraph) -> float:
-    """Estimated steps of the 5-cycle pass, interpolated between about 60 roots; a root's steps fall with its
-    label.
-    """
+    """Estimated steps of the 5-cycle pass, interpolated between about 60 roots."""
     n = graph.num_nodes
     if n < 2:
         return 0.0
@@ -117,9 +113,7 @@ def affordable_passes(seconds: Mapping[str, float], limit: float = EXACT_SECONDS
 
 
 def expected_draws(total: float, size: int, probability: float) -> float:
-    """Expected number of draws until `size` of `total` occurrences are hit; a draw hits one of them with
-    `probability`.
-    """
+    """Expected draws until `size` of `total` occurrences are hit; `probability`: that a draw hits one."""
     size = min(size, math.ceil(total))
     if size >= total:
         tries = total * (math.log(max(total, 1.0)) + 0.5772) + 0.5

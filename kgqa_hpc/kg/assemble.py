@@ -236,9 +236,7 @@ class Assembly:
         return pc.if_else(blank, pa.scalar("", pa.large_string()), names) if unnamed.any() else names
 
     def _ends(self, order: Codes, node_file: str) -> tuple[Codes, Codes, Mask]:
-        """Node positions of both ends of each edge (-1: unknown), and the mask of edges whose ends are both
-        known.
-        """
+        """Node positions of both ends of each edge (-1: unknown), and the mask of edges with known ends."""
         position = np.full(len(self._ids), -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
         codes = _joined(self._sources), _joined(self._targets)

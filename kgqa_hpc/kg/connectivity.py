@@ -17,9 +17,7 @@ def component_sizes(
 
 
 def largest_component(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]) -> Mask:
-    """The nodes of the largest component, bool (n,); among equally large ones, the component of the lowest
-    node.
-    """
+    """The nodes of the largest component, bool (n,); of equally large ones, that of the lowest node."""
     component, sizes = component_sizes(indptr, indices)
     return component == np.argmax(sizes) if len(sizes) else np.zeros(0, dtype=bool)
 

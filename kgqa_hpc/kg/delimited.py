@@ -110,7 +110,7 @@ class DelimitedFile:
             yield 0, {name: pa.array([], pa.large_string()) for name in columns}
 
     def line_of(self, row: int, *, offset: int = 0, header: bool) -> int:
-        """The first line of row number `offset` + `row` of `batches`, counted from 1. Raises IndexError."""
+        """First line (counted from 1) of row number `offset` + `row` of `batches`. Raises IndexError."""
         for number, record in enumerate(self.records()):
             if number == offset + row + header:
                 return record.line
