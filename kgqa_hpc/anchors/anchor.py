@@ -189,7 +189,9 @@ class AnchorKind:
         return None
 
     def expected(self, settings: Any) -> int | None:
-        """Largest number of anchors by the settings, `number` as a rule; None if unknown before drawing."""
+        """Largest number of anchors that the settings allow, usually `number`; None if unknown before
+        drawing.
+        """
         return getattr(settings, "number", None)
 
     def files(self, settings: Any) -> list[Path]:

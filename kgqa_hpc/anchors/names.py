@@ -116,7 +116,7 @@ def _is_symbol(words: tuple[Word, ...]) -> bool:
 
 
 def _stands(name: tuple[Word, ...], text: list[Word], start: int, end: int) -> bool:
-    """Whether the words of the text from `start` to `end` are the name and no part of another name."""
+    """Whether the text's words from `start` to `end` are the name, and not part of another name."""
     if _is_symbol(name):
         if text[start].written not in (name[0].written, f"{name[0].written}s"):
             return False
@@ -131,7 +131,7 @@ def _stands(name: tuple[Word, ...], text: list[Word], start: int, end: int) -> b
 
 
 def _letter_stands(letter: Word, before: Word | None, after: list[Word]) -> bool:
-    """Whether a single letter is a name of its own: no word, and no part of a name with its neighbours."""
+    """Whether a single letter is a whole name: neither a word nor part of a name with its neighbours."""
     if letter.joined == "hyphen":
         return False
     if after and (after[0].joined == "hyphen" or _AFTER.fullmatch(after[0].form)):

@@ -46,7 +46,7 @@ class Layer:
         return cls(starts.astype(np.int64), pairs & 0xFFFFFFFF)
 
     def reversed(self) -> Layer:
-        """The path space with its steps in the opposite direction."""
+        """The layer with its steps in the opposite direction."""
         sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         return Layer.build(len(self.starts) - 1, self.nexts.astype(np.int32), sources.astype(np.int32))
 
@@ -162,7 +162,7 @@ class PathSpace:
         if len(self.layers) == 1:
             return len(self.layers[0].nexts)
         back = self.layers[0].reversed()
-        middle = [*self.layers[1:-1], back, back][:2]  # what a short path has not, is not looked at
+        middle = [*self.layers[1:-1], back, back][:2]  # `back` fills missing layers, which are not read
         rows = [part for layer in (back, *middle, self.layers[-1]) for part in (layer.starts, layer.nexts)]
         return int(count_paths(len(self.layers), *rows))
 

@@ -1,20 +1,21 @@
 """Balanced samples: fewer repetitions of hubs, or an even spread over node types, with weights that undo it.
 
-Uniform samples of graphs with hubs repeat one hub in a large part of all graphlets (in the published
-dataset 41 nodes stand in more than 2,000 questions, one in 9,454). Both methods here choose from a larger
+Uniform samples of graphs with hubs repeat one hub in a large part of all graphlets (in the published dataset
+41 nodes occur in more than 2,000 questions, one of them in 9,454). Both methods here choose from a larger
 *uniform pool*, in rounds: in round i one more graphlet of every shape is taken from the first POOL_FACTOR *
 (i + 1) of its pool. What a round takes depends on earlier rounds only, so samples are nested.
 
-- cap: the first graphlet of the pool none of whose nodes is *full*, that is, stands in `max_per_node` chosen
-  graphlets, of all shapes together. A shape whose pool holds none yet catches up in a later round.
-- spread: graphlets are grouped by the types of their nodes (as a multiset); the first one of the group that
-  was given least. Small groups give what they have.
+- cap: take the first graphlet of the pool without a *full* node, which is a node in `max_per_node` chosen
+  graphlets of any shape. A shape whose pool has no such graphlet yet catches up in a later round.
+- spread: graphlets are grouped by the types of their nodes (as a multiset); take the first graphlet of the
+  group with the fewest chosen ones. Small groups are used up.
 
-The weight of a graphlet is 1 / (its inclusion probability relative to a uniform sample of the same size
-from the same shape): n / (pool size * probability). Where a graphlet stands in the pool is random. With a
-cap it is chosen if it stands before the first place at which its fullest node was refused: the probability
-is this place / pool size (a threshold as in priority sampling: Duffield, Lund, Thorup 2007; Ting 2017).
-With spread, members of a group are equally likely: its chosen / its members. The combination is ours.
+The weight of a graphlet is 1 / (its inclusion probability relative to a uniform sample of the same size from
+the same shape): n / (pool size * probability). The position of a graphlet in the pool is random. With a cap,
+a graphlet is chosen if its position is below the first position at which one of its nodes caused a refusal;
+the probability is this position / pool size (a threshold as in priority sampling: Duffield, Lund, Thorup
+2007; Ting 2017). With spread, members of a group are equally likely: the probability is its chosen graphlets
+/ its members. The combination is ours.
 """
 
 import heapq
@@ -42,10 +43,10 @@ class Balanced:
 def cap_nodes(
     shape: np.ndarray, nodes: np.ndarray, position: np.ndarray, per_shape: int, max_per_node: int
 ) -> Balanced:
-    """Choose up to `per_shape` graphlets of each shape so that no node stands in more than `max_per_node`.
+    """Choose up to `per_shape` graphlets of each shape so that no node occurs in more than `max_per_node`.
 
     `shape` (N,), `nodes` (N, 5), -1 padded, and `position` (N,) are a uniform pool. While no node is full,
-    the plain uniform sample is what is chosen, with weights 1.
+    the result is the plain uniform sample, with weights 1.
     """
     order, starts = _pools(shape, position)
     rounds, refused = np.full(len(shape), -1, np.int64), np.zeros(len(shape), np.uint8)
@@ -91,7 +92,7 @@ def _spread_pool(pool: list[int], group: list[int], per_shape: int, rounds: np.n
     """Select graphlets of one shape in rounds; a group stays in the heap while it has unselected members."""
     waiting: dict[int, list[int]] = {}
     accepted: dict[int, int] = {}
-    heap: list[tuple[int, int]] = []  # (times given, group)
+    heap: list[tuple[int, int]] = []  # (graphlets chosen, group)
     seen = 0
     for turn in range(min(per_shape, len(pool))):
         for position in range(seen, min(POOL_FACTOR * (turn + 1), len(pool))):

@@ -1,10 +1,10 @@
 """Choice of the sampling method and its structures, with a forecast of the duration.
 
 The decision rests on the exact totals (or estimates) and on a cost model in steps of the kernels: on the
-graph and the wanted shapes alone, never on the machine, its load or the number of threads. Nor does it
-depend on how many occurrences are wanted: it is made for REFERENCE_SIZE of each shape, so that samples of
-all sizes come from one sequence and the smaller is part of the larger. Rates turn steps into seconds for
-the message; they were measured on one core of a 2.5 GHz Xeon with tools/bench_graphlets.py.
+graph and the requested shapes alone, not on the machine, its load or the number of threads. It is made for
+samples of REFERENCE_SIZE of each shape, whatever size is requested, so that samples of all sizes come from
+one sequence and a smaller sample is part of a larger one. Rates turn steps into seconds for the message; they
+were measured on one core of a 2.5 GHz Xeon with tools/bench_graphlets.py.
 """
 
 import math
@@ -54,7 +54,7 @@ BLIND_SECONDS = 60.0
 class Plan:
     """The decision.
 
-    method: enumerate, structure or graph-tool; text: what, why and how long, for people; core_seconds:
+    method: enumerate, structure or graph-tool; text: method, reason and duration, for the user; core_seconds:
     prediction for one core.
     """
 
@@ -68,7 +68,7 @@ Announce = Callable[[Plan], None]
 
 @dataclass(frozen=True)
 class Assignment:
-    """From which stream a shape is sampled: the chance that a draw hits it, draws expected, seconds a draw."""
+    """The stream a shape is sampled from: hit probability, expected draws, seconds a draw."""
 
     shape: int
     structure: int
@@ -93,7 +93,7 @@ def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
 
 
 def _pentagon_steps(graph: OrderedGraph) -> float:
-    """Steps of the 5-cycle pass, from about 60 roots and the means between: steps fall with the label."""
+    """Estimated steps of the 5-cycle pass, interpolated between about 60 roots."""
     n = graph.num_nodes
     if n < 2:
         return 0.0
@@ -113,7 +113,7 @@ def affordable_passes(seconds: Mapping[str, float], limit: float = EXACT_SECONDS
 
 
 def expected_draws(total: float, size: int, probability: float) -> float:
-    """Expected number of draws until `size` of `total` occurrences are hit; a draw hits any with `probability`."""
+    """Expected draws until `size` of `total` occurrences are hit; `probability`: that a draw hits one."""
     size = min(size, math.ceil(total))
     if size >= total:
         tries = total * (math.log(max(total, 1.0)) + 0.5772) + 0.5
@@ -132,8 +132,8 @@ def assign(
 ) -> list[Assignment]:
     """Choose for each of `shapes` the structure whose stream gives its sample, for samples of `size`.
 
-    `totals` of the shapes, `copies` that one draw of each available structure chooses from. Hardest shapes
-    first; a stream that is drawn anyway costs only the draws beyond.
+    `totals`: occurrences of each shape. `copies`: for each available structure, the number of copies that a
+    draw chooses from. The hardest shapes are assigned first; a stream in use costs only its additional draws.
     """
     options: dict[int, list[Assignment]] = {}
     for shape in shapes:
@@ -186,7 +186,7 @@ def _cost(option: Assignment, planned: Mapping[int, float], passes: Mapping[str,
 
 
 def _stream_cost(structure: int, draws: float, passes: Mapping[str, float], slots: int) -> float:
-    """Seconds on one core: to weigh the roots, about one more pass where the structure needs one, to draw."""
+    """Core-seconds of a stream: root weights, about one more pass if the structure needs a pass, and draws."""
     kind = _way_of(structure, passes)
     setup = slots * ROW_SETUP_RATE + (passes[kind.needs] if kind.needs else 0.0)
     return setup + draws * DRAW_RATES[kind.family]

@@ -5,14 +5,13 @@ induced counts follow by back-substitution: an induced t contains `SUBCOPIES[t][
 ESCAPE, Pinar, Seshadhri, Vishal, WWW 2017; the 4-node identities also in ORCA, Hocevar, Demsar 2014; the
 arrangement, the use of the 2-core and the exact carrying of large sums are ours).
 
-Time O(sum of d^2 + sum of te^2 + 5-cycle term) over the 2-core, memory O(m + triangles). Inputs
-int64/int32; every total is an exact Python integer: what only depends on degrees and per-vertex counts is
-summed in unbounded integers, the rest in int64 pairs whose only limit is that one root's share stays below
-2**63.
+Time O(sum of d^2 + sum of te^2 + 5-cycle term) over the 2-core, memory O(m + triangles). Inputs int64/int32;
+every total is an exact Python integer: sums over degrees and per-vertex counts use unbounded integers, other
+sums pairs of int64, which are exact while one root's share stays below 2**63.
 
 The three expensive passes can be left out; then the copies that depend on them are missing, and so are the
-induced counts of all shapes that are contained in such a shape. Passes also leave behind how many copies
-each root has, the weights that structure sampling draws roots with.
+induced counts of all shapes that are contained in such a shape. Passes also record the number of copies of
+each root, the weights with which structure sampling draws roots.
 """
 
 import math
@@ -41,8 +40,8 @@ class CopyCounts:
     """Not necessarily induced copies of the shapes that were counted, and the copies rooted at each vertex.
 
     squares int64 (n, 3): squares, banners and K2,3 of the pairs whose smaller label is the vertex; cliques
-    int64 (n, 2): 4-cliques through it, and these with a triangle on an edge at it; cycles int64 (n,): see
-    kernels.count.pentagons. Rows stay zero where a pass was left out.
+    int64 (n, 2): 4-cliques through it, and these with a triangle on an edge at it; cycles int64 (n,): the
+    root weights of kernels.count.pentagons. Rows stay zero where a pass was left out.
     """
 
     copies: dict[int, int]
@@ -63,7 +62,8 @@ def count_graphlets(
 
     `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a simple undirected graph. Backend `native` uses
     the closed forms of this module; `graph-tool` enumerates and takes thousands of times longer. `threads`
-    defaults to the usable cores and never changes the result. Raises InputError when the arrays are no graph.
+    defaults to the usable cores and never changes the result. Raises InputError when the arrays do not
+    describe a graph.
     """
     graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
     return graph_tool.count(graph) if backend == "graph-tool" else closed_form_counts(graph)

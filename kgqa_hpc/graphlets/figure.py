@@ -1,6 +1,6 @@
 """A figure of the 29 shapes with their totals and sample sizes (after the paper's Figure 5).
 
-Needs matplotlib (the extra `report`), which is imported here and nowhere else in this folder.
+Needs matplotlib (the extra `report`), which this folder imports only here.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """Counting and sampling in a notebook: graphs of networkx, igraph and scipy, without files or a run.
 
-`kgqa_hpc.count` and `kgqa_hpc.sample` are the functions of this module. None of the libraries is imported;
-a graph is known by its methods.
+`kgqa_hpc.count` and `kgqa_hpc.sample` are the functions of this module. None of the libraries is imported; a
+graph is recognised by its methods.
 """
 
 from typing import Any
@@ -38,9 +38,10 @@ def sample(
     """Count all shapes and draw `per_shape` occurrences of each uniformly without replacement.
 
     `graph` as in `count`. The `nodes` of the sample are positions in the order of the graph's own nodes
-    (networkx: `list(graph)[position]`). The same seed gives the same sample, and a larger `per_shape` holds
-    the smaller sample. `shapes`, `max_per_node` (cap how often a node is drawn) and `node_type` (a code per
-    node, to spread each shape over the types) as in graphlets.sample.sample_graphlets. Raises InputError.
+    (networkx: `list(graph)[position]`). The same seed gives the same sample, and the sample of a larger
+    `per_shape` contains that of a smaller one. `shapes`, `max_per_node` (cap how often a node is drawn) and
+    `node_type` (a code per node, to spread each shape over the types) as in
+    graphlets.sample.sample_graphlets. Raises InputError.
     """
     if per_shape < 0:
         raise InputError(f"per_shape is {per_shape}", "it is the number of graphlets to draw of each shape")

@@ -1,13 +1,13 @@
-"""The graph-tool backend: counting and sampling as in the published pipeline, and a check of our own.
+"""The graph-tool backend: counting and sampling as in the published pipeline, and as a check of our counts.
 
 `graph_tool.clustering.motifs` implements ESU and RAND-ESU (Wernicke 2006) in C++. It enumerates, so it
 takes thousands of times longer than graphlets.count. RAND-ESU keeps each occurrence with the same
 probability, so sample sizes vary (published: 9,826 to 10,165 for 10,000).
 
 Samples are nested: RAND-ESU is run with the probabilities ..., 1/64, 1/16, 1/4, 1, each with its own seed,
-and an occurrence *arrives* in the first run that keeps it, at a moment within that run that depends on its
-nodes. The sample of a ratio r is what has arrived at the moment r; moments are scaled so that every
-occurrence has arrived by then with probability r exactly (`_moments`). Ours.
+and an occurrence belongs to the first run that keeps it. It gets a *moment* in [0, 1) from this run and a
+hash of its nodes, scaled so that the moment is below r with probability exactly r (`_moments`). The sample of
+ratio r is all occurrences with moments below r. Ours.
 
 Debian's build needs Debian's own Python and a numpy below 2, so it runs in whichever interpreter has it:
 this one, else the one named in KGQA_GRAPH_TOOL_PYTHON, else /usr/bin/python3. Arrays are exchanged by file.
@@ -53,9 +53,9 @@ def count(graph: OrderedGraph) -> dict[int, int]:
 
 
 def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Found]:
-    """Exact counts, and each occurrence of a shape with probability sizes[shape] / total.
+    """Exact counts, and a sample with each occurrence of a shape with probability sizes[shape] / total.
 
-    It is drawn on one thread to be reproducible, and is so for one version of graph-tool only.
+    Drawn on one thread, so that the same version of graph-tool gives the same sample.
     """
     totals = count(graph)
     ratios = {s: min(1.0, size / totals[s]) for s, size in sizes.items() if size and totals[s]}
@@ -106,9 +106,9 @@ def _runs(ratios: Mapping[int, float], totals: Mapping[int, int]) -> list[tuple[
 def _moments(
     shape: np.ndarray, nodes: np.ndarray, step: np.ndarray, totals: Mapping[int, int], seed: int
 ) -> np.ndarray:
-    """The moment at which each occurrence arrives, float64 of [0, 1): before r with probability r.
+    """The moment of each occurrence, float64 in [0, 1), below r with probability r.
 
-    Those that arrive in a run share out the time between what arrives before it and what with it.
+    The occurrences of a run are spread over the interval between the shares kept before and after the run.
     """
     words = mix(shape.astype(np.uint64) ^ np.uint64(key_of(seed, 3)))
     for column in np.sort(nodes, axis=1).T:
@@ -155,7 +155,7 @@ def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:
     """
     n = graph.num_nodes
     keys = np.repeat(np.arange(n, dtype=np.int64), graph.degree) * n + graph.indices
-    keys = np.append(keys, n * n)  # so that every search ends at an entry
+    keys = np.append(keys, n * n)  # sentinel: every search ends at an entry
     codes = np.zeros(len(nodes), np.int64)
     for j in range(1, 5):
         for i in range(j):
@@ -175,5 +175,7 @@ def _has_graph_tool(python: str) -> bool:
 
 
 def _alone(python: str) -> list[str]:
-    """The interpreter, isolated from our environment and from this folder: its graph_tool.py would hide the library."""
+    """The interpreter's command, isolated from our environment and this folder, whose graph_tool.py hides the
+    library.
+    """
     return [python, "-I"]

@@ -1,12 +1,12 @@
-"""The part of the graph-tool backend that runs where graph-tool lives.
+"""The part of the graph-tool backend that runs in the Python that has graph-tool.
 
     python graph_tool_worker.py FOLDER
 
-It may be another and older Python with another numpy than ours, so it imports nothing of this package, has
-no annotations, and speaks through files. Reads FOLDER/request.json (threads; shapes: id, k, edges; draws:
-k, ratio, seed, shapes), FOLDER/edges.npy int64 (m, 2) and FOLDER/nodes.npy (the number of nodes). Without
-draws it counts all shapes and FOLDER/answer.npz holds ids and totals as text; else it holds draw, shape and
-nodes of every occurrence that RAND-ESU kept. Started by graphlets.graph_tool.
+This Python and its numpy may be older than ours, so the file imports nothing of this package, has no
+annotations, and communicates by files. Reads FOLDER/request.json (threads; shapes: id, k, edges; draws: k,
+ratio, seed, shapes), FOLDER/edges.npy int64 (m, 2) and FOLDER/nodes.npy (the number of nodes). Without draws
+it counts all shapes and FOLDER/answer.npz holds ids and totals as text; else it holds draw, shape and nodes
+of every occurrence that RAND-ESU kept. Started by graphlets.graph_tool.
 """
 
 import json
@@ -30,7 +30,7 @@ def main(folder):
 
 
 def motifs(graph, k, shapes, ratio, maps):
-    """One motif per shape. graph-tool sorts its results; edges identify the motif, because it keeps them."""
+    """Shape ids and results of graph-tool, which sorts the motifs; a motif is identified by its edges."""
     by_edges = {edge_set(shape["edges"]): shape["id"] for shape in shapes}
     graphs = []
     for shape in shapes:

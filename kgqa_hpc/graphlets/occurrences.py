@@ -1,4 +1,4 @@
-"""Occurrences of shapes as the samplers find them, and as their callers get them."""
+"""Occurrences of shapes, in the form of the samplers and in that of their callers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Found:
     """Occurrences as a sampler found them.
 
     shape int64 (m,); nodes int32 (m, 5) in the labels of the ordered graph, -1 padded; codes int64 (m,):
-    adjacency codes of these nodes in this order; position int64 (m,): the sample of every per_shape above
-    it holds the occurrence.
+    adjacency codes of these nodes in this order; position int64 (m,): samples with per_shape > position
+    contain the occurrence.
     """
 
     shape: np.ndarray
@@ -34,7 +34,7 @@ class Found:
 
     @classmethod
     def empty(cls, size: int = 0) -> Found:
-        """Room for `size` occurrences."""
+        """Arrays for `size` occurrences, to be filled."""
         shape, codes, position = (np.zeros(size, np.int64) for _ in range(3))
         return cls(shape, np.full((size, 5), -1, np.int32), codes, position)
 

@@ -1,7 +1,7 @@
 """The graph in the form the kernels need: simple, undirected, relabelled by falling degree.
 
-With hubs first a vertex has at most about sqrt(2m) neighbours before it, so that few walks from other vertices
-pass through a hub; and no result depends on the order in which the graph came.
+With hubs first a vertex has at most about sqrt(2m) neighbours before it, so that few walks from other
+vertices pass through a hub; and no result depends on the order of the input's edges.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from kgqa_hpc.threads import Workers
 
 # Default: all usable cores, without progress.
 ALONE = Workers()
-PARTS = 16  # of the rows at most
-PART_ENTRIES = 100_000  # entries per part at least
+PARTS = 16  # largest number of parts of the rows
+PART_ENTRIES = 100_000  # smallest number of entries per part
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
 from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.threads import Workers
 
-# Of statistics_csv.
+# Columns of statistics_csv.
 COLUMNS = ("id", "name", "nodes", "edges", "total", "standard_error", "ratio", "sampled")
 
 
@@ -49,10 +49,10 @@ class GraphletSample:
 
     totals: occurrences of each shape in the graph, exact unless `errors` says otherwise; errors: standard
     error of each total, 0.0 when exact; shape int16 (N,); nodes int32 (N, 5): node numbers in the order of
-    the shape's template, -1 padded, of the labellings that fit the smallest; weight float64 (N,): 1 /
-    (inclusion probability relative to a uniform sample of the shape), 1.0 when uniform; position int64
-    (N,): the graphlet is in the sample of every `per_shape` above it, so those with position >= n are what
-    a sample of n is extended by; plan: how it was done. Rows are sorted by shape, then nodes.
+    the shape's template, -1 padded (the smallest labelling that fits); weight float64 (N,): 1 / (inclusion
+    probability relative to a uniform sample of the shape), 1.0 when uniform; position int64 (N,): samples
+    with `per_shape` > position contain the graphlet, so those with position >= n extend a sample of n; plan:
+    the method and its reason. Rows are sorted by shape, then nodes.
     """
 
     totals: dict[int, int]
@@ -90,9 +90,10 @@ def sample_graphlets(
     progress: StageProgress | None = None,
     **wishes: Any,
 ) -> GraphletSample:
-    """`sample_ordered` of the simple undirected graph with the CSR arrays `indptr` (n+1,) and `indices` (2m,).
+    """Sample the simple undirected graph with CSR arrays `indptr` (n+1,) and `indices` (2m,) by
+    `sample_ordered`.
 
-    Raises InputError also for arrays that are no graph.
+    Raises InputError also for arrays that do not describe a graph.
     """
     graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
     return sample_ordered(graph, **wishes)
@@ -114,7 +115,7 @@ def sample_ordered(
 
     `shapes` restricts what is sampled (counts are always complete). `method`: `enumerate` walks through all
     occurrences, `structure` draws (for graphs with hubs), `auto` leaves it to graphlets.choose_method. With
-    `max_per_node` no node stands in more sampled graphlets; with `node_type`, int (n,), each shape's sample
+    `max_per_node` no node occurs in more sampled graphlets; with `node_type`, int (n,), each shape's sample
     is spread evenly over the types of its nodes; both record weights that undo it (graphlets.balance).
     Backend `graph-tool` samples as published: independently, about `per_shape` of each.
 
@@ -165,7 +166,7 @@ def _draw(
     counts = copy_counts(graph, lists, passes)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
-    # At most the total, because a search for more would only end at its limit.
+    # At most the total: a search for more would run until its limit.
     sizes = {s: min(size, exact.get(s, size)) for s in shapes if exact.get(s, 1) > 0}
     counted = counting_seconds(seconds, len(graph.indices))
     if method == "enumerate" or (

@@ -1,9 +1,8 @@
 """Samples and estimates from streams of draws: the method for graphs with hubs.
 
-A shape's sample is the first so many *different* occurrences that its stream hits. Draws that land in a
-shape are uniform on its occurrences, and which of them come first is symmetric in them: so the sample is
-exactly uniform without replacement, for whatever size, and a pure function of (graph, seed, shape, stream).
-A larger sample goes on where the smaller one stopped. Ours.
+A shape's sample of size n is the first n *different* occurrences that its stream hits. Draws that hit a shape
+are uniform on its occurrences; by symmetry the sample is exactly uniform without replacement for every n, and
+a pure function of (graph, seed, shape, stream). A larger sample continues a smaller one. Ours.
 
 Where totals are not known exactly they are estimated from all streams together: shape T is hit in
 proportion to its occurrences times an exposure that is known exactly, so hits / exposure is unbiased, with
@@ -69,7 +68,7 @@ class HitCounts:
 class _Collector:
     """The different occurrences of one shape in the order in which they are hit, up to `size`.
 
-    It stops early after ten times as many repeated hits as would be expected if there were one more.
+    It stops early after ten times as many repeated hits as expected if one occurrence were still missing.
     """
 
     def __init__(self, size: int) -> None:

@@ -1,10 +1,10 @@
-"""Samples by rank: count the occurrences of each shape in a fixed order, and look up those that were drawn.
+"""Samples by rank: count the occurrences of each shape in a fixed order, and look up the drawn ranks.
 
 For each shape distinct ranks are drawn from [0, total), and one walk over the graph looks up which
-occurrences have them. The walk goes window by window of *blocks*: the occurrences of each shape in each
-block are counted, and how many begin with each 3-prefix is noted; then it is known which ranks fall into
-which block, and only the prefixes they fall into are gone through one by one. A block is some consecutive
-units of work; a unit is a root, or a slice of a hub's second vertices, so no thread is left alone with a hub.
+occurrences have them. The walk goes window by window of *blocks*: the occurrences of each shape in each block
+are counted, in total and by 3-prefix; the counts give the block and 3-prefix of each rank, and only these
+prefixes are enumerated. A block is some consecutive units of work; a unit is a root, or a slice of a hub's
+second vertices, so several threads share the work of a hub.
 
 Ranks depend on graph and seed alone, hence so does the sample: not on threads or blocks. The ranks of a
 smaller sample come first in those of a larger one (splitmix.rank_sequence), so samples are nested. Time
@@ -75,7 +75,9 @@ class _Walk:
         return counts
 
     def count(self, block: int, largest: int, trail: np.ndarray) -> np.ndarray:
-        """Occurrences of each shape of 4 or 5 nodes, int64 (30,); by 3-prefix into `trail` int64 (prefixes, 30)."""
+        """Occurrences of each shape of 4 or 5 nodes, int64 (30,); fills `trail` int64 (prefixes, 30), by
+        3-prefix.
+        """
         work = self._units.block(block)
         graph = *self._rows, *self._triangles
         with self._counting.lent(work[0][0]) as scratch:

@@ -1,7 +1,7 @@
 """The 29 connected shapes on 3-5 nodes: ids and edge templates as published, and what follows from them.
 
-`SHAPES` is the one place in the code where the shapes stand (BioGraphletQA, Figure 5 and Table 1; ids and
-edges as in the published template file). Everything else here is derived from it once, at import:
+`SHAPES` is the only definition of the shapes in the code (BioGraphletQA, Figure 5 and Table 1; ids and edges
+as in the published template file). Everything else here is derived from it once, at import:
 
 - an *adjacency code*: the pair (i, j), i < j, of positions 0..k-1 is bit j(j-1)/2 + i, so a set of edges on
   k positions is a number below 2**(k(k-1)/2); `SHAPE_OF[k][code]` is its shape id, 0 when it is not
@@ -132,10 +132,9 @@ AUTOMORPHISMS: dict[int, np.ndarray] = {shape.id: _automorphisms(shape) for shap
 def template_order(shape: int, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Bring occurrences of one shape into the labelling of its template.
 
-    `nodes` (m, 5) integer holds the nodes as they were found, -1 padded; `codes` (m,) their adjacency
-    codes. Of the labellings that fit the template (one per automorphism) the lexicographically smallest is
-    returned, so the labelling depends on the occurrence alone, not on the order or the method it was found
-    by.
+    `nodes` (m, 5) integer holds the nodes in any order, -1 padded; `codes` (m,) their adjacency codes. Of the
+    labellings that fit the template (one per automorphism) the lexicographically smallest is returned, so the
+    labelling depends on the occurrence alone, not on the sampling method or its order.
     """
     k = SHAPES[shape].k
     placed = np.take_along_axis(nodes[:, :k], POSITIONS[k][codes], axis=1)

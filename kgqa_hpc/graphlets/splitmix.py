@@ -1,9 +1,9 @@
 """Random numbers that never change: SplitMix64 used as a counter-based generator.
 
-numpy does not promise the streams of its generators across versions, so the samples would not be
-reproducible for ever. SplitMix64 (Steele, Lea, Flood 2014; finaliser of MurmurHash3 by Appleby, constants
-by Stafford) is a bijection of 64-bit words; number i of a stream is mix(key + i * odd constant), so any
-part of any stream can be had without the rest.
+numpy does not promise the streams of its generators across versions, so the samples would not be reproducible
+for ever. SplitMix64 (Steele, Lea, Flood 2014; finaliser of MurmurHash3 by Appleby, constants by Stafford) is
+a bijection of 64-bit words; number i of a stream is mix(key + i * odd constant), so any part of a stream can
+be computed without the rest.
 """
 
 import numpy as np
@@ -40,10 +40,10 @@ def rank_sequence(total: int, size: int, *key: int) -> np.ndarray:
     """The first `size` numbers of a random order of 0, …, total - 1 that depends on `key`; int64 (size,).
 
     Every order is equally likely and the sequence for a smaller `size` is the beginning of that for a larger
-    one. All numbers where there are no more than `size`. The first half of the order are the different words
-    of a stream as they come, reduced exactly (words beyond the last multiple of `total` are skipped); the
-    second half are the numbers left over, ordered by keyed priorities, because the stream would take long to
-    bring them. Raises OverflowError beyond 2**62.
+    one. All numbers if `size` >= `total`. The first half of the order is the distinct words of a stream in
+    stream order, reduced exactly (words beyond the last multiple of `total` are skipped); the second half is
+    the remaining numbers, ordered by keyed priorities, because the stream would take long to hit them. Raises
+    OverflowError for a `total` above 2**62.
     """
     if total > MAX_TOTAL:
         raise OverflowError(f"{total:,} occurrences are too many to number")

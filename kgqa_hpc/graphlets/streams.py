@@ -1,8 +1,8 @@
 """Streams of draws: the endless sequence of copies of one structure.
 
 Draw number i of a stream depends on (graph, seed, structure, i) alone: any part of a stream can be drawn at
-any time by any number of threads. Draws are made in batches sorted by root, so that what a root needs is
-built once, or lies near.
+any time by any number of threads. Draws are made in batches sorted by root, so that the data of a root is
+built once and stays in the cache.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ BUCKETS = 1 << 16  # of the lookup table that finds roots
 
 
 class Stream:
-    """The endless sequence of draws of one structure; `copies` is what one draw chooses from (`root_copies`)."""
+    """The endless sequence of draws of one structure; `copies`: how many copies a draw chooses from."""
 
     def __init__(self, ground: Ground, shape: int, seed: int) -> None:
         self.structure = ground.way_of(shape)
@@ -40,7 +40,9 @@ class Stream:
         self.copies = float(self._total) / self.structure.ways
 
     def draw(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draws first, …, first + count - 1: nodes int32 (count, 5), -1 padded; codes int16, -1 for a rejected draw."""
+        """Draws start, …, start + count - 1: nodes int32 (count, 5), -1 padded; codes int16, -1 for a
+        rejected draw.
+        """
         nodes, codes = np.empty((count, 5), np.int32), np.empty(count, np.int16)
         segments = max(1, min(SEGMENTS, count // SEGMENT))
         cuts = [count * i // segments for i in range(segments + 1)]

@@ -4,7 +4,7 @@ A structure is a shape whose copies (not necessarily induced) can be drawn exact
 proportion to the copies it roots, the rest within the root's row (kernels.draw.rows, cycles, cliques). Every
 occurrence of a shape T contains the same number SUBCOPIES[T][S] of copies of S, so the draws of S that turn
 out to be T are uniform on the occurrences of T with no further rejection (path sampling: Jha, Seshadhri,
-Pinar 2015; the other structures and the reading of one stream for all shapes are ours).
+Pinar 2015; the other structures, and sampling all shapes from one stream, are ours).
 
 Weights are int64 where their sum is below 2**62, else float64; per slot and kind they take 8 bytes.
 """
@@ -26,9 +26,9 @@ from kgqa_hpc.graphlets.triangle_lists import TriangleLists
 class Structure:
     """How copies of a shape are drawn.
 
-    family: which kernel; kind: weight of a slot in kernels.draw.rows; ways: how many (root, choices) lead
-    to one copy; needs: the pass of the closed forms that leaves its roots' weights behind, "" for none;
-    closing: edges that are not drawn but must be there, or the draw is rejected.
+    family: which kernel; kind: weight of a slot in kernels.draw.rows; ways: how many (root, choices) lead to
+    one copy; needs: the pass of the closed forms that computes its root weights, "" for none; closing: edges
+    that are not drawn; draws without them are rejected.
     """
 
     shape: int
@@ -142,7 +142,7 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
 
 
 def root_copies(ground: Ground, shape: int) -> float:
-    """Number of distinct draws: P(an occurrence is hit) = its copies / this."""
+    """Number N of distinct draws; a draw hits an occurrence with probability (its copies) / N."""
     return float(root_weights(ground, shape, np.float64).sum()) / ground.way_of(shape).ways
 
 
@@ -189,7 +189,7 @@ def slot_weights(ground: Ground, kind: int) -> np.ndarray:
 
 
 def edge_table(ground: Ground) -> np.ndarray:
-    """Bits of all edges, see kernels.draw.adjacency."""
+    """The bit table of all edges that kernels.draw.adjacency searches, uint64."""
     if ("edges", 0) not in ground._made:
         graph = ground.graph
         bits = min(adjacency.BITS_PER_EDGE * graph.num_edges, 2**32 - 64)

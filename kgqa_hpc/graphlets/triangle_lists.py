@@ -33,7 +33,7 @@ class TriangleLists:
 
 
 def list_triangles(graph: OrderedGraph) -> TriangleLists:
-    """All triangles, listed per slot; 24 bytes per triangle and 8 per slot, 12 while it works."""
+    """All triangles, listed per slot; memory: 24 bytes per triangle and 8 per slot (12 at the peak)."""
     parts = parts_of(graph)
     per_slot = np.zeros(len(graph.indices), np.int32)
     graph.workers.run(
@@ -52,10 +52,11 @@ def list_triangles(graph: OrderedGraph) -> TriangleLists:
 
 
 def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[OrderedGraph, TriangleLists]:
-    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are all.
+    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, all of the
+    graph's.
 
-    The graph itself, which gives the same counts, where that saves few paths of two edges: the core takes as
-    much memory again.
+    Returns the graph itself, with the same counts, if the core saves few paths of two edges: a core doubles
+    the memory.
     """
     inside = triangles.two_core(graph.indptr, graph.indices)
     rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes

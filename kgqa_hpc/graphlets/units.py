@@ -64,8 +64,8 @@ def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
 class Scratches:
     """Pool of working arrays for threads, lent block by block.
 
-    They know the root that they have reached; blocks come in ascending order, so they start afresh only when
-    another round begins.
+    Each set of arrays records the last root it processed; blocks come in ascending order, so arrays are reset
+    only when another round begins.
     """
 
     def __init__(self, graph: OrderedGraph) -> None:

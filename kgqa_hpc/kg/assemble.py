@@ -1,8 +1,8 @@
 """Build a KnowledgeGraph from batches of nodes and edges, and check everything that a graph must satisfy.
 
-Readers only know their format; what a duplicate id, an unknown node or an empty name means is the same for
-all. Of a batch only three int32 an edge, and id, name and type of a node are kept, so a reader that streams
-needs memory for the graph, not for its files.
+Readers parse their format only; duplicate ids, unknown nodes and empty names are handled here, alike for all
+formats. An edge takes three int32, a node its id, name and type, so a reader that streams needs memory for
+the graph, not for its files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LONG_NAME = 2_000  # bytes
 
 @dataclass(frozen=True)
 class Policy:
-    """How to treat faulty rows; the meaning of each field stands in `GraphConfig`."""
+    """Treatment of faulty rows; the fields are settings of `GraphConfig` with the same names."""
 
     unknown_nodes: Literal["error", "drop"] = "error"
     unnamed_nodes: Literal["drop", "error"] = "drop"
@@ -52,9 +52,9 @@ class Policy:
 class Assembly:
     """Collects a graph: `nodes` and `edges` take batches in any order, `finish` gives the graph.
 
-    Node and edge order are those of the rows. Arrays are of Arrow strings of one length, without nulls.
-    Names become Unicode NFC, otherwise texts stay as found. Nodes without a name are kept with the name ""
-    (reduction drops them) unless `policy.unnamed_nodes` is "error".
+    Node and edge order are those of the rows. Arrays are Arrow strings of equal length, without nulls. Names
+    become Unicode NFC, other texts stay unchanged. Nodes without a name are kept with the name "" (reduction
+    drops them) unless `policy.unnamed_nodes` is "error".
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -80,7 +80,7 @@ class Assembly:
         line_of: Lines,
         properties: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        """A batch of node rows of `file`. Raises GraphFormatError for an empty or a second id."""
+        """Add a batch of node rows of `file`. Raises GraphFormatError for an empty or a repeated id."""
         self._node_rows.add(file, len(ids), line_of)
         before = len(self._ids)
         codes = self._ids.numbers(_large(ids))
@@ -102,7 +102,7 @@ class Assembly:
         line_of: Lines,
         properties: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        """A batch of edge rows of `file`. Raises GraphFormatError for an empty id."""
+        """Add a batch of edge rows of `file`. Raises GraphFormatError for an empty id."""
         self._edge_rows.add(file, len(sources), line_of)
         before = len(self._ids)
         source, target = self._ids.pairs(_large(sources), _large(targets))
@@ -122,9 +122,9 @@ class Assembly:
     ) -> KnowledgeGraph:
         """Build the graph of all batches; the graph's attributes count the dropped rows.
 
-        `declare` names and types the nodes that only edges mention, in the order in which they were met;
-        without it they are unknown. With `defaults` (a node type, an edge type) a graph without any node name
-        is named by its ids, one without any type gets these.
+        `declare` gives names and types to the nodes that only edges mention, in order of appearance; without
+        it such nodes are unknown. With `defaults` (node type, edge type), a graph without any node name gets
+        its ids as names, and a graph without any type gets the default types.
 
         Raises GraphFormatError with file and line, EmptyGraphError when there is no node or no edge.
         """
@@ -177,7 +177,7 @@ class Assembly:
                 )
 
     def _first_of_each_id(self, codes: Codes) -> Mask:
-        """Which rows are kept: all, or with `duplicate_nodes: first` the first of each id."""
+        """Mask of the rows to keep: all, or with `duplicate_nodes: first` the first of each id."""
         if len(self._ids) > len(self._declared):
             self._declared = np.append(
                 self._declared, np.zeros(max(len(self._ids), len(self._declared)), dtype=bool)
@@ -236,7 +236,7 @@ class Assembly:
         return pc.if_else(blank, pa.scalar("", pa.large_string()), names) if unnamed.any() else names
 
     def _ends(self, order: Codes, node_file: str) -> tuple[Codes, Codes, Mask]:
-        """Node positions of both ends (-1: unknown) and which rows have both."""
+        """Node positions of both ends of each edge (-1: unknown), and the mask of edges with known ends."""
         position = np.full(len(self._ids), -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
         codes = _joined(self._sources), _joined(self._targets)
@@ -309,7 +309,7 @@ class _Types:
 
 
 def _joined(chunks: list[Codes]) -> Codes:
-    """Concatenate `parts`, and empty the list to free their memory."""
+    """Concatenate `chunks`, and empty the list to free their memory."""
     whole = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
     chunks.clear()
     return whole
@@ -320,7 +320,7 @@ def _large(values: pa.Array) -> pa.Array:
 
 
 def _normalized(names: pa.Array) -> pa.Array:
-    """The names in NFC. Arrow sorts a run of accents in quadratic time, so long names go another way."""
+    """The names in NFC. Arrow sorts a run of accents in quadratic time, so Python normalises long names."""
     names = _large(names)
     if (pc.max(pc.binary_length(names)).as_py() or 0) <= _LONG_NAME:
         return pc.utf8_normalize(names, "NFC")

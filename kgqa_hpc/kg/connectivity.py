@@ -17,7 +17,7 @@ def component_sizes(
 
 
 def largest_component(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]) -> Mask:
-    """The nodes of the largest component, bool (n,); of two equally large the one with the first node."""
+    """The nodes of the largest component, bool (n,); of equally large ones, that of the lowest node."""
     component, sizes = component_sizes(indptr, indices)
     return component == np.argmax(sizes) if len(sizes) else np.zeros(0, dtype=bool)
 
@@ -25,7 +25,7 @@ def largest_component(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int
 def both_ways(
     num_nodes: int, pairs: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Rows of neighbours, each sorted, of distinct sorted pairs lower << 32 | higher.
+    """Sorted rows of neighbours (CSR) from distinct, sorted pairs lower << 32 | higher.
 
     indptr int64 (n + 1,), indices int32 (2 * pairs,).
     """
@@ -44,7 +44,7 @@ def _fill(pairs, indptr, indices):
     for node in range(len(indptr) - 1):
         indptr[node + 1] += indptr[node]
     cursor = indptr[:-1].copy()
-    # This order makes the rows sorted: lower neighbours, then higher ones, each in the order of the pairs.
+    # This order sorts the rows: lower neighbours, then higher ones, both in the order of the pairs.
     for pair in pairs:
         high = pair & low_half
         indices[cursor[high]] = pair >> 32
@@ -82,7 +82,7 @@ def _components(indptr, indices):
 
 @kernel
 def k_core(indptr, indices, k):
-    """The nodes of the largest part in which each has at least k neighbours, bool (n,)."""
+    """The nodes of the k-core, the largest subgraph in which each node has at least k neighbours; bool (n,)."""
     n = len(indptr) - 1
     degree = np.empty(n, np.int64)
     keep = np.ones(n, np.bool_)

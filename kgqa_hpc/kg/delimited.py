@@ -1,7 +1,7 @@
-"""Comma- and tab-separated tables as a stream of batches, and the exact line when something is wrong.
+"""Comma- and tab-separated tables as a stream of batches; errors name the exact line.
 
-Arrow parses blocks of rows but does not know their lines. For an error message alone the file is read again,
-record by record, with the standard library, which does.
+Arrow parses blocks of rows but does not count lines. Only for an error message the file is read again, record
+by record, with the standard library, which counts them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ Batch = dict[str, pa.Array]
 class Dialect:
     """How fields are separated.
 
-    `quote`: fields may stand in this character and then hold separators and line ends; "" for none.
-    `escape`: makes the next character literal; "" for none. `ragged`: a row may lack its last
-    fields (only without quotes).
+    `quote`: the character around fields that contain separators or line ends; "" for none. `escape`: makes
+    the next character literal; "" for none. `ragged`: a row may lack its last fields (only without quotes).
     """
 
     separator: str
@@ -89,12 +88,13 @@ class DelimitedFile:
     def batches(
         self, names: Sequence[str], columns: Sequence[str], *, header: bool
     ) -> Iterator[tuple[int, Batch]]:
-        """The wanted columns as large_string arrays, batch by batch, each with the number of its first row.
+        """The requested `columns` as large_string arrays, batch by batch, each with the number of its first
+        row.
 
         `names` are the columns in their order (distinct), `header` says that the first record is not data.
-        Every record must have one field for each of `names`, in a ragged dialect at most.
-        Raises GraphFormatError with the line of a record with too few or too many fields, an open quote, or a
-        byte that is not UTF-8.
+        Every record must have as many fields as `names`; in a ragged dialect it may have fewer. Raises
+        GraphFormatError with the line of a record with too few or too many fields, an open quote, or a byte
+        that is not UTF-8.
         """
         with TextStream(self.path) as stream:
             behind = self.first_end if header else 0
@@ -110,7 +110,7 @@ class DelimitedFile:
             yield 0, {name: pa.array([], pa.large_string()) for name in columns}
 
     def line_of(self, row: int, *, offset: int = 0, header: bool) -> int:
-        """The line on which row number `row` of `batches`, counted from row `offset`, begins."""
+        """First line (counted from 1) of row number `offset` + `row` of `batches`. Raises IndexError."""
         for number, record in enumerate(self.records()):
             if number == offset + row + header:
                 return record.line
@@ -121,7 +121,7 @@ class DelimitedFile:
         return _records(_lines(self.path, self.dialect), self.dialect)
 
     def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-        """By Arrow's streaming reader, which knows which line ends stand inside quotes."""
+        """Parse with Arrow's streaming reader, which recognises line ends inside quotes."""
         source = _Counting(stream, self.dialect.quote.encode())
         if not source.has_rows():
             return
@@ -237,7 +237,7 @@ class _Counting:
         self.quotes = 0
 
     def has_rows(self) -> bool:
-        """Whether anything but line ends follows; it is kept for `read`."""
+        """Whether more than line ends follow; the bytes read ahead are kept for `read`."""
         while piece := self._stream.read(_BLOCK_BYTES):
             if piece.strip(b"\r\n"):
                 self._ahead.append(piece)
@@ -285,7 +285,7 @@ def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
                 yield Record(begin + 1, reader.line_num, fields, "".join(used))
             begin = reader.line_num
             used.clear()
-    except csv.Error:  # a field beyond the limit: whatever is wrong begins with the record
+    except csv.Error:  # a field beyond the size limit: the error lies in this record
         yield Record(begin + 1, begin + len(used), [], "".join(used[:1]))
     finally:
         csv.field_size_limit(limit)

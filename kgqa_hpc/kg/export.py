@@ -28,7 +28,7 @@ _GRAPHML_TYPES = {"integer": "long", "decimal": "double", "boolean": "boolean", 
 
 
 def export_graph(graph: KnowledgeGraph, excluded: Iterable[str], path: Path) -> list[Path]:
-    """Write the graph without edges of the `excluded` types, in the form that the file's ending names.
+    """Write the graph without edges of the `excluded` types, in the format of the file's ending.
 
     `.csv` gives two files, NAME.nodes.csv and NAME.edges.csv. Returns the files. Raises InputError for
     another ending, DiskFull or StoreError; a file appears whole or not at all.

@@ -31,9 +31,10 @@ _HEADER_BYTES = 700
 def write_graph(
     path: Path, graph: KnowledgeGraph, attrs: Mapping[str, str | int], origin: Mapping[str, str] | None = None
 ) -> None:
-    """Write the graph with its own attributes and `attrs` (which win). The same graph gives the same bytes.
+    """Write the graph with its own attributes and `attrs` (which take precedence). The same graph gives the
+    same bytes.
 
-    `origin` stands in the header and says whose file it is (store/fingerprint.py).
+    `origin` is stored in the header and identifies the run of the file (store/fingerprint.py).
 
     Raises DiskFull or StoreError; the file appears whole or not at all.
     """
@@ -104,7 +105,7 @@ def _read_texts(group: h5py.Group) -> Strings:
 def _write_properties(group: h5py.Group, rows: int, columns: Properties) -> None:
     group.attrs["rows"] = np.int64(rows)
     for number, (name, column) in enumerate(columns.items()):
-        member = group.create_group(f"{number:04d}")  # a name may hold what HDF5 takes for a path
+        member = group.create_group(f"{number:04d}")  # numbered: HDF5 reads "/" in a name as a path
         member.attrs["name"], member.attrs["type"] = name, type_name(column)
         _write_array(member, "present", column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8))
         if member.attrs["type"] == "text":

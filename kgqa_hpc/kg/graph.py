@@ -78,18 +78,18 @@ class KnowledgeGraph:
 
     @property
     def num_edges(self) -> int:
-        """Typed edges as they stand in the input; the simple undirected graph has `len(csr()[1]) // 2`."""
+        """Number of typed edges in the input; the simple undirected graph has `len(csr()[1]) // 2`."""
         return len(self.edge_source)
 
     def csr(self) -> Csr:
         """The simple undirected graph: indptr int64 (n+1,), indices int32 (2*m',), both ways, rows sorted.
 
-        No self-loops, no parallel edges. Built once and kept.
+        No self-loops, no parallel edges. Built by the first call and cached.
         """
         return self._csr
 
     def release_csr(self) -> None:
-        """Free the kept rows (8 bytes an edge), for a caller that has made its own of them."""
+        """Free the cached arrays of `csr` (8 bytes an edge), for a caller that has its own copy."""
         self.__dict__.pop("_csr", None)
 
     @cached_property
@@ -108,15 +108,14 @@ class KnowledgeGraph:
     def relations_between(self, nodes: Sequence[int]) -> tuple[Relation, ...]:
         """All typed edges between the given nodes, with direction; parallel ones too, identical rows once.
 
-        `source` and `target` are positions in `nodes`; negative entries are padding. Self-loops are left out:
-        they relate nothing to anything else. The order follows pairs (0,1), (0,2), ..., then type and
-        direction.
+        `source` and `target` are positions in `nodes`; negative entries are padding. Self-loops are left out.
+        The order follows pairs (0,1), (0,2), ..., then type and direction.
         """
         return self._relation_index.between(nodes)
 
     def relations_for(self, nodes: npt.NDArray[np.int32]) -> Iterator[tuple[Relation, ...]]:
         """`relations_between` of every row of an int (N, k) array, -1 padded; much faster than one by one."""
-        asked = np.zeros(self.num_nodes + 1, dtype=bool)  # one more, where the padding goes
+        asked = np.zeros(self.num_nodes + 1, dtype=bool)  # one more entry, for the padding
         asked[nodes] = True
         inner = asked[self.edge_source] & asked[self.edge_target]
         edges = (self.edge_source[inner], self.edge_target[inner], self.edge_type[inner])

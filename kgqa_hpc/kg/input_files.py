@@ -1,8 +1,7 @@
 """The files a run's graph was read from, by content: RUN/graph_files.json.
 
-`kgqa import` writes it; a command that adds to the run checks whether a file was edited since. A file that is
-gone, or that this user may not read, does not matter: the run has its own graph in kg.h5. docs/reference/format.md,
-section 4.
+`kgqa import` writes it; a command that adds to the run checks whether a file was edited since. Missing and
+unreadable files are ignored: the run has its own graph in kg.h5. docs/reference/format.md, section 4.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ Contents = dict[str, dict[str, Any]]  # by name: sha256, bytes, mtime_ns
 
 
 def graph_files(config: GraphConfig) -> dict[str, Path]:
-    """The files that a configuration names, and those directly in folders that it names, by a name of their own."""
+    """The files that a configuration names, and the files directly in its folders, each by a unique name."""
     by_name: dict[str, Path] = {}
     for key in (*type(config).paths, "hydrate"):
         for path in listed(getattr(config, key, None)):
@@ -89,7 +88,7 @@ def _differs(path: Path, before: dict[str, Any]) -> bool:
         same = (state.st_size, state.st_mtime_ns) == (before["bytes"], before["mtime_ns"])
         return not same and _content(path)["sha256"] != before["sha256"]
     except OSError:
-        return False  # gone, or not ours to read
+        return False  # missing, or not readable by this user
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Number texts in order of first appearance, so that each id of a graph is stored once.
 
 A graph of 100 million edges names its nodes 200 million times. Arrow gives the ids of a batch as one run of
-bytes; compiled code looks each up in an open-addressing table and appends what is new, so that an edge costs
+bytes; compiled code looks each id up in an open-addressing table and appends new ids, so that an edge costs
 two int32 and a node its id's bytes and about 30 more.
 """
 
@@ -77,7 +77,7 @@ class Interner:
 
 
 def _raw(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets int64 (n+1,) and their bytes, read-only in any case: to numba writable arrays are another type."""
+    """Offsets int64 (n+1,) and the bytes, always read-only: numba treats writable arrays as another type."""
     _, offsets, data = values.buffers()
     positions, letters = np.zeros(1, np.int64), np.empty(0, np.uint8)
     if offsets is not None and len(values):
@@ -93,7 +93,7 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     return grown
 
 
-# A slot is 0, or a hash's upper half and the number + 1: most different texts are told apart without a comparison.
+# A slot is 0 (empty), or a hash's upper half and the number + 1; the half hash avoids most text comparisons.
 # Each pass over a batch does little per row, so that the memory accesses of many rows overlap.
 
 
@@ -135,7 +135,7 @@ def _same(data, begin, end, texts, offsets_of, code):
 
 @helper
 def _number(data, begin, end, code, slots, offsets_of, texts, hashes, count):
-    """The number of data[begin:end]; equal to `count` when it is new, and then it has been written."""
+    """The number of the text data[begin:end]; a new text is stored and gets the number `count`."""
     mask = np.uint64(len(slots) - 1)
     at = code & mask
     while slots[at] != 0:
@@ -169,7 +169,7 @@ def _take_in_rest(
     hashes,
     count,
 ):
-    """Number the texts not found yet, of both columns in turn; returns how many texts there are now."""
+    """Number the texts not found yet, of both columns in turn; returns the new number of distinct texts."""
     for i in range(len(codes)):
         if codes[i] < 0:
             codes[i] = _number(

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
-RELATIONS = "urn:kgqa:relation:"  # what the IRI of every relation begins with
+RELATIONS = "urn:kgqa:relation:"  # prefix of the IRI of every relation
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -36,7 +36,7 @@ def literal(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A property's value in the characters of its literal; a whole decimal has no point."""
+    """A property's value as the text of its literal; a decimal without fraction has no point."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return str(value).lower() if isinstance(value, bool) else str(value)

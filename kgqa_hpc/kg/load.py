@@ -39,7 +39,7 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
 
 
 def _require_policy(graph: KnowledgeGraph, config: GraphConfig) -> None:
-    """Check what an `Assembly` applies to a graph that another package may have made without one.
+    """Apply the checks of `Assembly` to a graph that another package may have built without it.
 
     Raises GraphFormatError for a repeated node id, and under `unnamed_nodes: error` for a node without a name.
     """

@@ -21,9 +21,9 @@ from kgqa_hpc.text.plain_text import printable
 def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     """Nodes and edges by type, relation types with direction, degrees, components, properties.
 
-    `edges` are rows as they stand in the input; `distinct_edges` without repetitions of (source, type,
-    target), `directed_pairs` and `simple_edges` are pairs of nodes, the latter without direction and loops.
-    `degrees` are those of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two.
+    `edges` counts the rows of the input, `distinct_edges` the distinct (source, type, target),
+    `directed_pairs` and `simple_edges` pairs of nodes, the latter without direction and loops. `degrees` are
+    those of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two.
     """
     indptr, indices = graph.csr()
     degrees = np.diff(indptr)
@@ -82,7 +82,7 @@ def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
 
 
 def place_of(graph: KnowledgeGraph, name: str) -> int:
-    """The node with this id, else the only one of this name (case ignored).
+    """Position of the node with this id, else of the only node with this name (case ignored).
 
     Raises InputError when there is none, or when several have the name, with their ids.
     """
@@ -214,7 +214,7 @@ def found_text(document: dict[str, Any]) -> str:
 
 
 def one_line(text: str, limit: int = 120) -> str:
-    """A foreign text as it may go to a terminal: no control characters, on one line, not too long."""
+    """A foreign text made safe for a terminal: no control characters, on one line, not too long."""
     text = printable(text[: 4 * limit])
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 

@@ -22,7 +22,7 @@ _BOOLEAN = r"^(?i:true|false)$"
 
 
 def typed(cells: pa.Array) -> pa.Array:
-    """The cells (large_string, "" or null where there is nothing) as a column of the type they all have."""
+    """The cells (large_string; "" or null for no value) as a column of the type that fits all of them."""
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
     for pattern, kind in ((INTEGER, "integer"), (_NUMBER, "decimal"), (_BOOLEAN, "boolean")):
         # A look at the first cells avoids three passes over most text columns.

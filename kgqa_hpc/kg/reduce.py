@@ -33,7 +33,7 @@ class Reduction:
 
     `nodes`: int64 (n',), positions of the kept nodes in the graph before. Each dropped node is counted once,
     under the first reason that applied; `excluded_edges` counts typed edges by type, `excluded_nodes` nodes
-    by type, `lost_edges` the edges that went with a node.
+    by type, `lost_edges` the edges lost with a dropped node.
     """
 
     graph: KnowledgeGraph
@@ -98,8 +98,8 @@ class Reduction:
 class AnswerGraph:
     """The graph that answers are computed on: all named nodes of the imported graph, without excluded edge types.
 
-    `positions`: int64 (n',), where each node of the reduced graph stands in `graph`. `unnamed` says whether
-    nodes without a name were left out: a query on the exported graph has to leave them out as well.
+    `positions`: int64 (n',), the position in `graph` of each node of the reduced graph. `unnamed` says
+    whether nodes without a name were left out: a query on the exported graph has to leave them out as well.
     """
 
     graph: KnowledgeGraph
@@ -178,7 +178,9 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
 def _connected(
     graph: KnowledgeGraph, limits: GraphConfig
 ) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], int, int]:
-    """The k-core and then its largest component, where the nodes stood, and how many went with each."""
+    """Select the k-core, then the largest component; returns the graph, the previous positions of its nodes,
+    and the numbers of nodes that the two steps dropped.
+    """
     from kgqa_hpc.kg import connectivity
 
     origins = np.arange(graph.num_nodes)

@@ -1,7 +1,7 @@
-"""A node and a relation as they travel in anchors, and the index of the typed edges between nodes.
+"""Nodes and relations as anchors store them, and the index of the typed edges between nodes.
 
 Edges are sorted by their pair of endpoints (lower, higher), so that the edges of a pair are one slice, found
-by binary search. Asked for every graphlet of a run, up to a million times.
+by binary search. The index is queried for every graphlet of a run, up to a million times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Int64 = npt.NDArray[np.int64]
 _ROWS = 65_536
 
 
-class Node(NamedTuple):  # as Relation: made three times as quickly as a frozen dataclass
+class Node(NamedTuple):  # like Relation: created three times as fast as a frozen dataclass
     """A node of the knowledge graph: id, name and type."""
 
     id: str
@@ -31,7 +31,7 @@ class Node(NamedTuple):  # as Relation: made three times as quickly as a frozen 
 
 
 class Relation(NamedTuple):
-    """A typed edge as it stands in the graph. `source` and `target` are positions in a list of nodes."""
+    """A typed, directed edge of the graph. `source` and `target` are positions in a list of nodes."""
 
     source: int
     target: int
@@ -69,7 +69,7 @@ class RelationIndex:
         return cls(pairs, np.append(starts, len(pair)), edge.astype(np.int32), types)
 
     def between(self, nodes: Sequence[int]) -> tuple[Relation, ...]:
-        """The relations among a few nodes; see `KnowledgeGraph.relations_between`."""
+        """The relations among a few nodes, in the order of `KnowledgeGraph.relations_between`."""
         # Plain Python numbers, which for five nodes take half the time of array arithmetic.
         row = np.asarray(nodes, dtype=np.int64).tolist()
         ends = [(i, j) if row[i] < row[j] else (j, i) for i, j in combinations(range(len(row)), 2)]
@@ -129,5 +129,5 @@ def first_of_runs(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
 
 @lru_cache(maxsize=65_536)
 def _relation(low: int, high: int, reverse: int, kind: str) -> Relation:
-    """Cached, as few relations occur again and again: positions 0..4 and the graph's edge types."""
+    """A relation, cached because few different ones occur: positions 0..4 and the graph's edge types."""
     return Relation(high, low, kind) if reverse else Relation(low, high, kind)

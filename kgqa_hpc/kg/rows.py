@@ -18,7 +18,7 @@ _Row = tuple[str, str, str, int, Mapping[str, Any]]
 
 @dataclass
 class Buffer:
-    """Nodes and edges of one file, each with the line it stands on and the properties it has."""
+    """Nodes and edges of one file, each with its line and its properties."""
 
     assembly: Assembly
     file: str
@@ -70,7 +70,7 @@ class Buffer:
 def _is_text(value: Any) -> bool:
     try:
         value.encode("utf-8")
-    except (AttributeError, UnicodeEncodeError):  # no text, or one with half a character
+    except (AttributeError, UnicodeEncodeError):  # not a text, or a text with a lone surrogate
         return False
     return True
 
@@ -81,7 +81,7 @@ def members(item: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def first_of(item: Mapping[str, Any], names: Iterable[str]) -> str:
-    """The first of some members that is there; "Null", as some exports write, is nothing."""
+    """The first existing member among `names`; the text "Null", which some exports write, counts as missing."""
     values = (item.get(name) for name in names)
     return next((str(value) for value in values if value and value != "Null"), "")
 

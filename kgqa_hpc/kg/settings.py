@@ -1,6 +1,6 @@
 """The section `graph:` of a configuration: common keys, and those of the source it names.
 
-Its model is the `Settings` of its source, which holds both; the registry of sources tells which sources there are.
+The class `Settings` of a source is its model and holds both; the registry of sources lists all sources.
 """
 
 from __future__ import annotations

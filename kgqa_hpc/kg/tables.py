@@ -1,4 +1,4 @@
-"""Delimited files with a header: columns by name, in any order, as batches that know their lines; and tables of
+"""Delimited files with a header: columns by name, in any order, as batches with line numbers; and tables of
 entities as OREGANO writes them.
 """
 
@@ -53,7 +53,7 @@ class Rows:
 def rows_of(
     file: DelimitedFile, names: Sequence[str], selected: Sequence[str], *, header: bool
 ) -> Iterator[Rows]:
-    """The wanted columns, batch by batch; arguments and errors as in `DelimitedFile.batches`."""
+    """The `selected` columns, batch by batch; arguments and errors as in `DelimitedFile.batches`."""
     for offset, columns in file.batches(names, selected, header=header):
         yield Rows(file.file, columns, partial(file.line_of, offset=offset, header=header))
 
@@ -102,7 +102,7 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
-    """The stripped names of the columns; each of `columns` is there once. Raises GraphFormatError."""
+    """The stripped names of the columns; each of `columns` must occur once. Raises GraphFormatError."""
     names = [name.strip() for name in file.first_record.fields]
     position = f"{file.file} line {file.first_record.line:,}"
     for column in columns:

@@ -181,7 +181,7 @@ class Word(Step):
                 yield f"{settings.label}.template: {name} is no relation of the graph{hint}"
 
     def compute(self, item: Item) -> Outcome:
-        """Fill the template with the node's name as it stands in the graph."""
+        """Fill the template with the node's name as the graph spells it."""
         way = way_of(self.context.kind.variables(item.anchor)) or []
         text = question(self.settings.template, item.anchor.nodes[0].name, way)
         if text is None:

@@ -28,8 +28,8 @@ def with_variants(anchors: Iterable[Anchor], names: Sequence[str]) -> Iterator[A
 class StepFamily(Step):
     """One step in several variants; an item's variant selects the member.
 
-    Class attributes are those of the first variant. An item of a variant without a member is passed on unchanged,
-    as another pass processes it.
+    Class attributes are those of the first variant. An item whose variant has no member passes unchanged;
+    another pass processes it.
     """
 
     def __init__(self, members: Mapping[str, Step]) -> None:

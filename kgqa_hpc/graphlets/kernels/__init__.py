@@ -1,1 +1,1 @@
-"""The inner loops, compiled with numba. Nothing here knows of files, threads or Python objects."""
+"""The inner loops, compiled with numba: functions of arrays, without files, threads or Python objects."""

@@ -1,6 +1,6 @@
 """Relabelling a simple undirected graph by falling degree: vertices by counting, then row by row.
 
-Rows are written and sorted where they end up, so threads share nothing; O(m log d) time, no other memory.
+Rows are written and sorted in place, so threads share no data; O(m log d) time, no further memory.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def by_degree(indptr):
 
 @kernel
 def fill_rows(begin, last, indptr, indices, original, label, new_indptr, new_indices):
-    """Rows first, …, last - 1 of the relabelled graph, ascending, into `new_indices` int32 (2m,)."""
+    """Rows begin, …, last - 1 of the relabelled graph, ascending, into `new_indices` int32 (2m,)."""
     for row in range(begin, last):
         v = original[row]
         start = new_indptr[row]

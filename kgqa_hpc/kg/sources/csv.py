@@ -1,8 +1,8 @@
 """A graph as tables: nodes (id, name, type) and edges (source_id, target_id, type), or edges alone.
 
-The first line names the columns; their order is free, `columns` and `edge_columns` say which is which where they have
-other names, and further columns are properties. The separator is read off the first line. Ids, names and types are
-text: an id 007 or a gene called NA stays as it is. Plain or compressed, UTF-8, fields with separators or line ends in
+The first line names the columns; their order is free, `columns` and `edge_columns` map other names, and
+further columns are properties. The separator is read off the first line. Ids, names and types are text: an id
+007 or a gene called NA stays as it is. Plain or compressed, UTF-8, fields with separators or line ends in
 double quotes. Without a node table the nodes are the ends of the edges, named by their ids.
 """
 
@@ -89,7 +89,10 @@ class Csv:
 
 
 def read_csv(nodes: Path, edges: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
-    """Read both files; nodes and edges keep the order of their lines. Raises as `Csv.read`."""
+    """Read both files; nodes and edges keep the order of their lines.
+
+    Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
+    """
     keys = {name: getattr(policy, name) for name in ("unknown_nodes", "unnamed_nodes", "duplicate_nodes")}
     return Csv().read(CsvSettings(source="csv", nodes=str(nodes), edges=str(edges), **keys))
 
@@ -108,7 +111,7 @@ def named_by_id(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def separator_of(path: Path, columns: Sequence[str]) -> str:
-    """The separator with which the first line has all the wanted columns; else the one that splits it most.
+    """The separator with which the first line has all of `columns`; else the one that splits it most.
 
     Raises GraphFormatError.
     """

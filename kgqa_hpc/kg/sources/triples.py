@@ -1,9 +1,10 @@
 """A graph as one file of triples: subject, predicate, object, separated by tabs, commas, semicolons or bars.
 
-Tabs: no quoting, a tab separates, a line end ends. Other separators: fields that hold one stand in double quotes. The
-separator is read off the first line, or set by `delimiter`. A first line that names the columns (subject or head or
-source …) is skipped. Without a node file the nodes are the subjects and objects in order of appearance, each named
-by its id and of type "entity"; with one (id,name,type as for `csv`) it declares them.
+Tab-separated files have no quoting: each tab ends a field, each line end a triple. With other separators,
+fields that contain the separator are in double quotes. The separator is read off the first line, or set by
+`delimiter`. A first line that names the columns (subject or head or source …) is skipped. Without a node file
+the nodes are the subjects and objects in order of appearance, each named by its id and of type "entity"; with
+one (id,name,type as for `csv`) it declares them.
 """
 
 from pathlib import Path

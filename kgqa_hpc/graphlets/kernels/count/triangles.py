@@ -65,7 +65,7 @@ def two_core(indptr, indices):
 
 @kernel
 def inner_degrees(start, last, indptr, indices, inside, degree):
-    """Neighbours in the core of the core's vertices first, …, last - 1; `degree` int64 (n,) is filled."""
+    """Fill `degree` int64 (n,) for start, …, last - 1: the core neighbours of each vertex of the core."""
     for v in range(start, last):
         degree[v] = 0
         if inside[v]:
@@ -75,7 +75,7 @@ def inner_degrees(start, last, indptr, indices, inside, degree):
 
 @kernel
 def inner_rows(start, last, indptr, indices, inside, starts, new_indptr, new_indices, new_starts):
-    """Rows first, …, last - 1 of the core, with what belongs to their slots."""
+    """Write rows start, …, last - 1 of the core, with the `starts` of their slots."""
     for v in range(start, last):
         at = new_indptr[v]
         if inside[v]:
@@ -88,7 +88,9 @@ def inner_rows(start, last, indptr, indices, inside, starts, new_indptr, new_ind
 
 @kernel
 def vertex_sums(start, last, indptr, indices, starts, ways, squares, corners):
-    """Per vertex first, …, last - 1, sums over its slots: the head's further neighbours, their squares, triangles."""
+    """Per vertex start, …, last - 1, sums over its slots: the head's further neighbours, their squares,
+    triangles.
+    """
     for v in range(start, last):
         further = np.int64(0)
         squared = np.int64(0)
@@ -111,7 +113,7 @@ def count_triangles(start, step, indptr, indices, per_slot):
             near[indices[slot]] = 1
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
-            if u < v:  # the other end does this edge
+            if u < v:  # this edge is counted from its other end
                 continue
             count = 0
             for other_slot in range(indptr[u], indptr[u + 1]):
@@ -158,7 +160,9 @@ EDGE_SUMS = 5
 
 @kernel
 def edge_sums(start, step, indptr, indices, degree, starts, corners):
-    """Sums over the edges below the roots start, start + step, …; int64 (2, EDGE_SUMS), see `carry_over`."""
+    """Sums over the edges below the roots start, start + step, …; int64 (2, EDGE_SUMS), in two parts
+    (`carry_over`).
+    """
     n = indptr.shape[0] - 1
     sums = np.zeros((2, EDGE_SUMS), np.int64)
     low = sums[0]

@@ -6,8 +6,8 @@ occurrences of a shape are numbered in the order of (root, u, w, x, y). That ord
 alone, so drawing ranks and looking up their occurrences gives the same sample however the roots are cut into
 blocks.
 
-Vertices carry a byte of marks: 1, 2, 4 = adjacent to v, u, w; 8 = in the set or done with. A cursor per
-vertex is its first slot whose neighbour lies above the root; roots must ascend.
+Vertices carry a byte of marks: 1, 2, 4 = adjacent to v, u, w; 8 = in the set or finished. A cursor per vertex
+is its first slot whose neighbour lies above the root; roots must ascend.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def reach_root(root, indptr, indices, reached, cursor, near):
 
 @helper
 def extend_from_root(v, indptr, indices, cursor, marks, extension):
-    """Write the neighbours above the root into the extension, give them bit 1; how many."""
+    """Write the neighbours above the root into the extension, give them bit 1; returns their number."""
     size = 0
     for slot in range(cursor[v], indptr[v + 1]):
         y = indices[slot]
@@ -53,6 +53,6 @@ def extend(vertex, bit, size, indptr, indices, cursor, marks, extension):
 
 @helper
 def unmark(vertex, bit, indptr, indices, cursor, marks):
-    """Take its bit from the neighbours of `vertex`."""
+    """Remove the bit `bit` from the neighbours of `vertex`."""
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         marks[indices[slot]] &= ~np.uint8(bit)

@@ -1,18 +1,18 @@
-"""How many occurrences of each shape begin with each 3-prefix, without going to the fourth vertex.
+"""Number of occurrences of each shape that begin with each 3-prefix, without enumerating fourth vertices.
 
-Given (v, u, w), let E be the extension set: the fourth vertices. The *pattern* of x in E says which of v,
-u, w it is adjacent to (bits 1, 2, 4). Shapes follow from three kinds of numbers by tables: the members of E
-with pattern p; the adjacent pairs of patterns p and q in E (all others are not adjacent); and the fresh
-fifth vertices, which hang on one x of E alone.
+Given (v, u, w), let E be the extension set: the fourth vertices. The *pattern* of x in E says which of v, u,
+w it is adjacent to (bits 1, 2, 4). Shapes follow from three kinds of numbers by tables: the members of E with
+pattern p; the adjacent pairs of patterns p and q in E (all others are not adjacent); and the fresh fifth
+vertices, which are adjacent to x in E but to none of v, u, w.
 
-None of these is found by going through E. Let the *class* of a vertex be its pattern without w. Each vertex
-x has a row near[x]: its neighbours by class, kept up to date while v and u change and while vertices are
-done with. `pairs` and `members` hold the same for all of E before w. Then w moves its own neighbours only:
-their rows, and the triangles at w, say how much of `pairs` goes where. So a 3-prefix costs the degree of w
-and its triangles, about as much as there are paths of four vertices in the graph. ESU is Wernicke's (2006);
-counting by patterns, and by rows, is ours.
+None of these numbers needs a loop over E. Let the *class* of a vertex be its pattern without w. Each vertex x
+has a row near[x]: its neighbours by class, kept up to date while v and u change and while vertices are
+finished. `pairs` and `members` hold the same for all of E before w. Then w changes the patterns of its own
+neighbours only: their rows and the triangles at w give the changes of `pairs`. So a 3-prefix costs the degree
+of w and its triangles, about as much as there are paths of four vertices in the graph. ESU is Wernicke's
+(2006); counting by patterns, and by rows, is ours.
 
-Vertices that are done with (mark 8), or not above the root, are counted nowhere.
+Finished vertices (mark 8) and vertices not above the root are not counted.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ NONE = -1  # in place of a class: already counted
 
 @kernel
 def count_triples(roots, firsts, lasts, indptr, indices, scratch, tables):
-    """3-prefixes of the given units of work, by the id of their own shape, int64 (30,); see `count_units`."""
+    """Number of 3-prefixes of the units of work (as in `count_units`) by their own shape id, int64 (30,)."""
     reached, cursor, marks, extension, near = scratch
     three = tables[0]
     counts = np.zeros(30, np.int64)
@@ -105,7 +105,7 @@ def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, sc
 
 @helper
 def _change(vertex, old, new, rows, near):
-    """The vertex leaves class `old` (0 or more) for class `new` (or none)."""
+    """Move the vertex from class `old` (0 or more) to class `new` (or none)."""
     indptr, indices, cursor = rows
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         near[indices[slot], old] -= 1
@@ -115,7 +115,7 @@ def _change(vertex, old, new, rows, near):
 
 @helper
 def _join_second(u, rows, marks, near):
-    """The neighbours of u, which have its bit by now, change their class."""
+    """Move the neighbours of u, already marked with its bit, to their new class."""
     indptr, indices, cursor = rows
     for slot in range(cursor[u], indptr[u + 1]):
         y = indices[slot]
@@ -141,7 +141,7 @@ def _sum_extension(begin, end, extension, marks, near, members, pairs):
 
 @helper
 def _take_out(w, side, near, members, pairs):
-    """w, of class `side`, is no member of E any more."""
+    """Remove w, of class `side`, from the sums over E."""
     members[side] -= 1
     pairs[side, 0] -= near[w, 0]
     for b in range(1, 4):
@@ -151,9 +151,9 @@ def _take_out(w, side, near, members, pairs):
 
 @helper
 def _move(w, side, rows, marks, near, size, around):
-    """The neighbours of w: `size` of them in each class, `around` their slots from class to class.
+    """Count w's neighbours by class in `size`, and their slots from class to class in `around`.
 
-    w is done with, so it leaves the rows of its neighbours, class `side`.
+    w is finished, so the rows of its neighbours lose it, in class `side`.
     """
     indptr, indices, cursor = rows
     for c in range(4):
@@ -172,7 +172,9 @@ def _move(w, side, rows, marks, near, size, around):
 
 @helper
 def _count_inside(w, rows, starts, corners, marks, inside):
-    """inside[a, b]: adjacent neighbours of w, the smaller label of class a, the larger of class b."""
+    """Fill inside[a, b]: adjacent pairs of w's neighbours, the smaller label of class a, the larger of class
+    b.
+    """
     indptr, indices, cursor = rows
     for c in range(4):
         for b in range(4):

@@ -1,4 +1,4 @@
-"""Whether two vertices are adjacent: a table of bits says no at once in most cases, a search says yes.
+"""Adjacency tests: a bit table excludes most pairs at once, a search in the row decides on the others.
 
 One bit per edge at the hash of its ends (Bloom 1970, one hash function): with 16 bits an edge the table of
 ten million edges has 20 MB and stays in a cache, where rows do not. A bit that is set is checked in the row,
@@ -11,14 +11,14 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
 from kgqa_hpc.jit import helper, kernel
 
-BITS_PER_EDGE = 16  # one false "perhaps" in 16
+BITS_PER_EDGE = 16  # one false positive in 16
 
 
 @kernel
 def set_bits(part, parts, indptr, indices, table):
     """Set the bits of all edges that lie in the given part of `table`, uint64 words, zero before.
 
-    Parts can be done at the same time: each writes its own words, and goes through all edges.
+    Parts may run in parallel: each reads all edges and writes its own words.
     """
     start = table.shape[0] * part // parts
     last = table.shape[0] * (part + 1) // parts
@@ -34,7 +34,7 @@ def set_bits(part, parts, indptr, indices, table):
 
 @helper
 def _place(table, a, b):
-    """Bit of a pair: the highest 32 bits of the product, scaled to the size of the table."""
+    """Position of a pair's bit: the highest 32 bits of the product, scaled to the size of the table."""
     key = (np.uint64(max(a, b)) << np.uint64(32)) | np.uint64(min(a, b))
     product = key * np.uint64(0x9E3779B97F4A7C15)
     return (product >> np.uint64(32)) * np.uint64(64 * table.shape[0]) >> np.uint64(32)
@@ -42,7 +42,7 @@ def _place(table, a, b):
 
 @helper
 def may_be_adjacent(table, a, b):
-    """0: no; 1: perhaps (int64)."""
+    """0 if the pair is not adjacent, 1 if it may be; int64."""
     bit = _place(table, a, b)
     return np.int64((table[np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))) & np.uint64(1))
 

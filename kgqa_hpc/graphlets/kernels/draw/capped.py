@@ -1,4 +1,4 @@
-"""Choosing graphlets in rounds so that no vertex stands in too many of them."""
+"""Choosing graphlets in rounds so that no vertex occurs in too many of them."""
 
 import numpy as np
 
@@ -7,19 +7,19 @@ from kgqa_hpc.jit import helper, kernel
 
 @kernel
 def choose_capped(order, starts, nodes, most, turns, factor, rounds, refused):
-    """Choose rows of `nodes` int32 (N, 5) so that no vertex stands in more than `most` (graphlets.balance).
+    """Choose rows of `nodes` int32 (N, 5) so that no vertex occurs in more than `most` (graphlets.balance).
 
-    Pool s is the rows order[starts[s]:starts[s + 1]] (int64). In each of `turns` rounds every pool that has
-    given fewer rows than there were rounds gives its first row without a full vertex, of `factor` more rows
-    a round. rounds int64 (N,): the round in which a row was chosen, -1 where it was not; refused uint8 (N,):
-    a bit for each full vertex of a row that was passed over. Returns the rows that each pool went through up
-    to its next one without a full vertex, int64 (pools,).
+    Pool s is the rows order[starts[s]:starts[s + 1]] (int64). In each of `turns` rounds, every pool with
+    fewer chosen rows than rounds so far gives its first row without a full vertex; each round opens `factor`
+    more rows of the pool. rounds int64 (N,): the round in which a row was chosen, -1 where it was not;
+    refused uint8 (N,): a bit for each full vertex of a row that was passed over. Returns the number of rows
+    that each pool examined, up to its next row without a full vertex, int64 (pools,).
     """
     pools = starts.shape[0] - 1
     load = np.zeros(np.int64(nodes.max()) + 1 if nodes.shape[0] else 1, np.int64)
     position = np.zeros(pools, np.int64)
     accepted = np.zeros(pools, np.int64)
-    for turn in range(turns + 1):  # in the last, nothing is chosen
+    for turn in range(turns + 1):  # the last turn chooses nothing
         for s in range(pools):
             size = starts[s + 1] - starts[s]
             visible = min(factor * (turn + 1), size) if turn < turns else size

@@ -48,7 +48,7 @@ def weighted(state, cumulative, start, size):
 
 @helper
 def first_above(cumulative, low, high, goal):
-    """First of the places low, …, high with cumulative[place] > goal; the caller knows that there is one."""
+    """First index of low, …, high with cumulative[index] > goal; the caller ensures that it exists."""
     while low < high:
         middle = (low + high) >> 1
         if cumulative[middle] > goal:
@@ -74,8 +74,8 @@ def pick_roots(cumulative, guide, goals, offset, picks):
     """picks[i] = root << 32 | (offset + i), int64: the first root with cumulative[root] > goals[i].
 
     `cumulative` (n,) and `goals` are int64 or float64, goals below the last sum. `guide` int64 (buckets + 1,)
-    (Chen, Asau 1974) cuts the numbers into equal buckets and holds what a search for their bounds finds, so
-    few steps of a search are left; bounds are rounded, so a bucket more on either side is looked at.
+    (Chen, Asau 1974) holds the search results for the bounds of equal buckets, which shortens each search to
+    few steps; bounds are rounded, so the search includes one more bucket on either side.
     """
     buckets = guide.shape[0] - 1
     scale = buckets / np.float64(cumulative[-1])

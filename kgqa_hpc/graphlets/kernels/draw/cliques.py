@@ -83,7 +83,7 @@ def _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, ta
 
 @helper
 def _third(state, v, slot, b, indptr, indices, starts, corners):
-    """Uniform third corner of the triangles on {a, b} in the link: one that both slots have."""
+    """Uniform third corner of the triangles on {a, b} in the link: a corner in the lists of both slots."""
     opposite_slot = find_slot(indptr, indices, v, b)
     shared = _common_corner(slot, opposite_slot, -1, starts, corners)
     return _common_corner(slot, opposite_slot, below(state, shared), starts, corners)
@@ -91,7 +91,7 @@ def _third(state, v, slot, b, indptr, indices, starts, corners):
 
 @helper
 def _common_corner(slot_a, slot_b, goal, starts, corners):
-    """Common corner number `goal` of two slots, whose lists ascend; for -1 how many there are."""
+    """Common corner number `goal` of two slots, whose lists ascend; for goal -1 their number."""
     i = starts[slot_a]
     j = starts[slot_b]
     passed = np.int64(0)

@@ -108,7 +108,7 @@ def _weigh_pairs(structure, v, reached, touched, common, indptr, weights):
 
 @helper
 def _draw_on_pair(structure, state, v, x, common, near, indptr, indices, row):
-    """Two or three common neighbours of v and x, and for a banner a tail at either of them."""
+    """Draw two or three common neighbours of v and x, and for a banner a tail at either of them."""
     w = np.int64(common[x])
     chosen = below(state, w)
     second = chosen
@@ -149,7 +149,7 @@ def _draw_on_pair(structure, state, v, x, common, near, indptr, indices, row):
 
 @helper
 def _draw_pentagon(state, v, x, ways, near, indptr, indices, row):
-    """Another end y, and a path from the root to each end; they must not meet."""
+    """Draw another end y, and a path from the root to each end; the paths must not meet."""
     y = _opposite_end(state, x, ways, indptr, indices)
     u = _step_back(state, x, np.int64(ways[x]), near, indptr, indices)
     w = _step_back(state, y, np.int64(ways[y]), near, indptr, indices)
@@ -178,7 +178,7 @@ def _ways_beyond(x, ways, indptr, indices):
 
 @helper
 def _opposite_end(state, x, ways, indptr, indices):
-    """A neighbour y above x, in proportion to the paths that lead to it."""
+    """Draw a neighbour y above x, in proportion to the paths that lead to it."""
     goal = below(state, _ways_beyond(x, ways, indptr, indices))
     slot = indptr[x + 1]
     while goal >= 0:

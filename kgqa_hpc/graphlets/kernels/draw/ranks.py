@@ -1,9 +1,10 @@
-"""Looking up the occurrences with given ranks: the walk once more, but only where a wanted rank falls.
+"""Looking up the occurrences with given ranks: a second walk, only through prefixes that hold requested
+ranks.
 
-The trail of kernels.count.walk_counts tells how many occurrences begin with each 3-prefix, so most are
-passed in one step, and of the others only the wanted shapes are followed: to the fourth vertices x that can
-begin them, and to the fifth where the rank is. Marks beyond those of kernels.count.walk: 16 = adjacent to
-x, 32 = x or before it.
+The trail of kernels.count.walk_counts tells how many occurrences begin with each 3-prefix, so most prefixes
+are skipped in one step. In the others only the requested shapes are enumerated: the fourth vertices x that
+can begin them, and the fifth vertices only where a rank falls. Marks beyond those of kernels.count.walk: 16 =
+adjacent to x, 32 = x or before it.
 """
 
 import numpy as np
@@ -22,9 +23,9 @@ def emit_units(
 ):
     """Look up ranked occurrences in units of work, with the `trail` that `count_units` left there.
 
-    ranks[targets[s]:ends[s]] int64 are the wanted ranks of shape s, ascending, counted from the first of
-    these units; each is written to the same row of nodes int32 (m, 5) and codes int64 (m,). `targets`
-    is changed.
+    ranks[targets[s]:ends[s]] int64 are the requested ranks of shape s, ascending, counted from the first of
+    these units; each is written to the same row of nodes int32 (m, 5) and codes int64 (m,). `targets` is
+    changed.
     """
     reached, cursor, marks, extension, near = scratch
     rows = (indptr, indices, cursor)
@@ -87,7 +88,7 @@ def _emit(shape, size, code, prefix, goal):
 
 @helper
 def _any_due(counts, trail, step, due, after):
-    """Counts `after` a 3-prefix; whether they go beyond a rank that is due."""
+    """Compute the counts `after` a 3-prefix; returns whether they exceed a rank that is due."""
     hit = False
     for shape in range(30):
         after[shape] = counts[shape] + trail[step, shape]
@@ -97,7 +98,7 @@ def _any_due(counts, trail, step, due, after):
 
 @helper
 def _follow(begin, end, side, rows, marks, extension, tables, prefix, counts, after, goal):
-    """One 3-prefix: each x of E, then the y after it in E, then its fresh neighbours; counts of due shapes only."""
+    """Enumerate a 3-prefix: each x of E, the y after x in E, x's fresh neighbours; counts due shapes only."""
     indptr, indices, cursor = rows
     four, larger = tables[1], tables[5]
     due = goal[0]
@@ -135,7 +136,9 @@ def _follow(begin, end, side, rows, marks, extension, tables, prefix, counts, af
 
 @helper
 def _comes_due(shapes_due, side, p, beside, beyond, tables, counts, due, sums):
-    """Whether a wanted rank falls among the fifth vertices of a 4-prefix; if none does, they are counted."""
+    """Whether a requested rank falls among the fifth vertices of a 4-prefix; if none does, add them to
+    `counts`.
+    """
     _, _, fresh, apart, joined, _ = tables
     hit = False
     for shape in range(30):
@@ -158,7 +161,7 @@ def _comes_due(shapes_due, side, p, beside, beyond, tables, counts, due, sums):
 
 @helper
 def _list_fifths(begin, end, x, code, side, p, rows, marks, extension, tables, prefix, counts, goal):
-    """All fifth vertices of one 4-prefix, in the order of their ranks."""
+    """Enumerate all fifth vertices of one 4-prefix, in the order of their ranks."""
     indptr, indices, cursor = rows
     _, _, fresh, apart, joined, _ = tables
     due = goal[0]

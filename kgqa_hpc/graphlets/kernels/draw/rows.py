@@ -1,9 +1,9 @@
-"""Draws of copies that are rooted in one row: stars, paths, forks, and what is built on an edge's triangles.
+"""Draws of copies that are rooted in one row: stars, paths, forks, and shapes built on an edge's triangles.
 
-A copy of structure S (a shape, not necessarily induced) is drawn exactly uniformly: its root in proportion
-to the copies it roots, then a neighbour in proportion to the choices that follow, and so on; a draw whose nodes
-coincide is rejected, which leaves the others equally likely. Draws come sorted by root, so that what they
-read is near. (The sampler of paths is that of Jha, Seshadhri, Pinar 2015, the rest its natural extension;
+A copy of structure S (a shape, not necessarily induced) is drawn exactly uniformly: its root in proportion to
+the copies it roots, then a neighbour in proportion to the choices that follow, and so on; a draw whose nodes
+coincide is rejected, which leaves the others equally likely. Draws come sorted by root, so that they read
+nearby memory. (The sampler of paths is that of Jha, Seshadhri, Pinar 2015, the rest its natural extension;
 ours.)
 """
 
@@ -20,7 +20,7 @@ TAILED = 2  # te * (degree of the head - 2)
 PAIRS = 3  # C(te, 2)
 TRIPLES = 4  # C(te, 3)
 BEFORE = 5  # neighbours of the head with a label below the root's
-BELOW = 6  # the same, for heads below the root alone
+BELOW = 6  # as BEFORE, only for heads below the root
 
 BLOCK = 64  # draws between two looks at the table of adjacency: few enough to stay in the nearest cache
 
@@ -32,10 +32,10 @@ def draw_rows(
 ):  # fmt: skip
     """Draw copies of `structure` (1-7, 9-15, 17, 18, 20 or 22).
 
-    Each of `picks`, int64, is root << 32 | i: draw number first + i of the stream goes to row i of nodes
-    int32 (m, 5) and codes int16 (m,); code -1: rejected. `size` and `full_code` are the nodes and the adjacency
-    code of the structure, `drawn` the code of the edges that the draw guarantees;
-    `weights` int64 (2m,) are the `running_weights` it takes, of TAILS for 13; empty for one that takes none.
+    Each of `picks`, int64, is root << 32 | i: draw number start + i of the stream goes to row i of nodes
+    int32 (m, 5) and codes int16 (m,); code -1: rejected. `size` and `full_code` are the nodes and the
+    adjacency code of the structure, `drawn` the code of the edges that the draw guarantees; `weights` int64
+    (2m,) are the `running_weights` of the structure's kind (TAILS for 13), empty if it needs none.
     """
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
@@ -78,7 +78,9 @@ def _draw(structure, state, v, size, weights, indptr, indices, starts, corners, 
 
 @kernel
 def running_weights(kind, start, last, indptr, indices, starts, cumulative):
-    """Running sums of the slots' weights in each of the rows first, …, last - 1, into `cumulative` int64 (2m,)."""
+    """Running sums of the slots' weights in each of the rows start, …, last - 1, into `cumulative` int64
+    (2m,).
+    """
     for v in range(start, last):
         total = np.int64(0)
         for slot in range(indptr[v], indptr[v + 1]):
@@ -124,13 +126,13 @@ def lower_neighbours(indptr, indices):
 
 @helper
 def _slot(state, v, weights, indptr):
-    """Slot of v's row in proportion to its weight."""
+    """Draw a slot of v's row in proportion to its weight."""
     return indptr[v] + weighted(state, weights, indptr[v], indptr[v + 1] - indptr[v])
 
 
 @helper
 def _triangle_slot(state, v, indptr, starts):
-    """Slot of v's row in proportion to its triangles."""
+    """Draw a slot of v's row in proportion to its triangles."""
     goal = starts[indptr[v]] + below(state, starts[indptr[v + 1]] - starts[indptr[v]])
     return first_above(starts, indptr[v] + 1, indptr[v + 1], goal) - 1
 
