@@ -19,10 +19,10 @@ from kgqa_hpc.threads import usable_cores
 
 
 def connect(memory: str, spill_folder: str = "", **settings: Any) -> duckdb.DuckDBPyConnection:
-    """A database that holds `memory` ("300MB") and spills into a folder; into none by default.
+    """Open an in-memory database with the memory limit `memory` ("300MB"); by default it never spills to disk.
 
-    DuckDB's own default is the current folder. Its progress bar is off: in a session without a script it would go
-    to standard output.
+    DuckDB's own default is to spill into the current folder. The progress bar is off, because in an interactive
+    session DuckDB prints it to standard output.
     """
     config = {"memory_limit": memory, "temp_directory": spill_folder, "threads": usable_cores(), **settings}
     database = duckdb.connect(config=config)

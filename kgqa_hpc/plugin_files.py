@@ -2,7 +2,7 @@
 
 A file is an ordinary Python module. Every class in it that is a step, an anchor kind, a source, an engine or an export
 becomes a registry entry under its `name`, and so does a function with a decorator such as `@kgqa_hpc.step`. Of two
-entries with the same name, the entry of the file loaded last counts.
+entries with the same name, that of the file loaded last is used.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ def _executed(path: Path) -> ModuleType:
         raise ConfigError(
             f"plugins: {path} has the name of a module that is in use", "give the file another name"
         )
-    sys.modules[path.stem] = module  # what pydantic and pickle look classes up in
+    sys.modules[path.stem] = module  # pydantic and pickle look up classes there
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as problem:

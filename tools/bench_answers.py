@@ -84,7 +84,7 @@ def plain_json(text: str) -> None:
 
 
 def peer(name: str) -> Callable[[str], None]:
-    """The reader of another package: json_repair.loads, whatever it raises."""
+    """The reader of another package, json_repair.loads; its exceptions are ignored."""
     loads = importlib.import_module(name).loads
 
     def read(text: str) -> None:
@@ -107,7 +107,7 @@ def seconds(read: Callable[[str], None], text: str, patience: float) -> float | 
             signal.setitimer(signal.ITIMER_PROF, 0)
             best = min(best, took / times)
             if took > 1:
-                break  # so long that one measurement tells enough
+                break  # long enough for a single measurement
     except Impatient:
         return None
     finally:
@@ -116,7 +116,7 @@ def seconds(read: Callable[[str], None], text: str, patience: float) -> float | 
 
 
 def exponent(lengths: list[int], times: list[float | None]) -> float | None:
-    """The slope of log time over log length, from the second length on: the first pays what is constant."""
+    """The slope of log time over log length, without the first length, where constant costs dominate."""
     known = [(n, t) for n, t in zip(lengths, times, strict=True) if t is not None][1:]
     if len(known) < 3:
         return None
@@ -132,7 +132,7 @@ def measure(
     row: dict[str, Any] = {"family": family, "lengths": lengths}
     for name, read in readers.items():
         times: list[float | None] = []
-        for text in texts:  # once it was too slow, longer texts only take longer
+        for text in texts:  # after a timeout, skip longer texts
             times.append(None if None in times else seconds(read, text, patience))
         row[name] = {"seconds": times, "exponent": exponent(lengths, times)}
     return row

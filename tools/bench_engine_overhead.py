@@ -47,7 +47,7 @@ SCHEMA = {
     },
     "required": ["question", "answer"],
 }
-# Never said to its end within MAX_TOKENS.
+# A schema whose answers never end within MAX_TOKENS.
 ENDLESS = {
     "type": "object",
     "properties": {"question": {"type": "string", "minLength": 500, "maxLength": 600}},
@@ -73,7 +73,7 @@ def graphlet(number: int) -> tuple[dict[str, str], ...]:
 
 
 def round_trips(count: int, folder: Path) -> str:
-    """An engine without latency behind the process boundary, a full window of requests in flight."""
+    """Measure round trips to an engine process without latency, with a full window of requests in flight."""
     requests = [request(n) for n in range(count)]
     with EngineProcess(ScriptedSettings(), folder / "scripted.log") as engine:
         engine.start()
@@ -94,7 +94,7 @@ def round_trips(count: int, folder: Path) -> str:
 
 @dataclass
 class Spent:
-    """Tokens written, and what they took: seconds of the clock and of all processors."""
+    """Number of generated tokens, with wall seconds and processor seconds."""
 
     tokens: int = 0
     clock: float = 0.0
@@ -107,7 +107,7 @@ class Spent:
 
 
 def beside_a_bare_loop(seconds: float, threads: int, folder: Path) -> str:
-    """The embedded engine in its process, and llama.cpp called as simply as can be, for about `seconds`."""
+    """Compare the embedded engine in its process with a minimal loop over llama.cpp, for about `seconds`."""
     from kgqa_hpc.engines import grammar
     from kgqa_hpc.engines.cpu.engine import bundled_model
     from kgqa_hpc.engines.cpu.llama import LlamaServer
@@ -147,7 +147,7 @@ def beside_a_bare_loop(seconds: float, threads: int, folder: Path) -> str:
         began = time.perf_counter()
         while time.perf_counter() - began < seconds or number < FEWEST:
             asked = Request(f"item-{number}", graphlet(number), MAX_TOKENS, 0.8, seed=number, schema=ENDLESS)
-            # Turn about: who comes second has the machine's caches against it.
+            # Alternate the order, because the second loop finds its data evicted from the caches.
             order = (bare, ours) if number % 2 else (ours, bare)
             spent = {ask: measure(ask, asked) for ask in order}
             for total, ask in zip(totals, (bare, ours), strict=True):

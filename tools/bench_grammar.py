@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _elsewhere(gguf: Path | None) -> NoReturn:
-    """Run again in the environment that has xgrammar, with the weights that this one has."""
+    """Run this script again in the environment with xgrammar, with the weights of this environment."""
     if not OTHER_PYTHON.exists() or Path(sys.executable) == OTHER_PYTHON:
         sys.exit("xgrammar is not installed: tools/install_lmdeploy_cpu.sh")
     named = [] if gguf else ["--gguf", str(_bundled())]
@@ -96,7 +96,7 @@ def _measure(
     mask = xgrammar.allocate_token_bitmask(1, len(vocabulary))
     masks, accepts, accepted = [], [], True
     for token in _encode(_example(schema), tokens, merges):
-        began = time.thread_time()  # what else runs on this machine does not count
+        began = time.thread_time()  # other processes on this machine do not count
         matcher.fill_next_token_bitmask(mask, 0)
         filled = time.thread_time()
         accepted = bool(matcher.accept_token(token))
@@ -144,7 +144,7 @@ def _text(field: dict[str, Any]) -> str:
 
 
 def _schemas(wanted: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The schemas of the shipped prompts; those that say the same once, under the first name."""
+    """The distinct schemas of the shipped prompts, each under the first prompt's name."""
     import yaml
 
     found: dict[str, tuple[str, dict[str, Any]]] = {}

@@ -33,7 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 PER_SHAPE = 10_000
-PEER_OCCURRENCES = {"igraph": 3e7, "graph-tool": 4e6}  # most that it is made to count: about half a minute
+PEER_OCCURRENCES = {
+    "igraph": 3e7,
+    "graph-tool": 4e6,
+}  # upper limit of the occurrences it counts: about half a minute
 FEWEST_ROOTS = 20
 IDLE_LOOP = 0.06  # s for a million additions
 BOTH = ("count", "sample")
@@ -95,7 +98,7 @@ def _whole_hpo() -> tuple:
     return simple_csr(len(number), *zip(*edges, strict=True))
 
 
-# name -> (what it is, how it is made, what we do on it)
+# name -> (description, function that makes the graph, tasks)
 GRAPHS: dict[str, tuple[str, Callable[[], tuple], tuple[str, ...]]] = {
     "hpo": ("HPO, reduced", _hpo, BOTH),
     "oregano": ("twin of OREGANO reduced", _twin, BOTH),
@@ -133,7 +136,7 @@ def make(name: str, path: Path) -> dict[str, int]:
 
 
 def part_of(peer: str, path: Path, occurrences: float) -> dict[str, object]:
-    """What a peer is measured on: {"roots": share of the roots, "nodes": share of the nodes, "path"}."""
+    """The part of the graph for a peer: {"roots": share of the roots, "nodes": share of the nodes, "path"}."""
     import numpy as np
 
     from kgqa_hpc.graphlets.count import count_graphlets
@@ -201,7 +204,7 @@ def measure(program: str, task: str, path: Path, roots: float = 1.0) -> dict[str
     result = work()
     cpu = time.process_time() - cpu
     after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - wall
-    # Not its ru_maxrss: that survives exec, so it would be another process's.
+    # Not ru_maxrss: it survives exec, so it could be another process's peak.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {
         # The kernel divides processor time by what it saw at its ticks: of a few hundredths, all may be the system's.
@@ -267,7 +270,7 @@ def compare(name: str, folder: Path, peers: bool) -> dict:
             found |= {"user": rate * facts["occurrences"], "wall": None, "peak_mb": None}
         rows.append({"program": peer, "task": "count", "basis": "", **found})
         if peer == "graph-tool" and "sample" in GRAPHS[name][2]:
-            # It thins all shapes alike, so the rare ones, wanted whole, need all of its search once more.
+            # RAND-ESU thins all shapes alike, so a full sample of rare shapes needs its whole search again.
             twice = {"user": 2 * found["user"], "basis": "at least: one more whole enumeration"}
             rows.append({"program": peer, "task": "sample", **twice})
     ours = {row["task"]: row["user"] for row in rows if row["program"] == "kgqa"}

@@ -31,7 +31,7 @@ from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import ShardEntry
 
-ITEMS = 4  # per shard; only their number stands in the headers
+ITEMS = 4  # items per shard; the headers contain only their number
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Measured:
 
 
 def measure(folder: Path, processes: int, shards: int) -> Measured:
-    """Make a run in `folder`, have it leased, and time it."""
+    """Make a run in `folder`, let the processes lease its shards, and measure the time."""
     run = _make_run(folder, shards)
     results = _results(run)
     context = multiprocessing.get_context("fork")

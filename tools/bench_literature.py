@@ -54,7 +54,7 @@ def configuration(options: argparse.Namespace) -> dict[str, object]:
 
 
 def measured(*words: str) -> None:
-    """Run one command of kgqa; print what it took, its engine included."""
+    """Run one command of kgqa; print its CPU seconds and peak memory, with its engine."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run([sys.executable, "-m", "kgqa_hpc", *words], check=True, stdout=subprocess.DEVNULL)
     used, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - start

@@ -91,7 +91,7 @@ def main() -> None:
 
 def measure(code: str, *arguments: Path) -> dict[str, Any]:
     """Wall and processor seconds and peak megabytes of a piece of code in a process of its own."""
-    os.sync()  # what the one before left to be written is not this one's
+    os.sync()  # flush the previous measurement's writes
     program = MEASURED.format(root=str(ROOT), code=code)
     # Environment of a new process: the package, if make_run has loaded it here, has changed this one's.
     clean = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}

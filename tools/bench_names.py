@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def timed(find: Find, texts: list[str]) -> tuple[int, float]:
-    """How many were found, and the CPU seconds of the fastest of three passes."""
+    """Number of matches, and the CPU seconds of the fastest of three passes."""
     seconds = []
     for _ in range(3):
         start = time.process_time()

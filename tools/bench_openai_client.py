@@ -103,7 +103,7 @@ def serve(pause_s: float, port: Any) -> None:
 
 @contextmanager
 def serving(pause_s: float) -> Iterator[str]:
-    """The server in a process of its own; its address."""
+    """Start the server in a process of its own; gives its address."""
     context = multiprocessing.get_context("spawn")
     port = context.Queue()
     server = context.Process(target=serve, args=(pause_s, port), daemon=True)
@@ -115,7 +115,7 @@ def serving(pause_s: float) -> Iterator[str]:
 
 
 def one_round(name: str, python: str, url: str, number: int, in_flight: int) -> dict[str, Any]:
-    """One client, once; `failed` has the last words of one that ended or left a prompt unanswered."""
+    """Run one client once; `failed` has its last output if it crashed or left a prompt unanswered."""
     command = [python, str(ROOT / "tools" / "openai_clients.py"), name, url, str(number), str(in_flight)]
     environment = {"PYTHONPATH": str(ROOT)} if name.startswith("kgqa") else {}
     done = subprocess.run(command, env=_plain(environment), capture_output=True, text=True)
@@ -131,7 +131,7 @@ def one_round(name: str, python: str, url: str, number: int, in_flight: int) -> 
 
 
 def interpreter(name: str, python: str, folder: Path) -> str:
-    """The peer's interpreter: the one that was named, this one if it has the package, else one that is made."""
+    """The peer's interpreter: the given one, this one if it has the package, else that of a new environment."""
     if python:
         return python
     module = name.replace("-", "_")
@@ -147,7 +147,7 @@ def interpreter(name: str, python: str, folder: Path) -> str:
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The median of each client's good rounds, and what it is to ours: above 1 is in our favour."""
+    """The median of each client's successful rounds, and its ratio to ours: above 1, ours is better."""
     told = []
     for name in dict.fromkeys(row["client"] for row in rows):
         own = [row for row in rows if row["client"] == name and "failed" not in row]

@@ -56,7 +56,7 @@ STAGES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one stage: seconds by the clock and of processors, and the largest process's peak memory."""
+    """Cost of one stage: wall and processor seconds, and the peak memory of its largest process."""
 
     stage: str
     seconds: float
@@ -109,7 +109,7 @@ def make_run(folder: Path, items: int, shard_size: int) -> None:
 
 
 def measure(stage: str, run: Path, options: argparse.Namespace, log: Path) -> Cost:
-    """Run one stage to its end. Raises SystemExit with what it said when it fails."""
+    """Run one stage to its end. Raises SystemExit with its output if it fails."""
     began = time.monotonic()
     with log.open("ab") as said:
         team = [
@@ -126,7 +126,7 @@ def measure(stage: str, run: Path, options: argparse.Namespace, log: Path) -> Co
     codes = {os.waitstatus_to_exitcode(status) for _, status, _ in ends}
     if not codes <= {0, STOPPED_EARLY if stage == "run" else 0}:
         sys.exit(f"{stage} failed:\n{log.read_text()[-2000:]}")
-    usages = [usage for _, _, usage in ends]  # of each process and those it waited for
+    usages = [usage for _, _, usage in ends]  # resource usage of each process and its children
     cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     peak = max(usage.ru_maxrss for usage in usages) // 1024
     return Cost(stage, round(seconds, 2), round(cpu, 2), peak, _ended(run, stage))

@@ -88,7 +88,7 @@ class Busy:
 
 
 class ModelGpu:
-    """Stands where the worker has its engine process: real answers, at the times the model gives them.
+    """Replaces the worker's engine process: gives scripted answers at the times of the GPU model.
 
     `now` is the model's clock in seconds. Nothing happens between two answers, so waiting for one moves it
     there. `lengths` are the tokens of all answers so far, by step.
@@ -139,7 +139,7 @@ class ModelGpu:
         return answers
 
     def cancel(self) -> None:
-        """Nothing is cancelled here."""
+        """Do nothing: the model does not support cancellation."""
 
     close = kill = cancel
 
@@ -187,7 +187,7 @@ def with_barriers(lengths: Mapping[str, Sequence[int]], calls: Mapping[str, int]
 
 
 def comparison(gpu: ModelGpu, batch: int) -> Iterator[str]:
-    """Our share beside the barriers', line by line."""
+    """Lines that compare our busy share with that of the original's calls."""
     ours, items = gpu.busy, len(gpu.lengths["generate"])
     means = " + ".join(f"{sum(tokens) / items:.0f}" for tokens in gpu.lengths.values())
     rate = f"{PUBLISHED_TOKENS_PER_S:.0f} tokens/s together"

@@ -94,7 +94,7 @@ class Rounds:
 
 
 def check(run: Path, expected: dict[str, str]) -> None:
-    """The dataset is that of the undisturbed run, and nothing was set aside or left lying about."""
+    """Check that the dataset equals that of the undisturbed run, with no quarantined or leftover files."""
     found = sums(run / "dataset")
     if found != expected:
         different = sorted(

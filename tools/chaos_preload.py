@@ -1,4 +1,4 @@
-"""A kgqa process whose file system has hiccups and whose clock is wrong: the Python side of chaos_preload.c."""
+"""Python side of chaos_preload.c, which gives a kgqa process transient file-system errors and a wrong clock."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ LOOK, WRITE = 1, 2  # kinds of calls
 
 
 class Control:
-    """The file that tells one process's preloaded library what goes wrong now."""
+    """Control file of one process's preloaded library: the faults that are active now."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class Control:
         self._skew = 0
 
     def burst(self, code: int, seconds: float, which: int = LOOK | WRITE) -> None:
-        """Calls of kind `which` fail with `code` from now on for so long."""
+        """Make calls of kind `which` fail with `code` for the next `seconds`."""
         until = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + int(seconds * 1e9)
         self._memory[:] = struct.pack("=4q", code, until, self._skew, which)
 

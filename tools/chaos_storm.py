@@ -1,4 +1,4 @@
-"""One round of tools/chaos.py: workers, merges and looks at the status of a run, and all that is done to them."""
+"""One round of tools/chaos.py: workers, merges and status commands of a run, and the faults injected into them."""
 
 import errno
 import hashlib
@@ -32,7 +32,7 @@ SKEWS = (0, 0, 3720, -3720, 7)  # s
 
 
 class Broken(Exception):
-    """Something that must hold does not."""
+    """An invariant of the run is violated."""
 
 
 class Storm:

@@ -26,7 +26,7 @@ Client = Callable[[str, list[str], int, Path], int]
 
 
 def prompts(number: int) -> list[str]:
-    """As long as the prompt of a graphlet with its instructions, each another one."""
+    """`number` different prompts, each as long as a graphlet's prompt with its instructions."""
     return [f"Item {n}.\n" + "- 0: Ataxia (phenotype)\n" * 150 for n in range(number)]
 
 
@@ -48,7 +48,7 @@ def _settings(url: str, in_flight: int) -> Any:
 
 
 def kgqa(url: str, asked: list[str], in_flight: int, scratch: Path) -> int:
-    """As a worker has it: the engine in a process of its own, requests and answers over its socket."""
+    """Our client as a worker uses it: the engine in its own process, with requests and answers over a socket."""
     from kgqa_hpc.engines.process import EngineProcess
 
     waiting, answered, sent = list(reversed(_requests(asked))), 0, 0
@@ -80,7 +80,7 @@ def kgqa_engine(url: str, asked: list[str], in_flight: int, scratch: Path) -> in
 
 
 def openai(url: str, asked: list[str], in_flight: int, scratch: Path) -> int:
-    """The official client with its defaults, and as little as can be around it."""
+    """The official client with its defaults, in a minimal loop."""
     from openai import AsyncOpenAI
 
     async def run() -> int:

@@ -81,7 +81,7 @@ class Worker:
     in_vain: int = 0
     look_again: float = 0.0
     supply: Supply = field(default_factory=Supply)
-    turn: int = 0  # of its events, only the last one that was planned counts
+    turn: int = 0  # number of the worker's latest planned event; earlier events are void
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Simulation:
         return self._find_late(now, worker)
 
     def _find_late(self, now: float, worker: Worker) -> tuple[Shard | None, float]:
-        """None found, by as many looks as one search may take; a slow shard may be helped."""
+        """End of a search without a free shard, after the maximum number of lookups; may help a slow shard."""
         if not self.free:  # as if the worker remembered no lease that it looked at before
             now = self._call(now, min(self.looks, self.left) * (IS_DONE + READ_LEASE))
         if len(worker.card):
@@ -229,7 +229,7 @@ class Simulation:
         return None, now
 
     def _commit(self, now: float, worker: Worker, share: Share) -> float:
-        """The heartbeats of the time it was held are counted with it."""
+        """Commit a shard; also counts the heartbeats of its lease."""
         self._spread(share.claimed, now, (now - share.claimed) / (EXPIRY / 4) * BEAT)
         now = self._call(now, COMMIT + RELEASE)
         worker.shard_time, worker.ended = now - share.claimed, now
@@ -239,7 +239,7 @@ class Simulation:
         return now
 
     def _list(self, now: float) -> list[Shard]:
-        """The shards not done. One list serves all who look within the same second."""
+        """The unfinished shards; workers that list within the same second share one listing."""
         if now - self.listed > 1.0:
             self.undone, self.listed = [shard for shard in self.undone if shard.state != DONE], now
         return self.undone
@@ -254,7 +254,7 @@ class Simulation:
         return now + number * self.latency
 
     def _spread(self, begin: float, end: float, number: float) -> None:
-        """Calls in equal parts over a stretch of time."""
+        """Count `number` calls, spread evenly from `begin` to `end`."""
         seconds = range(int(begin), max(int(end), int(begin) + 1))
         for second in seconds:
             self.calls[second] = self.calls.get(second, 0.0) + number / len(seconds)

@@ -45,7 +45,7 @@ _LATELY = re.compile(r"^Asked about lately.*: (.+)$", re.MULTILINE)
 
 
 def favourites(graph: KnowledgeGraph) -> Write:
-    """A writer that asks about what is most familiar to it, unless its prompt says that this was asked about lately."""
+    """A writer that asks about the node with the most frequent word, unless its prompt lists it as asked recently."""
     familiar = Counter(word for name in graph.names for word in topic_words(name))
 
     def best_known(name: str) -> tuple[int, str]:
@@ -83,9 +83,9 @@ def config_of(engine: str, number: int, memory: int) -> RunConfig:
 
 
 def questions(config: RunConfig, anchors: Sequence[Anchor], write: Write) -> list[tuple[str, set[str]]]:
-    """What `write` asks about each anchor, as the step reads it, with the words of the nodes that it names.
+    """The question of `write` about each anchor, as the step parses it, with the words of the nodes that it names.
 
-    What cannot be read is left out.
+    Unreadable answers are left out.
     """
     step = build_chain(config, "main")[0]
     items = [Item(anchor) for anchor in anchors]

@@ -107,7 +107,7 @@ Threads = Annotated[
 def main() -> None:
     """Entry point: turns the project's errors into one clear line and the right exit code.
 
-    Refusals of the operating system (too many open files, no rights, no memory) are errors of the same form.
+    Errors of the operating system (too many open files, no rights, no memory) are printed in the same form.
     """
     try:
         app()

@@ -49,7 +49,7 @@ def stats(
     document = look.stats(graph)
     try:
         reduced = None if config.graph is None else reduce_to(graph, config.graph)
-    except InputError as problem:  # the graph can be looked at all the same, to see what would fit
+    except InputError as problem:  # show the unreduced graph, which helps to correct the settings
         say(f"the configured reduction: {problem}", aside=True)
         document["reduction_error"] = problem.message
         reduced = None

@@ -119,7 +119,7 @@ def json_schema() -> Schema:
     one_pass["properties"] |= {"steps": {"type": "array", "items": step}, "engine": keys["engine"]}
     for model in entries.values():
         parts.pop(references[model, "validation"]["$ref"].rpartition("/")[2], None)
-    del parts["GraphConfig"]  # its sources stand in `graph`
+    del parts["GraphConfig"]  # replaced by the schemas of the sources in `graph`
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of kgqa",

@@ -109,7 +109,7 @@ class RunConfig(Settings):
         description="Variants of a study: one key with the values to compare, or names with their changed keys.",
     )
 
-    _added_judges: frozenset[str] = PrivateAttr(frozenset())  # of passes that the run has and this does not
+    _added_judges: frozenset[str] = PrivateAttr(frozenset())  # labels of judges added to the run later
 
     @model_validator(mode="after")
     def _edge_types(self) -> RunConfig:
@@ -182,7 +182,7 @@ def decision_of(config: RunConfig) -> Decision:
 
 
 def _abstain(verdict: Any) -> None:
-    """Verdict of a judge whose step is not in this configuration, which decides nothing."""
+    """Placeholder for a judge whose step is not in this configuration; it makes no objection."""
 
 
 def parse_config(

@@ -11,8 +11,9 @@ ROUNDS = 150
 
 
 def few_nodes(edges: Edges) -> np.ndarray:
-    """Places (k, 2) within -1 to 1, of a connected graph of up to 6 nodes, with few crossing edges and distances
-    near to those in the graph.
+    """Positions (k, 2) in [-1, 1] of the nodes of a connected graph with at most 6 nodes.
+
+    Few edges cross, and distances in the drawing are close to those in the graph.
 
     Stress majorisation (Gansner, Koren, North 2004) from every order of the nodes around a circle.
     """
@@ -34,10 +35,10 @@ def few_nodes(edges: Edges) -> np.ndarray:
 
 
 def many_nodes(count: int, links: NDArray[np.int64]) -> np.ndarray:
-    """Places (count, 2) around 0 of nodes joined by `links` (m, 2), in ROUNDS rounds of count² steps.
+    """Positions (count, 2) around 0 of nodes joined by `links` (m, 2), in ROUNDS rounds of count² steps.
 
-    Nodes push each other away, the more the more links they have (Jacomy et al. 2014); links pull (Fruchterman and
-    Reingold 1991), and everything is drawn to the middle, so parts that nothing joins stay near. Deterministic.
+    Nodes repel each other in proportion to their degrees (Jacomy et al. 2014), links attract (Fruchterman and
+    Reingold 1991), and gravity towards the centre keeps separate components near. Deterministic.
     """
     turn = np.arange(count) * np.pi * (3 - 5**0.5)  # golden angle, as in a sunflower: evenly spread
     at = np.sqrt((np.arange(count)[:, None] + 0.5) / max(count, 1)) * np.column_stack(

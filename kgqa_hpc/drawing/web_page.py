@@ -1,8 +1,8 @@
-"""Self-contained HTML pages, safe whatever names, questions and models hold.
+"""Self-contained HTML pages that are safe with untrusted names, questions and model answers.
 
-Everything foreign is text: escaped in the page (Jinja2 autoescape), or JSON that no browser runs and that the page's
-script shows as text. A content security policy, in the template, lets only the page's own style and script run, by
-their hashes, and lets the page load and send nothing.
+Untrusted text is escaped in the page (Jinja2 autoescape), or is JSON that the page's script shows as text. The
+template's content security policy allows only the page's own style and script, by their hashes, and forbids the page
+to load or send anything.
 """
 
 import base64
@@ -29,12 +29,12 @@ def render_page(package: str, name: str, **values: Any) -> str:
         text = files(package).joinpath(f"{name}.{kind}").read_text(encoding="utf-8")
         values[part] = Markup(text)
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        values[f"{part}_hash"] = f"sha256-{digest}"  # how a content security policy names it
+        values[f"{part}_hash"] = f"sha256-{digest}"  # the form of a hash in a content security policy
     return jinja.get_template(f"{name}.html.j2").render(values)
 
 
 def json_block(text: str) -> Markup:
-    """JSON that cannot end the script element it stands in, nor start a comment there."""
+    """Escape JSON for a script element, so that it can neither close the element nor open a comment."""
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)

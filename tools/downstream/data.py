@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DECISIONS = ("yes", "no", "maybe")
-FEW = 100  # items below which a label's absence says nothing
+FEW = 100  # with fewer items, a missing label is not significant
 LEAST = 0.3  # of its fair share that each place of the right option must have
 
 

@@ -55,7 +55,7 @@ class Trainee:
         return memory(self.recipe, parameters, self.model.config, max(map(_choices, examples)), tokens)
 
     def card(self) -> str:
-        """What there is: the memory of the card, or the word that there is none."""
+        """The GPU's memory as text, or a note that there is no GPU."""
         if self.device == "cpu":
             return "no card here"
         return f"this card has {torch.cuda.get_device_properties(0).total_memory / 1e9:.1f} GB"
@@ -85,7 +85,7 @@ class Trainee:
         return steps
 
     def _step(self, examples: Sequence[Example], optimizer: Any, scaler: Any) -> None:
-        """One step: every item of it weighs the same, whatever pass it is in."""
+        """One optimizer step, in which all items have the same weight, in whichever pass they are."""
         for batch, labels in self._batches(examples):
             with self._cast():
                 loss = self.model(**batch, labels=labels).loss * (len(labels) / len(examples))

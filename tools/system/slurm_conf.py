@@ -78,7 +78,7 @@ def write_configuration(root: Path, socket_path: Path, nodes: int, cpus: int, gp
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now. Somebody else may still be quicker; `start` then tries others."""
+    """Ports that are free now. If another process takes one first, `start` tries others."""
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""The command that names the nodes of an imported graph, with its report as a file and as text."""
+"""Command `hydrate`: names the nodes of an imported graph and reports coverage, as a JSON file and as text."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,14 +58,14 @@ def hydrate(
     make_folder(folder.stats)
     document = asdict(report)
     write_file(folder.stats / _REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
-    if report.unreachable:  # everything was written
+    if report.unreachable:  # graph and report are already written
         problem = f"{report.unreachable:,} ids got no answer; all others are kept"
         raise StoppedEarly(problem, "run the same command again")
     print_result(document, _render(document), as_json)
 
 
 def _render(document: dict[str, Any]) -> str:
-    """Coverage per class, as in the paper's Appendix B, and what the user should check."""
+    """The report as text: coverage by class, as in BioGraphletQA, Appendix B, and problems of the tables."""
     lines = []
     for kind, row in document["classes"].items():
         spaces = ", ".join(f"{space} {count:,}" for space, count in row["by_space"].items())

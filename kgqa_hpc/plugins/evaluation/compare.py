@@ -37,9 +37,9 @@ class Comparison:
 
 
 def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> dict[str, Any]:
-    """One variant's scores (n,): how many, mean with interval, population sd, and how often each occurs.
+    """Statistics of one variant's scores (n,): number, mean with interval, population sd, count of each value.
 
-    Raises ValueError when there are none.
+    Raises ValueError for an empty array.
     """
     values = np.asarray(scores, dtype=np.float64)
     if not len(values):
@@ -61,7 +61,7 @@ def mann_whitney(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
     from scipy.stats import mannwhitneyu
 
     result = mannwhitneyu(first, second, alternative="two-sided", method="asymptotic")
-    # Without any difference between any two values there is nothing to test.
+    # If all values are equal, the test is undefined.
     return float(result.statistic), 1.0 if np.isnan(result.pvalue) else float(result.pvalue)
 
 
@@ -91,7 +91,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison]:
-    """The variant with the highest mean against each other one, the nearest first.
+    """Compare the variant with the highest mean with each other variant, in descending order of their means.
 
     `scores` maps a variant to its scores; with `paired` row i of all is the same anchor. The first of equal
     means is the best. Raises ValueError for fewer than two variants or rows that cannot be pairs.
@@ -121,9 +121,9 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
 
 
 def recommendation(comparisons: Sequence[Comparison]) -> str:
-    """One sentence: the variant to take, and which others cannot be told from it.
+    """One sentence: the recommended variant, and the variants that do not differ significantly from it.
 
-    Paired tests decide where there are any, for they see more; p is Holm's.
+    Paired tests are used if there are any, because they have more power; p is Holm-corrected.
     """
     nearest, best = comparisons[0], comparisons[0].best
     p_values = [c.p_holm if c.p_paired_holm is None else c.p_paired_holm for c in comparisons]

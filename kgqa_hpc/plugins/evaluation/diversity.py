@@ -196,7 +196,7 @@ def _texts(source: Path, field: str) -> list[str]:
 
 
 class _Drawn(NamedTuple):
-    """What is drawn of one dataset: its type-token curve, rows (n, d) of its texts, and their topics (n,)."""
+    """Data of one dataset for the figures: type-token curve, vectors (n, d) of its texts, and their topics (n,)."""
 
     curve: Sequence[tuple[int, float]]
     vectors: Any
@@ -232,7 +232,7 @@ def _write_figures(datasets: Mapping[str, _Drawn], folder: Path, seed: int) -> l
 
 
 def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
-    """Places (n, 2) of the texts and their topics; None without umap-learn, or for too few texts."""
+    """Positions (n, 2) of the texts and their topics (n,); None without umap-learn, or for too few texts."""
     try:
         from umap import UMAP
     except ImportError:
@@ -249,7 +249,7 @@ def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
 
 
 def render(document: dict[str, Any]) -> str:
-    """A table, one column a dataset, and the topics of each."""
+    """The measures as text: a table with one column per dataset, and the topics of each dataset."""
     columns = document["measures"]
 
     def cells(title: str, values: Iterable[float | None]) -> tuple[str, ...]:

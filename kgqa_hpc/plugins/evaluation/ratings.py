@@ -127,7 +127,7 @@ class Ratings:
 
 
 def read_ratings(paths: Sequence[Path]) -> Ratings:
-    """All ratings of one or more files. A file without a column `annotator` is one annotator, by its name.
+    """All ratings of one or more files. Without a column `annotator`, the file name is the annotator.
 
     Raises InputError with file and line: a missing column, a score that is none, an item rated twice by one
     annotator, no criterion.

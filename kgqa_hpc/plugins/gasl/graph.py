@@ -152,12 +152,12 @@ class Graph:
         return self._new_ends[edge - m]
 
     def types(self, of: Literal["nodes", "edges"]) -> set[str]:
-        """All types of nodes or edges there are."""
+        """All types of nodes or edges in the graph."""
         cached, new = (0, self.new_nodes) if of == "nodes" else (1, self.new_edges)
         return set(self.base.known_types[cached]) | {item["type"] for item in new}
 
     def fields(self, of: Literal["nodes", "edges"]) -> set[str]:
-        """All names a first step of a field can have there, when there is any node or edge."""
+        """All names that the first step of a field can have in nodes or edges; requires at least one node or edge."""
         columns = self.base.node_properties if of == "nodes" else self.base.edge_properties
         new = self.new_nodes if of == "nodes" else self.new_edges
         return {
@@ -178,7 +178,7 @@ class Graph:
         self.new_nodes.append(item)
 
     def add_edge(self, item: Item) -> None:
-        """Add an edge between two nodes that are there."""
+        """Add an edge between two existing nodes."""
         source, target = self._index_edge(self.num_edges, item)
         self.new_edges.append(item)
         if source in self._keys:
@@ -198,7 +198,7 @@ class Graph:
         return sorted(edge for _, edge in self._row("out", node))
 
     def neighbours(self, node: int, direction: str) -> list[Step]:
-        """Other nodes one edge away in the order of their positions, each with the edges in theirs."""
+        """Adjacent nodes, without the node itself, sorted by position; each with its connecting edges, sorted too."""
         steps: list[Step] = []
         last = node
         for end, edge in self._row(direction, node):

@@ -119,7 +119,7 @@ def names_in(items: Iterable[Item]) -> set[str]:
 
 
 def check_field(items: Sequence[Item], field: Field, also: Iterable[str] = ()) -> None:
-    """Raises ScriptError `name` when no item of a non-empty input has the field; null counts as had.
+    """Raises ScriptError `name` when no item of a non-empty input has the field; a null value counts as present.
 
     `also`: further names for the suggestion in the message.
     """

@@ -1,4 +1,4 @@
-"""GRAPHWALK, GRAPHCONNECT, SUBGRAPH, GRAPHPATTERN and CLUSTER: what lies around the nodes of a variable.
+"""The commands GRAPHWALK, GRAPHCONNECT, SUBGRAPH, GRAPHPATTERN and CLUSTER, which search around a variable's nodes.
 
 Searches have a limit of work; they give simple paths in the order of positions.
 """
@@ -240,7 +240,7 @@ def _matches(graph: Graph, labels: Sequence[str], route: Route) -> Iterator[Item
 
 
 def _labels(nodes: Sequence[PatternNode]) -> list[str]:
-    """What stands before the colon, else the type, else `node`; _1, _2 … where it is taken."""
+    """Unique label of each node: the text before the colon, else the type, else `node`; with _1, _2 … if repeated."""
     used = {"relations": 0}
     labels: list[str] = []
     for written, kind in nodes:
@@ -282,7 +282,7 @@ def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
 def _known(
     words: Sequence[Word | None] | None, of: Literal["nodes", "edges"], graph: Graph
 ) -> set[str] | None:
-    """The types named, None for all when none is. Raises ScriptError `name` for one the graph lacks."""
+    """The set of named types; None (all types) without names. Raises ScriptError `name` for a type the graph lacks."""
     named = [word for word in words or () if word is not None]
     types = graph.types(of) if named else set()
     for word in named:

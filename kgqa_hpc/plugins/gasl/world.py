@@ -24,20 +24,20 @@ MAX_ITEMS = 100_000
 MAX_LOOKS = 5_000_000
 
 _ITEM_BYTES = 256  # bytes of JSON that count as another item
-_ERROR_WORK = 1000  # what looking for the nearest name may take
+_ERROR_WORK = 1000  # work limit of the search for the nearest name
 
 _UNNAMED = ("result", "category", "value")
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one script may take: `work` counts items read or made and edges looked at."""
+    """Resource limits of one script: `work` counts items read or made and edges visited."""
 
     work: int = 100_000_000
     bytes: int = 256 * 1024 * 1024
 
 
-OWN_SCRIPT = Bounds()  # of a script that a user wrote
+OWN_SCRIPT = Bounds()  # limits of a user's own script
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Outcome:
 
 @dataclass
 class World:
-    """The graph, the variables by name, and which of them were declared as what."""
+    """The graph, the variables by name, and the declared kinds of variables."""
 
     graph: Graph
     ask: Model
@@ -146,7 +146,7 @@ class World:
         return [None if value is MISSING else value for value in values]
 
     def single(self, ref: Ref) -> str | int | float | bool:
-        """The one number, text or boolean `$name` ends at. Raises ScriptError `name` or `type`."""
+        """The single number, text or boolean that `$name` refers to. Raises ScriptError `name` or `type`."""
         value, path = self._followed(ref)
         if path or value is None or isinstance(value, list | dict):
             kind = "null" if value is None else kind_of(value)
@@ -155,7 +155,7 @@ class World:
         return value
 
     def _followed(self, ref: Ref) -> tuple[Any, tuple[str, ...]]:
-        """What `$name` leads to through entries of DICTs; behind a LIST the rest is a field of its items."""
+        """The value of `$name` through entries of DICTs; names after a LIST are a field of its items."""
         value = self.value(Ref(ref.name, ref.name, (), ref.place))
         for position, entry in enumerate(ref.entries):
             if isinstance(value, list):

@@ -51,7 +51,7 @@ class LinkbertPubmedqa:
 def _write(
     source: ExportSource, folder: Path, line: Line, kind: Callable[[dict[str, Any]], Any]
 ) -> dict[str, set[Any]]:
-    """One file for each part; returns the kinds of lines that each has."""
+    """Write one file per part; returns the kinds of lines in each part."""
     kinds: dict[str, set[Any]] = {}
     for split in source.splits:
         kinds_of_split = kinds.setdefault(split, set())

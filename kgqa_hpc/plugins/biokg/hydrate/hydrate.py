@@ -1,13 +1,13 @@
-"""Hydration: the nodes of a graph named by a recipe, each name cleaned and its origin recorded.
+"""Hydration: names the nodes of a graph by a recipe, cleans each name and records its origin.
 
-Each node is named by the first space of its class's order that has a name for it. The graph gets the node
-properties name_space, name_id, name_table and name_date, and given_name where a name of the input was
-replaced; so hydrating twice is the same as once. BioGraphletQA, section 3.1.1 and Appendix B.
+The recipe orders the identifier spaces of each class; a node gets the name of the first space that has one. The graph
+gets the node properties name_space, name_id, name_table and name_date, and given_name where a name of the input was
+replaced, so hydration is idempotent. BioGraphletQA, section 3.1.1 and Appendix B.
 
-A name is cleaned by the recipe's rules, and each change counted, in this order: control characters become blanks;
-underscores too where the recipe says so; stated endings and a reference to a data base in brackets at the end are
-cut (`Imatinib [DB00619]`, `a [Source:HGNC;Acc:7]`); runs of blanks become one; then Unicode NFC. A name that is an
-identifier is none, and an overlong one is kept, cut or dropped as the recipe says.
+Cleaning a name has these steps, each counted: control characters become blanks, and so do underscores if the recipe
+says so; the recipe's suffixes and a final database reference in brackets are cut (`Imatinib [DB00619]`,
+`a [Source:HGNC;Acc:7]`); runs of blanks become one; Unicode NFC. A name that is an identifier is dropped; an overlong
+name is kept, cut or dropped by the recipe's rule.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from kgqa_hpc.text.plain_text import normalized
 
 _COLUMNS = ("name_space", "name_id", "name_table", "name_date")
 _BRACKETS = {"]": "[", ")": "("}
-# Characters that are looked at: more than any name has, and few enough to be quick.
+# Largest number of characters of a text that are cleaned: more than any name has, and fast.
 _LIMIT = 10_000
 
 
@@ -52,8 +52,8 @@ def hydrate(
 ) -> tuple[KnowledgeGraph, Report]:
     """The graph with names, and the report.
 
-    `folder`: where class tables lie unless the recipe names another; `cache`: where answers of web services
-    are kept; they are only asked with `web`. Raises GraphFormatError for a table that cannot be read.
+    `folder`: the folder of class tables, unless the recipe names another; `cache`: the folder of stored answers of
+    web services; `web`: also query these services. Raises GraphFormatError for a table that cannot be read.
     """
     work = _Work(graph, recipe, recipe.path(recipe.folder) if recipe.folder else folder)
     spaces = Spaces(recipe, recipe.path(recipe.cache) if recipe.cache else cache, web=web)
@@ -67,27 +67,27 @@ def hydrate(
 
 
 def hydrated(graph: KnowledgeGraph, recipe_file: Path, tables: Path | None) -> KnowledgeGraph:
-    """A graph that is being imported, named by the local tables and the kept answers of its recipe."""
+    """The graph with names from the recipe's local tables and stored web answers; queries no web service."""
     recipe = load_recipe(recipe_file)
     return hydrate(graph, recipe, folder=tables, cache=recipe.home / "hydration", web=False)[0]
 
 
 class _Work:
-    """The names so far, and the ids each node has in each space."""
+    """The names assigned so far, and the ids of each node in each identifier space."""
 
     def __init__(self, graph: KnowledgeGraph, recipe: Recipe, folder: Path | None) -> None:
         self._graph, self._recipe, self._folder = graph, recipe, folder
         self._given = _given_names(graph)
         self._names = np.array([""] * graph.num_nodes, dtype=object)
         self._origin: list[list[str]] = [[""] * graph.num_nodes for _ in _COLUMNS]
-        self._ids: dict[tuple[str, int], dict[int, str]] = {}  # class and place of the source -> node -> id
+        self._ids: dict[tuple[str, int], dict[int, str]] = {}  # (class, index of the source) -> node -> id
         self._members: dict[str, list[int]] = {
             kind: np.flatnonzero(graph.node_type == code).tolist()
             for code, kind in enumerate(graph.node_types)
         }
 
     def collect(self, kind: str, entity: EntityClass, spaces: Spaces) -> None:
-        """Find the ids of the nodes of a class, and tell the spaces which ids are wanted."""
+        """Find the ids of the nodes of a class and register them with their spaces."""
         columns = list(dict.fromkeys(source.column for source in entity.names if source.column))
         cells: dict[str, dict[str, str]] = {}
         if entity.table is not None and columns:
@@ -118,7 +118,7 @@ class _Work:
         return key.partition(source.after)[2] if source.after else key
 
     def name_class(self, kind: str, entity: EntityClass | None, spaces: Spaces) -> dict[str, Any]:
-        """Go through the order of a class, and return its coverage; without an order the names stay as they are."""
+        """Name the nodes of a class and return its coverage; if `entity` is None, the names stay unchanged."""
         unnamed, counts, by_space = self._members[kind], Counter[str](), Counter[str]()
         if entity is None:
             for node in unnamed:
@@ -223,9 +223,9 @@ def cleaned(
     underscores: bool = False,
     suffixes: Iterable[str] = (),
 ) -> str:
-    """The name in a text, "" if it holds no name; changes and refusals are counted in `counts`.
+    """The cleaned name in a text, "" if it has none; changes and refusals are counted in `counts`.
 
-    `identifiers`: the ids the text was looked up by.
+    `identifiers`: the ids by which the text was looked up; a name equal to one of them is refused.
     """
     identifiers_folded = {identifier.casefold() for identifier in identifiers if identifier}
     text = text[:_LIMIT]

@@ -1,8 +1,8 @@
 """The recipe for names: for each class of entity its identifier spaces in order of preference, and for each
 identifier space the sources of names.
 
-A YAML file, checked completely before anything is read. Relative paths start where the recipe lies, those of
-class tables in the graph's own folder unless `folder` names another.
+A recipe is a YAML file, checked completely before any table is read. Relative paths start in the recipe's folder;
+those of class tables start in the graph's folder, or in `folder` if it is given.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Space(Settings):
         return self
 
     def local(self, text: str) -> str:
-        """An id without its prefix: HP:0000118, http://…/HP_0000118 and 0000118 are one."""
+        """An id without its prefix: HP:0000118, http://…/HP_0000118 and 0000118 all give 0000118."""
         text = text.strip()
         if self.uri and text.startswith(self.uri):
             return text[len(self.uri) :]
@@ -138,11 +138,11 @@ class Recipe(Settings):
         return self
 
     def class_of(self, kind: str) -> EntityClass | None:
-        """How nodes of a type are named; None when the recipe leaves them as they are."""
+        """The entity class of a node type; None if the recipe does not name nodes of this type."""
         return self.classes.get(kind) or self.classes.get("*")
 
     def path(self, name: str) -> Path:
-        """A path of the recipe; relative ones start in its folder."""
+        """A path in the recipe as a full path; a relative path starts in the recipe's folder."""
         return self.home / Path(name).expanduser()
 
 

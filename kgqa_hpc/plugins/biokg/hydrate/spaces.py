@@ -1,11 +1,11 @@
 """The identifier spaces of a recipe: the requested ids of each, and their names from tables or a web service.
 
-Local tables (TSV, CSV, JSON, JSON Lines, OBO) are read for the wanted ids only. A web service is asked slowly, one
-id at a time, and each answer is kept on disk before the next question.
+Only the requested ids of local tables (TSV, CSV, JSON, JSON Lines, OBO) are kept in memory. A web service is queried
+slowly, one id at a time, and each answer is on disk before the next request.
 
-The answers of a space are lines of JSON in one file that is only appended to: `{"id", "name", "date"}`, name
-null where the service knows no such id. A torn last line is cut; so a killed hydration asks nothing twice.
-What gets no answer is not written: it is asked again next time.
+The answers of a space are in one append-only file of JSON Lines: `{"id", "name", "date"}`, with name null if the
+service does not know the id. A torn last line is cut, so a killed hydration repeats no answered request. An id
+without an answer is not written and is requested again next time.
 """
 
 import http.client
@@ -35,8 +35,8 @@ from kgqa_hpc.text import bounded_json, services
 from kgqa_hpc.text.opener import open_append, read_bytes
 from kgqa_hpc.text.streams import TextStream
 
-LARGEST = 1 << 30  # bytes of a JSON document, which is held in memory as a whole
-_LONGEST_ANSWER = 1 << 20  # bytes of an answer of a web service; a real one has a few hundred
+LARGEST = 1 << 30  # bytes of a JSON document, which is read into memory whole
+_LONGEST_ANSWER = 1 << 20  # bytes of a web service's answer; real answers have a few hundred
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
 _AGENT = "kgqa_hpc hydration"
 _EXAMPLES = 5
@@ -44,7 +44,7 @@ _TROUBLES = ("not_asked", "not_found", "another_id", "unreadable")
 
 
 class Web:
-    """A web service, and its answers so far, which stand in the file `path`."""
+    """A web service, with its answers so far in the file `path`."""
 
     def __init__(self, resolver: Resolver, path: Path) -> None:
         self._resolver, self._path = resolver, path
@@ -57,12 +57,12 @@ class Web:
                 answer = bounded_json.loads(line)
                 self.known.setdefault(str(answer["id"]), answer)
             except (orjson.JSONDecodeError, KeyError, TypeError):
-                continue  # a damaged line is an answer less: it is asked for again
+                continue  # skip a damaged line: its id is requested again
 
     def ask_all(self, keys: Iterable[str], counts: Counter[str]) -> None:
-        """Ask for each id that has no answer yet, in order; what went wrong is counted.
+        """Request each id that has no answer yet, in order; failures are counted.
 
-        A service that does not answer several times in a row is left alone.
+        Stops after several failed requests in a row.
         """
         for key in keys:
             if key in self.known:
@@ -80,7 +80,7 @@ class Web:
             self._keep(key, name)
 
     def _keep(self, key: str, name: str | None) -> None:
-        """Keep an answer; it is on disk when this returns."""
+        """Append an answer to the file; it is on disk when this method returns."""
         answer = {"id": key, "name": name, "date": datetime.now(UTC).date().isoformat()}
         make_folder(self._path.parent)
         with open(open_append(self._path), "ab") as file:
@@ -94,7 +94,7 @@ class Web:
         self.known[key] = answer
 
     def _ask(self, key: str) -> tuple[str, str | None]:
-        """The reason for a missing name (or ""), and the name."""
+        """Reason of a failed request ("" if it succeeded), and the name; None if the service has no name."""
         url = self._resolver.url.replace("{id}", urllib.parse.quote(key, safe=""))
         request = urllib.request.Request(url, headers={"Accept": "application/json", "User-Agent": _AGENT})
         for attempt in range(self._resolver.attempts):
@@ -136,7 +136,7 @@ class Found:
     file: str
     names: dict[str, str] = field(default_factory=dict)
     conflicts: dict[str, list[str]] = field(default_factory=dict)  # id -> all its names, where they differ
-    missing: bool = False  # there is no such file
+    missing: bool = False  # the file does not exist
 
     def add(self, key: str, name: str) -> None:
         registered = self.names.setdefault(key, name)
@@ -145,7 +145,7 @@ class Found:
 
 
 def read_names(space: Space, path: Path, keys: set[str]) -> Found:
-    """The names of the wanted ids. Raises GraphFormatError with file and line; no file is no error."""
+    """The names of the requested ids; none if the file is missing. Raises GraphFormatError with file and line."""
     names = Found(path.name, missing=not path.exists())
     for key, name in () if names.missing else _rows(space, path):
         if name.strip() and (key := space.local(key)) in keys:
@@ -170,7 +170,7 @@ def _rows(space: Space, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
-    """{id: name}, {id: {name: …}} or [{id: …, name: …}]; such a file is held in memory, up to a bound."""
+    """(id, name) pairs of {id: name}, {id: {name: …}} or [{id: …, name: …}], read into memory up to LARGEST bytes."""
     pieces, size = list[bytes](), 0
     with TextStream(path) as stream:
         while size <= LARGEST and (piece := stream.read(1 << 20)):
@@ -195,7 +195,7 @@ def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
 
 
 class Spaces:
-    """Names by space and id. Tables are read once, for all ids that were wanted before the first question."""
+    """Names by space and id. A table is read once, at its first lookup, for all ids registered by `want`."""
 
     def __init__(self, recipe: Recipe, cache: Path | None, *, web: bool) -> None:
         self._recipe, self._cache, self._web = recipe, cache, web
@@ -205,7 +205,7 @@ class Spaces:
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in recipe.spaces}
 
     def want(self, space: str, keys: Iterable[str]) -> None:
-        """These ids will be asked for."""
+        """Register ids that will be looked up."""
         self._wanted[space].update(keys)
 
     def ask(self, space: str, keys: list[str]) -> None:
@@ -219,7 +219,7 @@ class Spaces:
             self._counts[space]["not_asked"] += len({key for key in keys if key not in web.known})
 
     def name(self, space: str, key: str) -> tuple[str, str, str] | None:
-        """Name, table and date, or None."""
+        """(name, table or URL, date) of an id in a space; None if it has no name."""
         described = self._recipe.spaces[space]
         if described.resolver is not None:
             answer = self._web_of(space, described.resolver).known.get(key)
@@ -234,7 +234,7 @@ class Spaces:
         return None if name is None else (name, table.file, described.date)
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """By space: licence, how many ids were wanted and have a name, conflicts, what went wrong."""
+        """For each space: licence, table, date, number of requested ids, conflicts and failures."""
         report = {}
         for name, space in self._recipe.spaces.items():
             table = self._tables.get(name, Found(""))

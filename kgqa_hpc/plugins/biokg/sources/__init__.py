@@ -1,1 +1,1 @@
-"""Graph sources of biomedical projects and of exchange formats: one file a format."""
+"""Graph sources: readers of biomedical projects' graphs and of exchange formats."""

@@ -1,17 +1,17 @@
 """Exchange formats: KGX, the tables of the package kgw, and GraphML of nano-graphrag and LightRAG.
 
-KGX holds Biolink graphs (Monarch, ROBOKOP, RTX-KG2 …) as TSV, CSV or JSON Lines. Columns stand in any order: nodes
-have `id`, `category` and mostly `name`, edges `subject`, `predicate` and `object`. TSV has no quoting, only a line feed
-ends a line, and a row may lack its last fields, as KGX itself writes them; CSV is quoted. Several categories stand in
-one type, joined by `|`. Rows with one id are one node, the first counts. A statement with `negated: true` does not
-hold and is left out.
+KGX stores Biolink graphs (Monarch, ROBOKOP, RTX-KG2 …) as TSV, CSV or JSON Lines. Columns are in any order: nodes
+have `id`, `category` and usually `name`, edges `subject`, `predicate` and `object`. TSV has no quoting, only a line
+feed ends a line, and a row may lack its last fields, as KGX itself writes them; CSV is quoted. Several categories
+are one type, joined by `|`. Of several rows with the same id, the first is used. Edges with `negated: true` are
+dropped by default.
 
-Exports of kgw, and of the queries others run on a Neo4j dump, are two comma-separated tables. Nodes: id, type,
-properties; edges: source_id, target_id, type, properties. `properties` is JSON and holds the name.
+Exports of kgw, and query exports of a Neo4j dump, are two comma-separated tables. Nodes: id, type, properties;
+edges: source_id, target_id, type, properties. `properties` is JSON and contains the name.
 
-nano-graphrag and LightRAG write graphs that a language model read out of texts. A node's id is its name, often with
-literal double quotes (or half of them) around it; they are taken off names and types, ids stay as written. Edges have
-no type but a sentence; LightRAG's `keywords` stand for it. The descriptions, chunks and files stay as properties.
+nano-graphrag and LightRAG write graphs that a language model extracted from texts. A node's id is its name, often
+with literal double quotes at one or both ends; quotes are removed from names and types, ids stay as written. Edges
+have a sentence instead of a type; LightRAG's `keywords` serve as type. Descriptions, chunks and files are properties.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ _JSON = {".jsonl", ".ndjson", ".json"}
 
 
 class KgxSettings(SourceSettings):
-    """Tables of nodes and edges, and which of several categories is the type."""
+    """Settings: tables of nodes and edges, and the choice of the type among several categories."""
 
     nodes: Files | None = Field(
         None, description="Node files; without them the nodes are the edges' ends, unnamed."
@@ -85,7 +85,7 @@ class Kgx:
 
 @dataclasses.dataclass
 class _Reader:
-    """The files of one graph."""
+    """Reader of the files of one graph; adds their rows to `assembly` and counts negated edges."""
 
     assembly: Assembly
     _settings: KgxSettings
@@ -155,7 +155,7 @@ NAMES = ["name", "preferred_name", "title", "symbol", "label"]
 
 
 class KgwSettings(SourceSettings):
-    """Two tables, and which property is the name."""
+    """Settings: two tables, and the properties that hold the name."""
 
     nodes: Files = Field(description="Nodes: id, type, properties.")
     edges: Files = Field(description="Edges: source_id, target_id, type, properties.")
@@ -189,7 +189,7 @@ class Kgw:
 
 
 def json_names(rows: Rows, cells: pa.Array, names: list[str]) -> pa.Array:
-    """The first of some members of each cell's JSON object. Raises GraphFormatError with the line."""
+    """For each JSON object in `cells`, its first member among `names`. Raises GraphFormatError with the line."""
     result = []
     for row, text in enumerate(cells.to_pylist()):
         try:
@@ -202,11 +202,11 @@ def json_names(rows: Rows, cells: pa.Array, names: list[str]) -> pa.Array:
     return pa.array(result, pa.large_string())
 
 
-_QUOTES = '"` \t\r\n'  # an apostrophe belongs to the name: 5'-3'
+_QUOTES = '"` \t\r\n'  # without the apostrophe, which can be part of a name: 5'-3'
 
 
 class NanoGraphRagSettings(SourceSettings):
-    """One document, and what an edge without a type is called."""
+    """Settings: one document, and the type of edges without a type."""
 
     path: str = Field(description="graph_chunk_entity_relation.graphml.")
     edge_type: str = Field("", description="Type of edges without a type.")
@@ -242,6 +242,6 @@ class NanoGraphRag:
 
 
 def _merged(kinds: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Types that became the same are one: the distinct ones, and for each old code its new one."""
+    """Merge equal types: the distinct types, and the new code of each old code."""
     code_of = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
     return tuple(code_of), np.array([code_of[kind] for kind in kinds], np.int32)

@@ -19,9 +19,9 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The items of the arrays named in `members` of one object: name, line, item; other members are skipped.
+    """(name, line, item) for each item of the arrays named in `members`; other members are skipped.
 
-    Raises GraphFormatError with the line where the text stops being such a document.
+    Raises GraphFormatError with the line of the first error.
     """
     window = _Window(path)
     window.expect("{")
@@ -46,7 +46,7 @@ def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, in
 
 
 class _Window:
-    """A window that moves over a document; only the part not read yet is in memory."""
+    """A sliding window over a document, which keeps only the unparsed part of the text in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class _Window:
         self._file.close()
 
     def peek(self) -> str:
-        """The next character that is not blank; "" at the end."""
+        """The next non-blank character, which is not consumed; "" at the end."""
         while True:
             self._advance(_BLANKS.match(self._text, self._at).end())  # type: ignore[union-attr]
             if self._at < len(self._text) or not self._more():
@@ -71,20 +71,20 @@ class _Window:
         self._advance(self._at + 1)
 
     def value(self) -> Any:
-        """The next value, whole."""
+        """Parse and consume the next JSON value. Raises GraphFormatError."""
         self.peek()
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as problem:
-                # Reading on may mend an error near the end of what has been read, none before.
+                # An error near the end of the window may be due to the cut; an earlier error is real.
                 if (problem.pos < len(self._text) - _PIECE) or not self._more():
                     raise self.malformed(problem.msg) from None
                 continue
             except RecursionError:
                 raise self.malformed("nested too deeply") from None
             if end == len(self._text) and self._more():
-                continue  # a number or word may go on
+                continue  # a number or literal may continue after the window
             self._advance(end)
             return value
 
@@ -104,7 +104,7 @@ class _Window:
         if len(unread) > (limit := LINE_BYTES.value):
             raise self.malformed(f"a value of more than {limit:,} letters (the limit {LINE_BYTES.variable})")
         try:
-            # Twice as much each time, so that a long value is parsed from its beginning only a few times.
+            # Double the size each time: a long value is then reparsed only a few times.
             piece = self._file.read(max(_PIECE, len(unread)))
         except UnicodeDecodeError:
             refuse_other_encodings(self._path)

@@ -1,10 +1,10 @@
 """Neo4j graphs as files: neo4j-admin's import CSV, BioCypher's, APOC's exports (CSV and JSON Lines), CKG's
 import tables, and the query export that kgw writes.
 
-The layout is told by the header, separator and quote by the text, unless they are given. Headers may stand in
-files of their own (`X-header.csv` for `X.csv.gz`, `X-part000.csv` …). With id spaces, ids are unique within
-their space only, so a node's id is `Space/id`. Labels and types stay as written; several labels are one type
-unless `labels` says otherwise. A file without labels or types is named after them (`Disease_has_parent.tsv`).
+The layout is derived from the header, separator and quote from the text, unless they are given. Headers may be in
+separate files (`X-header.csv` for `X.csv.gz`, `X-part000.csv` …). With id spaces, ids are unique only within their
+space, so a node's id is `Space/id`. Labels and types stay as written; several labels are one type unless `labels`
+says otherwise. If a file has no column for labels or types, its name gives them (`Disease_has_parent.tsv`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ENDINGS = {".csv", ".tsv", ".txt", ".jsonl", ".json"}
 
 
 class Neo4jSettings(SourceSettings):
-    """Either `path`, or `nodes` and `edges`; the separators where they cannot be detected."""
+    """Settings: either `path`, or `nodes` and `edges`; separators if they cannot be detected."""
 
     path: str | None = Field(None, description="File with all rows, or folder of files.")
     nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
@@ -83,7 +83,7 @@ class Source:
 
 
 def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
-    """The files of rows among `files`, each with its header, wherever that stands."""
+    """The data files among `files`, each with its layout, from its own first line or from a header file."""
     headers = [path for path in files if re.search(r"[-_]header$", path.name.split(".")[0])]
     tables = []
     for path in files:
@@ -108,13 +108,13 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
 
 @dataclass
 class Tables:
-    """Passes the rows of files to an assembly."""
+    """Adds the rows of files to an assembly."""
 
     _assembly: Assembly
     _settings: Neo4jSettings
 
     def nodes(self, source: Source) -> None:
-        """The nodes of a file, if it has any. Raises GraphFormatError with the line."""
+        """Add the nodes of a file, if it has any. Raises GraphFormatError with the line."""
         layout = source.layout
         if layout is None:
             self._json(source.path, "node")
@@ -126,7 +126,7 @@ class Tables:
                 self._assembly.nodes(rows.file, ids, names, kinds, rows.line_of, properties)
 
     def edges(self, source: Source) -> None:
-        """The relationships of a file, if it has any. Raises GraphFormatError with the line."""
+        """Add the relationships of a file, if it has any. Raises GraphFormatError with the line."""
         layout = source.layout
         if layout is None:
             self._json(source.path, "relationship")
@@ -169,7 +169,7 @@ class Tables:
         return {n: rows[layout.names[n]] for n in self._settings.properties if n in layout.names}
 
     def _json(self, path: Path, member: str) -> None:
-        """APOC's JSON Lines: nodes and relationships one after the other."""
+        """Add the nodes or relationships of a file of APOC's JSON Lines, which mixes both."""
         buffer = Buffer(self._assembly, path.name)
         for line, item in json_objects(path, GraphFormatError):
             try:
@@ -195,12 +195,12 @@ class Tables:
 def _spaced(ids: pa.Array, space: str) -> pa.Array:
     if not space:
         return ids
-    # An empty id stays empty, so that it is refused.
+    # An empty id stays empty, so that a later check refuses it.
     return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/"))
 
 
 def _kinds(source: Source, layout: Layout, rows: Rows, role: str, label: str = "") -> pa.Array:
-    """Labels or types of the rows; without such a column the label, else the file's name without ending and part."""
+    """Labels or types of the rows; without such a column `label`, or the file's name without suffix and part number."""
     if role in layout.roles:
         return rows[layout.roles[role]]
     stem = re.sub(r"[-_]?part[-_]?\d*$", "", source.path.name.split(".")[0])

@@ -10,7 +10,7 @@ from kgqa_hpc.kg.delimited import Dialect
 from kgqa_hpc.kg.tables import unique
 from kgqa_hpc.text.streams import text_lines
 
-# `name:ID(Space){label:Gene}`: a property, what the column is for, its id space, options.
+# `name:ID(Space){label:Gene}`: name of the property, role of the column, id space, options.
 _ROLE = re.compile(r"([^:]*):(ID|LABEL|START_ID|END_ID|TYPE|IGNORE)(?:\(([^)]*)\))?(?:\{([^}]*)\})?")
 _APOC = {"_id": "ID", "_labels": "LABEL", "_start": "START_ID", "_end": "END_ID", "_type": "TYPE"}
 _QUERY_NODES = {"id": "ID", "type": "LABEL", "properties": "JSON"}
@@ -21,11 +21,10 @@ LONGEST_COLUMN = 10_000  # characters of a column's name
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a file by what they are for.
+    """The columns of a file with their roles.
 
-    `columns`: all names in their order, distinct; `roles`: which column is ID, LABEL, START_ID, END_ID, TYPE
-    or JSON (its properties); `spaces`: the id space of each, "" for none; `label`: what the header's options
-    say.
+    `columns`: all column names in order, distinct; `roles`: role (ID, LABEL, START_ID, END_ID, TYPE, or JSON for
+    properties) to column; `spaces`: role to id space, "" for none; `label`: the label in the header's options.
     """
 
     dialect: Dialect
@@ -60,7 +59,7 @@ def layout_of(header: str, dialect: Dialect) -> Layout | None:
         if columns_of.keys() <= set(fields):
             return _by_name(fields, columns_of, dialect)
     if set(fields) & {"ID"} or {"START_ID", "END_ID"} <= set(fields):
-        # CKG's tables escape by a backslash.
+        # CKG's tables use a backslash as escape character.
         escaping = Dialect(dialect.separator, dialect.quote or '"', escape="\\")
         return _by_name(fields, _CKG, escaping)
     return None
@@ -90,7 +89,7 @@ def _by_name(fields: Sequence[str], roles_of: dict[str, str], dialect: Dialect) 
 
 
 def guess_dialect(path: Path, header: str, separator: str | None, quote: str | None) -> Dialect:
-    """Separator and quote, as given or as the header and the first rows show them."""
+    """Separator and quote, as given, or guessed from the header and the first 50 rows."""
     if separator is None:
         bare = re.sub(r'"[^"]*"|\{[^}]*\}', "", header)
         separator = max(",;\t|", key=bare.count)
@@ -100,7 +99,7 @@ def guess_dialect(path: Path, header: str, separator: str | None, quote: str | N
         separator = "\t"
     if quote is not None:
         return Dialect(separator, quote)
-    # A single quote when fields of the first rows stand in them and none in double ones
+    # Single quotes if they enclose fields of the first rows and double quotes enclose none
     quote = '"'
     for number, line in text_lines(path):
         fields = line.split(separator)
@@ -119,7 +118,7 @@ def first_line(path: Path) -> str:
 
 
 def header_for(path: Path, headers: Sequence[Path]) -> Path | None:
-    """The header file whose name the data file's begins with; the longest of several."""
+    """The header file that matches the start of the data file's name, the longest if several match; or None."""
     stem = path.name.split(".")[0]
     part = r"([-_]?(part)?[-_]?\d*)"
     fitting = [h for h in headers if re.fullmatch(re.escape(h.name.split(".")[0][:-7]) + part, stem)]

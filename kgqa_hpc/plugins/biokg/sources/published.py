@@ -54,7 +54,7 @@ NAMES = {
 
 
 class OreganoSettings(SourceSettings):
-    """The folder with the project's files."""
+    """Settings: the folder with the project's files."""
 
     path: str = Field(description="The folder with OREGANO_V2.1.tsv and the tables of entities.")
     exclude_edge_types: list[str] = Field(
@@ -72,7 +72,7 @@ class Oregano:
     Settings = OreganoSettings
 
     def read(self, settings: OreganoSettings) -> KnowledgeGraph:
-        """The graph as it stands in the files: repeated rows and ATC codes included."""
+        """The graph exactly as in the files, with repeated rows and ATC codes."""
         folder = Path(settings.path)
         triples = _triples_file(folder)
         assembly = Assembly(Policy.of(settings))
@@ -109,7 +109,7 @@ def _triples_file(folder: Path) -> Path:
 
 
 def _names(folder: Path) -> dict[str, str]:
-    """Names by id, of the tables that are there."""
+    """Names by id, from the tables that exist."""
     names: dict[str, str] = {}
     for table, column in NAMES.items():
         for path in sorted(folder.glob(f"{table}.tsv*"))[:1]:
@@ -123,7 +123,7 @@ _END = ("index", "id", "type", "name", "source")
 
 
 class PrimeKgSettings(SourceSettings):
-    """One file, and what an edge is called."""
+    """Settings: one file, and the column that gives the type of an edge."""
 
     path: str = Field(description="kg.csv.")
     edge_type: Literal["relation", "display_relation"] = Field(
@@ -151,7 +151,7 @@ class PrimeKg:
         assembly, interner = Assembly(Policy.of(settings)), Interner()
         columns = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*columns, kind]):
-            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that order
+            # Positions of new nodes in the rows, as 2 * row + (1 for the right end), ascending
             before = len(interner)
             codes = np.stack(interner.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
             fresh = np.flatnonzero(codes >= before)
@@ -176,7 +176,7 @@ def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64])
 def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
     low = np.minimum(graph.edge_source, graph.edge_target)
     high = np.maximum(graph.edge_source, graph.edge_target)
-    order = np.lexsort((graph.edge_type, high, low))  # stable: of equal ones the first in the file is first
+    order = np.lexsort((graph.edge_type, high, low))  # stable: equal edges stay in file order
     keep = np.zeros(len(order), dtype=bool)
     for values in (low, high, graph.edge_type):
         keep[order] |= first_of_runs(values[order])
@@ -203,7 +203,7 @@ class Drkg:
     Settings = DrkgSettings
 
     def read(self, settings: DrkgSettings) -> KnowledgeGraph:
-        """The graph of drkg.tsv; nodes are the ends of its rows in their order."""
+        """The graph of drkg.tsv; nodes are in order of first appearance."""
         assembly = Assembly(Policy.of(settings))
         path = Path(settings.path)
         add_triples(assembly, path, may_have_header=False)

@@ -1,6 +1,6 @@
-"""RDF: Turtle, N-Triples, N-Quads, TriG or RDF/XML, told by the file's ending, packed or not.
+"""RDF reader for Turtle, N-Triples, N-Quads, TriG and RDF/XML; the file's suffix selects the format.
 
-Two readings. `entities`, the default, gives what a person would call the graph:
+The graph has one of two forms. `entities`, the default, gives entities and their relations:
 
 - triples between two IRIs are edges, literals are not; names by rdfs:label, skos:prefLabel or Biolink's name
   in the wanted language, else without one, else the first by alphabet; types by rdf:type or Biolink's
@@ -9,8 +9,8 @@ Two readings. `entities`, the default, gives what a person would call the graph:
   other blank nodes, properties, the ontology itself and deprecated terms are left out;
 - an association (OBAN, Biolink, rdf:Statement) is the edge from its subject to its object, of its predicate.
 
-`plain` takes each triple at its word: every subject and every object that is no literal is a node. RDF is a
-set: a triple that stands twice is one edge.
+`plain` makes every subject, and every object that is not a literal, a node. RDF is a set: a repeated triple is
+one edge.
 
 OWL files declare entities as short names of IRIs. A parser expands them without a bound, so that a few hundred
 bytes of nested entities become gigabytes ("billion laughs"). Here no entity of RDF/XML may hold another, and entities
@@ -44,7 +44,7 @@ KNOWN = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "oban": OBAN, "biolink": BIOLINK}
 
 _LABELS = (f"{RDFS}label", "http://www.w3.org/2004/02/skos/core#prefLabel", f"{BIOLINK}name")
 _TYPE, _CATEGORY = f"{RDF}type", f"{BIOLINK}category"
-# What an association says of its edge; 0 source, 1 type, 2 target.
+# Role of each predicate of an association in its edge: 0 source, 1 type, 2 target.
 _ROLES = {
     f"{OBAN}association_has_subject": 0, f"{OBAN}association_has_predicate": 1,
     f"{OBAN}association_has_object": 2,
@@ -57,7 +57,7 @@ _NO_ENTITIES = {
     for name in ("ObjectProperty", "AnnotationProperty", "DatatypeProperty", "TransitiveProperty", "Ontology",
                  "FunctionalProperty", "SymmetricProperty", "Axiom", "Restriction")
 } | {f"{RDF}Property"}  # fmt: skip
-# These say something about the vocabulary, not about entities.
+# Predicates about the vocabulary, not about entities.
 _NO_EDGES = tuple(
     f"{OWL}{name}" for name in ("annotated", "onProperty", "someValuesFrom", "versionIRI", "inverseOf")
 )
@@ -152,7 +152,7 @@ def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, A
 
 
 def _shortener(prefixes: dict[str, str]) -> Any:
-    """A function from an IRI to its CURIE, or to itself where no prefix fits."""
+    """A function that shortens an IRI to its CURIE, and returns it unchanged if no prefix matches."""
     import curies
 
     converter = curies.Converter([])
@@ -194,7 +194,7 @@ class _BoundedXml(io.RawIOBase):
                     f"an entity that holds others, or has more than {self._entity_limit} bytes",
                     XML_ENTITY_BYTES,
                 )
-            self._tail = declared  # it goes on in the next piece
+            self._tail = declared  # the declaration continues in the next piece
         end = piece.rfind(b">")
         self._run = self._run + len(piece) if end < 0 else len(piece) - end
         if self._run > self._text_limit:
@@ -218,9 +218,11 @@ class Statements:
     def __init__(self, language: str, *, plain: bool, properties: frozenset[str] = frozenset()) -> None:
         self._language, self._plain = language, plain
         self._wanted = properties
-        self.properties: dict[str, dict[str, list[str]]] = {}  # of each node, by the name that was asked for
+        self.properties: dict[
+            str, dict[str, list[str]]
+        ] = {}  # property values by node and requested property name
         self._met: dict[str, None] = {}  # nodes in their order
-        self._labels: dict[str, tuple[int, str]] = {}  # the best so far, by rank
+        self._labels: dict[str, tuple[int, str]] = {}  # (rank, label) of each term: the best label so far
         self._types: dict[str, set[str]] = {}
         self._categories: dict[str, list[str]] = {}
         self._edges: dict[tuple[str, str, str], None] = {}  # source, target, type; each once
@@ -231,7 +233,7 @@ class Statements:
         self._blank: dict[str, str] = {}
 
     def add(self, subject: Any, predicate: str, value: Any) -> None:
-        """One triple, as pyoxigraph gives it."""
+        """Add one triple of pyoxigraph."""
         node = self._id(subject)
         if not hasattr(value, "datatype"):
             self._resource(node, predicate, self._id(value))
@@ -250,7 +252,7 @@ class Statements:
     def _id(self, term: Any) -> str:
         if type(term).__name__ != "BlankNode":
             return str(getattr(term, "value", term))
-        # Parsers make up names of blank nodes; numbers by their order are the same each time.
+        # Parsers choose random names for blank nodes; numbers in order of appearance are reproducible.
         return self._blank.setdefault(term.value, f"_:b{len(self._blank)}")
 
     def _resource(self, node: str, predicate: str, target: str) -> None:
@@ -274,7 +276,7 @@ class Statements:
         self._edges.setdefault((node, target, predicate))
 
     def nodes(self, *, keep_deprecated: bool, counts: Counter[str]) -> list[tuple[str, str, str]]:
-        """Id, name ("" without) and type of each node; what is left out is counted."""
+        """(id, name or "", type) of each node; excluded terms are counted in `counts`."""
         for source, kind, target in self._roles.values():
             if source and kind and target:
                 self._met.setdefault(source)
@@ -291,7 +293,7 @@ class Statements:
     def edges(
         self, nodes: Collection[tuple[str, str, str]], counts: Counter[str]
     ) -> Iterator[tuple[str, str, str]]:
-        """Source, target and type of each edge between nodes that are kept."""
+        """(source, target, type) of each edge between two of the `nodes`."""
         node_ids = {node for node, _, _ in nodes}
         if self._repeated:
             counts["dropped_repeated_triples"] += self._repeated

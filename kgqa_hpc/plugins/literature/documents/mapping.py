@@ -168,7 +168,7 @@ class Entries:
         return len(self._taxon_of)
 
     def add(self, protein: Protein) -> int:
-        """Its number."""
+        """Add an entry; returns its number."""
         genes = " ".join(protein.genes)
         fields = protein.accession, protein.name, protein.entry_name, genes, protein.sequence
         self._rows += _SEPARATOR.join(field.encode() for field in fields)

@@ -57,7 +57,7 @@ _NO_PROTEINS = {"again", "brain", "basin", "chain", "certain", "domain", "gain",
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """`text` is what stands at [start, end) of the text, in code points."""
+    """A name found in a text: `text` is the span [start, end) of the text, in code points."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ def usual_noise(text: str) -> Callable[[int, int], str | None]:
 
 
 def _defined_otherwise(text: str) -> set[str]:
-    """The abbreviations that the text explains, and not as a gene product. Time linear in the text's length."""
+    """The abbreviations that the text explains as something other than a gene product. Linear time."""
     abbreviations = set()
     for match in chain(_IN_BRACKET.finditer(text), _LAST_IN_BRACKET.finditer(text)):
         words = _WORD.findall(text, max(0, match.start() - _REACH), match.start())
@@ -184,7 +184,7 @@ def _within(spans: list[tuple[int, int]], position: int) -> bool:
 
 
 class _PlainTable(dict[int, int]):
-    """For str.translate: lower case for letters and digits, a blank for all else; filled as it is asked.
+    """Table for str.translate: lower case for letters and digits, a blank for all else; filled on demand.
 
     A text keeps its length in code points.
     """

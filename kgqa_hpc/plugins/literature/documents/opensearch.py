@@ -2,9 +2,9 @@
 service.
 
 Only the search API's `_search`, `_doc` and the root are used, over HTTP, with the standard library. The
-query goes as a `multi_match`, which takes text and knows no syntax; stop words, k1 and b are what the
-site's index was made with, so they are asked for and stand in the provenance. Equal scores go by id among
-the documents returned.
+query is sent as a `multi_match`, which takes plain text without syntax. Stop words, k1 and b are those of the
+site's index; they are requested and recorded in the provenance. Returned documents with equal scores are sorted
+by id.
 """
 
 import base64
@@ -24,21 +24,21 @@ from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.plain_text import plain_line
 from kgqa_hpc.text.services import answer_within
 
-# "user:password", so that it stands in no configuration.
+# Environment variable with "user:password", so that no configuration contains it.
 CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
 FIELDS = ["title", "text"]
 ATTEMPTS = 4
-LONGEST_ANSWER = 600.0  # s until all of it has come
+LONGEST_ANSWER = 600.0  # s for the whole answer
 LARGEST_REPLY = 64 << 20  # bytes
-# 429 and the errors of a proxy or a node that is starting.
+# HTTP codes to retry: 429, and errors of a proxy or of a node that is starting.
 _PASSING = {429, 502, 503, 504}
 
 
 class OpenSearchIndex:
     """The index `name` of the service at `url`, whose documents have the fields `title` and `text`.
 
-    Answers as `Retriever` says. `pause`: seconds before the second attempt, doubled for each one more.
-    Raises InputError for what the service refuses, StoreError when it does not answer.
+    Implements `Retriever`. `pause`: seconds before the second attempt, doubled for each further attempt.
+    Raises InputError if the service refuses a request, StoreError if it does not answer.
     """
 
     def __init__(self, url: str, name: str, pause: float = 1.0) -> None:

@@ -147,7 +147,7 @@ def _flat(element: Any) -> str:
 
 
 def _medline_changes(path: Path, element: Any) -> Iterator[Change]:
-    """One document, or the deletions."""
+    """The changes in one element: a document, or several deletions."""
     if element.tag == "DeleteCitation":
         for pmid in element.iterfind("PMID"):
             yield Deletion(*_pmid(path, pmid))
@@ -210,7 +210,7 @@ def _abstract(element: Any) -> str:
         text, label = _flat(part), part.get("Label", "").strip()
         if label.upper() in _NO_LABEL:
             lines.append(text)
-        else:  # some say all in the label: Label="LEVEL OF EVIDENCE: 4", and no text
+        else:  # some authors put all text into the label: Label="LEVEL OF EVIDENCE: 4", and no text
             lines.append(f"{label}: {text}" if text else label)
     return "\n".join(line for line in lines if line)
 
