@@ -131,7 +131,7 @@ def test_a_servers_bytes_are_an_answer_or_a_trouble(
 ) -> None:
     runner, raw, url = served
     content = json.dumps(body).encode()
-    content = gzip.compress(content, 1) if packed else content
+    content = gzip.compress(content, 1, mtime=0) if packed else content
     length = "" if "Length" in header or "chunked" in header else f"Content-Length: {len(content)}\r\n"
     header = f"{header}\r\n" if header else ""
     raw.reply = f"HTTP/1.1 {status} so\r\n{header}{length}\r\n".encode() + content

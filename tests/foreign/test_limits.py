@@ -54,7 +54,7 @@ def test_a_packed_file_beyond_the_ratio_passes_once_the_variable_allows_it(
 ) -> None:
     files = files_of(tmp_path, CSV)
     packed = tmp_path / "e.csv.gz"
-    packed.write_bytes(gzip.compress((EDGES + "a,b,r\n" * 12_000_000).encode(), 1))
+    packed.write_bytes(gzip.compress((EDGES + "a,b,r\n" * 12_000_000).encode(), 1, mtime=0))
     graph = graph_config({"source": "csv", **files, "edges": str(packed)})
     with pytest.raises(InputError) as refused:
         load_graph(graph)

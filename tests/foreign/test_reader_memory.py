@@ -142,9 +142,9 @@ def write(path: Path, parts: Parts) -> None:
     if path.suffix != ".gz":
         path.write_bytes(begin + middle + end)
         return
-    member = gzip.compress(middle)  # a gzip file may have many members
+    member = gzip.compress(middle, mtime=0)  # a gzip file may have many members
     times = min((1 << 30) // len(middle), 900_000 // len(member)) if middle else 0
-    path.write_bytes(gzip.compress(begin) + member * times + gzip.compress(end))
+    path.write_bytes(gzip.compress(begin, mtime=0) + member * times + gzip.compress(end, mtime=0))
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ BAD_EDGES = [
     (f"{HEAD} G1,D1,r\n", "without the spaces"),
     (HEAD + 'G1,"{}",r\n'.format("x\ny" * 9_999), "line 2: target 'x\\ny"),
     (
-        gzip.compress((HEAD + "G1,D1,r\n" * 1202 + "G1,HP:0009999,r\nX,D1,r\n").encode()),
+        gzip.compress((HEAD + "G1,D1,r\n" * 1202 + "G1,HP:0009999,r\nX,D1,r\n").encode(), mtime=0),
         "edges.csv.gz line 1,204: target 'HP:0009999' is not in nodes.csv (and 1 more such edge)\n"
         "       add it there, or run with --unknown-nodes drop (configuration: graph.unknown_nodes: drop)",
     ),

@@ -74,7 +74,7 @@ def entities(*ids):
 @pytest.mark.parametrize(
     ("source", "contents", "keys", "nodes", "edges"),
     [
-        ("csv", [NODES, gzip.compress(EDGES.encode())], {}, PAIR, [("G1", "associates", "D1")]),
+        ("csv", [NODES, gzip.compress(EDGES.encode(), mtime=0)], {}, PAIR, [("G1", "associates", "D1")]),
         *(
             (
                 "csv",
@@ -102,7 +102,7 @@ def entities(*ids):
         ),
         (  # several gzip members are one file
             "csv",
-            [gzip.compress(b"id,name,type\nG1,a,x\n") + gzip.compress(b"D1,b,x\n"), EDGES],
+            [gzip.compress(b"id,name,type\nG1,a,x\n", mtime=0) + gzip.compress(b"D1,b,x\n", mtime=0), EDGES],
             *({}, [("G1", "a", "x"), ("D1", "b", "x")], [("G1", "associates", "D1")]),
         ),
         ("csv", [None, OWN], {"edge_columns": OWN_EDGES}, entities("G1", "D1"), [("G1", "r", "D1")]),
@@ -119,7 +119,7 @@ def entities(*ids):
         *(
             (
                 "triples",
-                [gzip.compress(f"{head}\r\na\tr\tb\r\n".encode())],
+                [gzip.compress(f"{head}\r\na\tr\tb\r\n".encode(), mtime=0)],
                 {},
                 entities("a", "b"),
                 [("a", "r", "b")],
@@ -150,7 +150,7 @@ def entities(*ids):
         ),
         (
             "graphml",
-            [gzip.compress(LIGHTRAG.encode())],
+            [gzip.compress(LIGHTRAG.encode(), mtime=0)],
             *({}, [("ALICE", "ALICE", "person"), ("BOB", "BOB", "person")], [("ALICE", "related_to", "BOB")]),
         ),
         (
@@ -217,7 +217,7 @@ def _csv(header, rows, line_end, bom, zipped) -> bytes:
     # Python leaves a lone quote-free "\r" unquoted; RFC 4180 wants it quoted, so everything is.
     csv.writer(text, lineterminator=line_end, quoting=csv.QUOTE_ALL).writerows([header, *rows])
     data = text.getvalue().encode("utf-8-sig" if bom else "utf-8")
-    return gzip.compress(data) if zipped else data
+    return gzip.compress(data, mtime=0) if zipped else data
 
 
 @settings(max_examples=60)

@@ -36,7 +36,7 @@ def medline(path: Path, *parts: str, prolog: str = "") -> Path:
         f'<?xml version="1.0" encoding="utf-8"?>{prolog}<PubmedArticleSet>{"".join(parts)}</PubmedArticleSet>'
     )
     data = text.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return path
 
 

@@ -44,7 +44,7 @@ HETNET = json.dumps({
 HETNET_NODES = [("Gene::9", 'a "b"', "Gene"), ("Disease::9", "d", "Disease"), ("Disease::8", "e", "Disease")]
 SIF = {
     "nodes": ("n.tsv", "id\tname\tkind\nGene::1\t\"x\tGene\nB::2\t'y'\tBiological Process\n"),
-    "edges": ("e.sif.gz", gzip.compress(b"source\tmetaedge\ttarget\nGene::1\tGpBP\tB::2\n")),
+    "edges": ("e.sif.gz", gzip.compress(b"source\tmetaedge\ttarget\nGene::1\tGpBP\tB::2\n", mtime=0)),
 }
 KGX = {
     "nodes": ("n.tsv", 'id\tcategory\tname\tdescription\nA:1\tb:Thing|b:Gene\ta\t"quoted"\nA:2\tb:Gene\n'
@@ -78,7 +78,7 @@ SPACES = {
     "Gene-part000.csv": b"1;'a;b'\n",
     "Gene-part001.csv": b"2;'c'\n",
     "Drug-header.csv": b"i:ID(Drug);name;:LABEL",
-    "Drug.csv.gz": gzip.compress(b"1;'d';Drug\n"),
+    "Drug.csv.gz": gzip.compress(b"1;'d';Drug\n", mtime=0),
     "DrugHitsGene-header.csv": b":START_ID(Drug);:END_ID(Gene)",
     "DrugHitsGene-part000.csv": b"1;1\n1;2\n",
 }

@@ -137,7 +137,7 @@ def test_a_fasta_file_of_swiss_prot_is_read(proteins: Path) -> None:
 def test_the_headings_of_uniprots_own_tables_are_understood(tmp_path: Path) -> None:
     text = "Entry\tEntry Name\tProtein names\tGene Names\tOrganism\tSequence\n"
     text += "P1\tX_HUMAN\tCat (Felis)\tA B\tHomo sapiens (Human)\tMK\n"
-    (tmp_path / "uniprot.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "uniprot.tsv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     (entry,) = read_proteins(tmp_path / "uniprot.tsv.gz")
     assert entry == Protein("P1", "Cat (Felis)", "X_HUMAN", ("A", "B"), HUMAN, sequence="MK")
 
