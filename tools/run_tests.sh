@@ -13,6 +13,17 @@ COMPONENTS=(tests/cluster tests/containers tests/package tests/tools/test_slurm_
 CORES=$(nproc)
 unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew
 
+# The tests sync thousands of small files. A memory file system for them saves minutes; it must run programs, too.
+memory_folder() {
+  local folder available
+  available=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
+  [ "${available:-0}" -ge 8 ] || return 1
+  [ "$(df --output=avail -BG /dev/shm 2>/dev/null | tail -1 | tr -dc 0-9)" -ge 4 ] 2>/dev/null || return 1
+  folder=$(mktemp -d /dev/shm/kgqa-tests.XXXXXX) || return 1
+  printf '#!/bin/sh\n' >"$folder/program" && chmod +x "$folder/program"
+  if "$folder/program" 2>/dev/null; then echo "$folder"; else rm -r "$folder" && return 1; fi
+}
+
 lane() { # NAME PYTEST-OPTIONS...
   local code=0
   "$VENV/bin/python" -m pytest --durations=12 -o "cache_dir=.pytest_cache/$1" "${@:2}" || code=$?
@@ -22,7 +33,8 @@ lane() { # NAME PYTEST-OPTIONS...
 
 package() { # PROCESSES PYTEST-OPTIONS...: a process takes the next file whole, for what a file's tests share
   local processes=${KGQA_TEST_PROCESSES:-$(($1 < 8 ? $1 : 8))}
-  lane package tests "${COMPONENTS[@]/#/--ignore=}" -n "$processes" --dist loadfile --no-loadscope-reorder "${@:2}"
+  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane package tests "${COMPONENTS[@]/#/--ignore=}" \
+    -n "$processes" --dist loadfile --no-loadscope-reorder "${@:2}"
 }
 
 components() {
@@ -31,17 +43,20 @@ components() {
   lane components "${COMPONENTS[@]}" "$@"
 }
 
-if [ "${1:-}" = --quick ]; then # one process more than cores, for some always wait for the disk
+MEMORY=$(memory_folder) || MEMORY=
+LOG=$(mktemp)
+background=
+trap '[ -z "$background" ] || kill -- "-$background" 2>/dev/null || true; rm -rf "$LOG" ${MEMORY:+"$MEMORY"}' EXIT
+
+if [ "${1:-}" = --quick ]; then # one process more than cores, for some always wait
   package $((CORES + 1)) -m "not slow and not cluster and not container" "${@:2}"
   exit
 fi
 
-LOG=$(mktemp)
 set -m # a process group of its own, so that all of it can be stopped
 components "$@" >"$LOG" 2>&1 &
 background=$!
 set +m
-trap 'kill -- "-$background" 2>/dev/null || true; rm -f "$LOG"' EXIT
 
 code=0 other=0
 package "$CORES" "$@" || code=$?
