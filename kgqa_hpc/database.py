@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.threads import usable_cores
@@ -45,6 +44,8 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
     `nodes` has a row per accepted record and node: record, id, name, type.
     """
+    import pyarrow.dataset as pads  # imports pandas, which no other step of a run needs
+
     parts = {name: sorted(dataset.glob(f"{name}-*.parquet")) for name in FILES}
     with connect(MEMORY) as database:
         for name, files in parts.items():
