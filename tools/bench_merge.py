@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""What merge costs beside the least that could be done: the same JSON lines in, the same Parquet and JSON lines out.
+"""Measure the cost of `kgqa merge` beside a plain rewrite of its records: JSON lines in, Parquet and JSON lines out.
 
     tools/bench_merge.py --items 131223                 makes a run with texts as long as published, in a temp folder
     tools/bench_merge.py --items 1000000 --folder DIR   keeps it there for the next time

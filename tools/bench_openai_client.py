@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What asking a server costs this side: items a second and processor time an item, with many in flight.
+"""Measure the cost of a client of a chat server: items a second and processor time per item, with many in flight.
 
     tools/bench_openai_client.py                         512 in flight, 4,000 requests: our client
     tools/bench_openai_client.py --peer openai           the official client beside it, as it comes

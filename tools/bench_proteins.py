@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What mapping to a file of the size of Swiss-Prot takes: seconds to read it, memory of a worker, names a second.
+"""Measure the mapping of names to a file of the size of Swiss-Prot: seconds to read it, memory, names a second.
 
     tools/bench_proteins.py FOLDER --sample FILE [--entries 570000] [--layout fasta|table] [--plain]
 
-The file is synthetic, made of the entries of FILE (the sample of reviewed proteins): each is copied into other
-organisms, of which there are 14,000; six copies in ten keep name and genes, as homologues do, the others get ones of
-their own; accessions and entry names are unique; in a table each has an alternative name, too. Then a process of
-its own reads it and maps names drawn from it, a third of them in another's organism. `--plain` measures the obvious
-way instead: the entries as objects in a dictionary of their names as they stand.
+The file is synthetic: each entry of FILE (a sample of reviewed proteins) is copied into many of 14,000 organisms. Six
+copies in ten keep name and genes, as homologues do; the others get new ones. Accessions and entry names are unique. In
+a table each entry has an alternative name, too. A process of its own reads the file and maps names drawn from it, a
+third of them with another entry's organism. `--plain` measures the simplest implementation instead: a dictionary from
+unchanged names to entries.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a whole run costs beside the model: every command from import to report, each in a process of its own.
+"""Measure the cost of a whole run without a model: each command from import to report, in a process of its own.
 
     tools/bench_run.py                                       1,000,000 items in shards of 50, in a temporary folder
     tools/bench_run.py --items 20000 --workers 1 --json
@@ -8,9 +8,9 @@
     tools/bench_run.py --run-for 600                         stop the workers after ten minutes, merge what is done
 
 The graph is a twin of the published one (tools/synthetic_graphs.py, scaled down with few items), the anchors are
-graphlets of the ten shapes that it has most of, and the scripted engine answers at once, so that what remains is our
-own work. Printed are wall time, processor time (of all processes that a stage starts), the peak memory of its
-largest process, and the items that had ended. On a busy machine look at processor time.
+graphlets of its ten most frequent shapes, and the scripted engine answers at once: only our own work is measured.
+Printed are wall time, processor time (of all processes of a stage), the peak memory of its largest process, and the
+number of finished items. On a busy machine look at processor time.
 """
 
 import argparse

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""What one worker costs the GPU: its overhead per item, and the share of the time that it keeps the GPU busy.
+"""Measure one worker: its overhead per item, and the share of the time that it keeps a modelled GPU busy.
 
     tools/bench_scheduler.py                     both
     tools/bench_scheduler.py --busy-items 0 --items 20000 --shard-size 128 --profile     the overhead only
     tools/bench_scheduler.py --items 0 --busy-items 269574 --batch 64                    the busy share only
 
-Overhead: a real `kgqa run` on a temporary run folder with the scripted engine in its child process, which
-takes no time: prompts, frames, parsing, journal lines, group commits, results. A GPU brings a few items a
-second, so 2,000 leave it 99.9 % of the time. The rate of the worker's own core is items over its processor
-time, which a busy machine does not change much.
+Overhead: a real `kgqa run` on a temporary run folder. The scripted engine in its child process answers at once, so
+the time is that of prompts, messages, parsing, journal lines, group commits and results. A GPU completes a few items a
+second; a worker that can handle 2,000 leaves it 99.9 % of the time. The worker's rate is items over its processor
+time, which hardly depends on other load.
 
 Busy share: the same `kgqa run`, its engine replaced by the model of a continuously batching GPU
 (kgqa_hpc/engines/scripted/gpu_model.py) that has a clock of its own, so that the outcome depends neither
-on this machine nor on its load. Busy is a place in the batch that writes an answer; 1.0 would be all places
-from the first token to the last, and `ratio` is our share over the other's. Beside it the same answers on
-the same model in the order of the original: calls of so many questions, each of which waits for its last
-answer; when all are through, the same with judgements. Loading the model, which the original did for every call, is not
-counted. No GPU was there to measure: the model says what a schedule costs, not how fast a card is.
+on this machine nor on its load. The busy share is the share of the places in the batch that write an answer, from the
+first token to the last. It is compared with the same answers on the same model in the order of the original scripts:
+calls of so many questions, each of which waits for its last answer, then the same with judgements. `ratio` is our share
+over theirs. Loading the model, which the original did for every call, is not counted. The model of the GPU compares
+schedules; it does not tell the speed of a card.
 """
 
 import argparse

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Torment runs in every way at once, and compare each dataset's bytes with those of an undisturbed run.
+"""Inject many kinds of faults into runs at once, and compare each dataset's bytes with those of an undisturbed run.
 
     tools/chaos.py --minutes 2 --seed 1     about as many rounds as fit; exit 0 when all held, 1 with what did not
     tools/chaos.py --minutes 60 --seed 7 --keep DIR
     tools/chaos.py --minutes 1 --runs study,target
 
-A round torments one run of tools/chaos_runs.py: each anchor kind, a study, a target, a plan of scripts. Workers
-with scripted engines, merges, `kgqa extend` and `kgqa judge` in mid-run, and looks at the status run together under
-kill -9 (of workers, engines and commands), stops beyond the lease, signals, bursts of EIO, ESTALE, EACCES and
-ENOENT, full disks, and clocks an hour off that jump (tools/chaos_preload.c, compiled with cc). Three shared merges
-under SIGKILL and SIGSTOP end the round. The seed settles what is done to whom and
-when; which instruction it hits, the machine does. Must hold: the dataset has the bytes of the undisturbed
-run, each look adds up and never goes back, every merge that says 0 leaves checksums that fit, nothing is set
-aside, nothing hangs.
+A round takes one run of tools/chaos_runs.py: each anchor kind, a study, a target, a plan of scripts. Workers with
+scripted engines, merges, `kgqa extend`, `kgqa judge` and `kgqa status` work on it at the same time. The faults are
+kill -9 (of workers, engines and commands), stops that outlast the lease, signals, bursts of EIO, ESTALE, EACCES and
+ENOENT, full disks, and clocks that jump by an hour (tools/chaos_preload.c, compiled with cc). Three shared merges under
+SIGKILL and SIGSTOP end the round. The seed determines the faults and their order; the instruction that a fault hits
+depends on the machine. These must hold: the dataset has the bytes of the undisturbed run; the counts of each status add
+up and never decrease; the checksums fit after every merge with exit code 0; no file is quarantined; nothing hangs.
 """
 
 import argparse
@@ -40,7 +39,7 @@ def sums(dataset: Path) -> dict[str, str]:
 
 
 class Rounds:
-    """Storms over the runs in turn, in the folder `place`, until they have raged for `seconds`."""
+    """Rounds over the runs in turn, in the folder `place`, for `seconds`."""
 
     def __init__(self, place: Path, library: Path, seed: int, seconds: float, names: list[str]) -> None:
         self._place, self._library, self._seed, self._seconds = place, library, seed, seconds

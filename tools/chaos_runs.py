@@ -1,4 +1,4 @@
-"""The runs that tools/chaos.py torments: one of each anchor kind, a study, a target, a plan of scripts."""
+"""Runs for the faults of tools/chaos.py: one of each anchor kind, a study, a target, a plan of scripts."""
 
 import json
 import random

@@ -184,7 +184,7 @@ class Storm:
             self._check_sums()
 
     def _check_sums(self) -> None:
-        """SHA256SUMS of the dataset fit; a merge may exchange it while one reads, so look again."""
+        """Check SHA256SUMS of the dataset, again if a merge replaces the dataset meanwhile."""
         for _ in range(50):
             listed, found = {}, {}
             with suppress(FileNotFoundError):
@@ -248,7 +248,7 @@ class Storm:
             process.kill()
 
     def _grow(self) -> None:
-        """A larger sample or another judge in mid-run, perhaps in a burst, perhaps killed."""
+        """Draw a larger sample or add a judge in mid-run, under a random burst of errors or kill."""
         verb, *words = self._choose.choice(self._growth)
         control = self._control()
         if self._choose.random() < 0.3:

@@ -50,7 +50,7 @@ def append(rows: str, kind: str, name: str, **measured: Any) -> None:
 
 
 def answer(name: str, config: str, rows: str) -> int:
-    """Whether the engine starts, and keeps a schema whose only text has quotes, a newline, a backslash, beta, CJK."""
+    """Check that the engine starts, and keeps a schema whose text has quotes, a newline, a backslash, beta, CJK."""
     loaded = load_config(Path(config))
     settings = loaded.engine_of(loaded.passes[0].name)
     with EngineProcess(settings, Path(f"{rows}.{name}.log"), STALL_S) as engine:
@@ -94,7 +94,7 @@ def _sentence(response: Response) -> Any:
 
 
 def steady(name: str, folder: str, rows: str, limit: str) -> int:
-    """Work on the run for at most `limit` seconds, and say every few seconds what became ready in them."""
+    """Work on the run for at most `limit` seconds; append the number of finished items every few seconds."""
     run = RunFolder(Path(folder))
     worker = subprocess.Popen([sys.executable, "-m", "kgqa_hpc", "run", folder], stdout=subprocess.DEVNULL)
     totals = load_totals(run, [])
@@ -130,7 +130,7 @@ def steady(name: str, folder: str, rows: str, limit: str) -> int:
 
 
 def sweep(name: str, config: str, rows: str, *batches: str) -> int:
-    """`kgqa bench`, each of its rows when it is there.
+    """Run `kgqa bench`, and append each row as soon as it is measured.
 
     The sample of the steady step's run has different prompts enough for one batch of 64; more get their own sample.
     """

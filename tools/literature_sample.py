@@ -59,7 +59,7 @@ def gene_symbols() -> list[str]:
 
 
 def with_a_name(medline: Path, names: list[str]) -> Iterator[Document]:
-    """The documents of the file in which a name stands. Raises InputError without the file."""
+    """The documents of the file that contain one of the names. Raises InputError without the file."""
     if not medline.is_file():
         target = medline.parent.parent
         raise InputError(

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A prompt study whose truth is known: python tools/planted_study.py FOLDER [--anchors 1000]
+"""Run a prompt study with known true means: python tools/planted_study.py FOLDER [--anchors 1000]
 
-Fifteen prompts, six criteria and the scripted engine, whose judge says of each prompt's pairs what was planted: each
-criterion holds with a share of a sixth of the prompt's mean, so that the means are the published ones (BioGraphletQA,
-section 4.1), but for prompt 4.5, which is planted equal to prompt 5. Everything else is an ordinary `kgqa study`.
-Prints what was planted, what was found, and time and memory. tests/plugins/evaluation/test_study.py does a smaller one.
+The study has fifteen prompts and six criteria. The judge of the scripted engine accepts each criterion for a planted
+share of a prompt's pairs, a sixth of the prompt's mean. The means are the published ones (BioGraphletQA, section 4.1),
+but prompt 4.5 has the mean of prompt 5. Everything else is an ordinary `kgqa study`. Prints planted and measured means,
+time and memory. tests/plugins/evaluation/test_study.py does a smaller one.
 """
 
 import argparse

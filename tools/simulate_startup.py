@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How long until all nodes of a large job have the weights on their own disk? Each node copies for itself, or one
-copy goes from node to node (sbcast, slurm/common.sh). Calculated, not measured.
+"""Calculate the time until all nodes of a large job have the weights on their own disks, by two methods: each node
+copies for itself, or one copy goes from node to node (sbcast, slurm/common.sh). Nothing is measured.
 
     tools/simulate_startup.py                               400 nodes, 40 GB, several shared file systems
     tools/simulate_startup.py --nodes 100 --gigabytes 140

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""How well do thousands of workers share one run? A simulation in virtual time, with the published times
-per item.
+"""Simulate thousands of workers that share one run, in virtual time, with the published times per item.
 
     tools/simulate_workers.py                                   3,200 workers, 1 M items, several shard sizes
     tools/simulate_workers.py --workers 400 --items 270000 --shard-size 64
@@ -8,17 +7,17 @@ per item.
 
 An item takes 5.00 s of a card: 3.11 s to write a question and 1.89 s to judge it, from the 27,821 questions and
 45,674 judgements a day on one A6000 of BioGraphletQA, sections 3.2.2 and 3.3. Each card is a batching GPU
-(kgqa_hpc/engines/scripted/gpu_model.py): --batch sequences at once, of which --saturation use it fully; a sequence
-alone is no faster than so many. A worker keeps a quarter more than a batch in flight, so each holds 85 items at a
-batch of 68, and every card drains at the end. Shards are found, leased, renewed and
+(kgqa_hpc/engines/scripted/gpu_model.py): --batch sequences at once, of which --saturation use it fully; fewer
+sequences are no faster. A worker keeps a quarter more than a batch in flight (85 items at a batch of 68), and every
+card drains at the end. Shards are found, leased, renewed and
 committed by the rules of store/queue.py and work/pace.py; each file-system call on metadata takes
 --latency seconds of the worker's time and is counted.
 
-efficiency  work done over what all workers could have done until the last result was committed
-slowest     when the last worker ends its own work, over the mean of all
+efficiency  work done over the capacity of all workers until the last result was committed
+slowest     end of the last worker's own work, over the mean of all workers
 drain       from the last claim to the last result, in seconds
-calls/s     on metadata: on average; peak/s in the busiest second, and which one that is: the last shards are
-            all leased, and workers that have nothing to do look for one that is not
+calls/s     metadata calls on average; peak/s in the busiest second, with its time: all remaining shards are
+            leased then, and idle workers search for a free one
 helped      shards that got a second, speculative worker
 """
 

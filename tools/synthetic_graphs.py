@@ -1,4 +1,4 @@
-"""Graphs to measure on: the twin of a published knowledge graph, and one of ten million edges with hubs.
+"""Synthetic graphs for benchmarks: a twin of a published knowledge graph, and a graph of ten million edges with hubs.
 
 Only structure, no names: (indptr int64 (n+1,), indices int32 (2m,)), as all of graphlets takes it. Both are
 pure functions of their arguments for ever (SplitMix64, no numpy generator) and both are ours.
@@ -18,7 +18,7 @@ PUBLISHED = {9: 1_080_297_928, 10: 1_810_874_588, 11: 584_613_716}
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the twin is made of; the numbers were fitted to `PUBLISHED`, and to the size of the graph.
+    """Parameters of the twin; the numbers were fitted to `PUBLISHED`, and to the size of the graph.
 
     Two sides, as drugs and what they act on or cause. `loose` edges join them at random in proportion to
     power-law weights (`exponents`, up to `largest`). `families` of about `members` of the first side draw
@@ -43,7 +43,7 @@ class Recipe:
 
 
 def oregano_twin(seed: int = 1, recipe: Recipe | None = None) -> Csr:
-    """A graph that is to count as OREGANO reduced is (which is not free to be shipped): few hubs, hardly any
+    """A graph with about the graphlet counts of reduced OREGANO (which may not be shipped): few hubs, hardly any
     triangles, many squares.
 
     About 40,000 nodes, 130,000 edges, degrees up to about 110, and within some per cent the totals of
