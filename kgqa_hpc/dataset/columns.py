@@ -6,27 +6,20 @@ Most columns are declared: the common ones here, the others by the anchor kind a
 Collected fields keep the order in which they first occur.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from kgqa_hpc.columns import Column, Type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from kgqa_hpc.columns import INT64, Column, Type
 
 _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), "string")
-_OBSERVED = ("server", "structured", "omitted")  # observed by engines that use a server
+_OBSERVED = frozenset(("server", "structured", "omitted"))  # observed by engines that use a server
 _PROMPT = {"name": "string", "sha256": "string"}
 _ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
 _TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
-_KINDS = {bool: "bool", str: "str", type(None): "null"}  # for values whose Python type is enough
-_INT64 = range(-(2**63), 2**63)
-_TYPES: dict[str, Type] = {
+_TYPES: dict[str, Type] = {  # column type by kind of value
+    "null": "string",
     "bool": "bool",
     "int": "int64",
     "float": "double",
@@ -58,7 +51,9 @@ ENTRIES = Column(
 )
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
-Fields = dict[str, set[str]]  # the types of the values of each field
+_OPTIONAL = frozenset((EXCLUDED.name, ENTRIES.name))
+
+Fields = dict[str, str]  # the kind of the values of each field: a key of _TYPES
 Labels = dict[str, Fields]
 
 
@@ -67,41 +62,27 @@ class Columns:
 
     def __init__(self, declared: tuple[Column, ...] = ()) -> None:
         self.declared = declared
-        self._verdicts: Labels = {}
-        self._parameters: Labels = {}
-        self._features: Labels = {"features": {}}
-        self._groups = (self._verdicts, self._parameters, self._features)  # in the order of _groups_of
+        self._groups: list[Labels] = [{}, {}, {"features": {}}]  # in the order of _groups_of
         self._optional: set[str] = set()  # members of `provenance` that only some runs have
         self._observed: set[str] = set()  # members of _OBSERVED that occur in the engine of any record
 
     def add(self, record: dict[str, Any]) -> None:
         """Collect the fields of a record made by record.py."""
-        self._optional |= {EXCLUDED.name, ENTRIES.name} & record["provenance"].keys()
-        for engine in record["provenance"]["engine"].values():
-            self._observed.update(name for name in _OBSERVED if engine and name in engine)
+        provenance = record["provenance"]
+        self._optional.update(_OPTIONAL.intersection(provenance))
+        for engine in provenance["engine"].values():
+            self._observed.update(_OBSERVED.intersection(engine or ()))
         for group, labels in zip(self._groups, _groups_of(record), strict=True):
             for label, values in labels.items():
                 fields = group.setdefault(label, {})
                 for name, value in values.items():
-                    kind = _KINDS.get(value.__class__) or _kind(value)
-                    if name in fields:
-                        fields[name].add(kind)
-                    else:
-                        fields[name] = {kind}
+                    kind = _kind(value)
+                    if fields.get(name) != kind:
+                        fields[name] = _common(fields.get(name, kind), kind)
 
     def state(self) -> list[Any]:
         """The collected fields, as plain data."""
-        return [self._mapped(sorted), sorted(self._optional), sorted(self._observed)]
-
-    def _mapped(self, convert: Callable[[set[str]], Any]) -> list[dict[str, dict[str, Any]]]:
-        """The groups of collected fields, with the types of each field converted."""
-        return [
-            {
-                label: {name: convert(kinds) for name, kinds in fields.items()}
-                for label, fields in group.items()
-            }
-            for group in self._groups
-        ]
+        return [self._groups, sorted(self._optional), sorted(self._observed)]
 
     def take(self, state: list[Any]) -> None:
         """Add the collected fields in `state`, as another object's `state()` returns them."""
@@ -111,12 +92,12 @@ class Columns:
         for group, labels in zip(self._groups, groups, strict=True):
             for label, collected in labels.items():
                 fields = group.setdefault(label, {})
-                for name, kinds in collected.items():
-                    fields.setdefault(name, set()).update(kinds)
+                for name, kind in collected.items():
+                    fields[name] = _common(fields.get(name, kind), kind)
 
     def layout(self) -> bytes:
         """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""
-        return orjson.dumps([sorted(self._observed), *self._mapped(_common)])
+        return orjson.dumps([self._groups, sorted(self._observed)]).replace(b'"null"', b'"str"')
 
     def json_text(self) -> list[list[str]]:
         """Paths of the fields stored as JSON text because their values are of mixed types: member, label (if any),
@@ -127,68 +108,51 @@ class Columns:
             [*member, label, name]
             for member, group in zip(members, self._groups, strict=True)
             for label, fields in group.items()
-            for name, kinds in fields.items()
-            if _common(kinds) == "json"
+            for name, kind in fields.items()
+            if kind == "json"
         ]
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record with the labels and fields of all records, null where it has no value."""
+        """Give a record, in place, the labels and fields of all records, null where it has no value; returns it."""
+        provenance = record["provenance"]
         verdicts, parameters, features = (
-            {label: _fill(fields, labels.get(label)) for label, fields in group.items()}
+            {label: _filled(fields, labels.get(label)) for label, fields in group.items()}
             for labels, group in zip(_groups_of(record), self._groups, strict=True)
         )
-        provenance = record["provenance"]
-        by_label = {
-            name: {label: provenance[name].get(label) for label in parameters}
-            for name in ("prompt", "engine", "attempts")
-        }
-        absent = dict.fromkeys(sorted(self._observed))
-        engines = {label: engine and absent | engine for label, engine in by_label["engine"].items()}
-        provenance = {**provenance, **by_label, "engine": engines, "parameters": parameters}
-        return {**record, "verdicts": verdicts, **features, "provenance": provenance}
+        for name in ("prompt", "engine", "attempts"):
+            values = provenance[name]
+            provenance[name] = {label: values.get(label) for label in parameters}
+        if self._observed:
+            absent = dict.fromkeys(sorted(self._observed))
+            engines = provenance["engine"].items()
+            provenance["engine"] = {label: engine and absent | engine for label, engine in engines}
+        provenance["parameters"] = parameters
+        record["verdicts"], record["features"] = verdicts, features["features"]
+        return record
 
     def all(self, *, split: bool = False) -> tuple[Column, ...]:
         """All columns in the order of a record, without structs that have no field."""
-        labels = list(self._parameters)
+        verdicts, parameters, features = map(_types, self._groups)
         provenance = {
             "run": "string",
             "seed": "int64",
             "source": "string",
             **{column.name: column.type for column in (EXCLUDED, ENTRIES) if column.name in self._optional},
             "anchor": _ANCHOR,
-            "prompt": dict.fromkeys(labels, _PROMPT),
-            "engine": dict.fromkeys(labels, _ENGINE | dict.fromkeys(sorted(self._observed), "string")),
-            "parameters": _types(self._parameters),
+            "prompt": dict.fromkeys(parameters, _PROMPT),
+            "engine": dict.fromkeys(parameters, _ENGINE | dict.fromkeys(sorted(self._observed), "string")),
+            "parameters": parameters,
             "tokens": _TOKENS,
-            "attempts": dict.fromkeys(labels, "int64"),
+            "attempts": dict.fromkeys(parameters, "int64"),
         }
         gathered = (
-            Column("verdicts", _types(self._verdicts), "What each judge said."),
-            Column("features", _types(self._features)["features"], "What was measured of the pair."),
+            Column("verdicts", verdicts, "What each judge said."),
+            Column("features", features["features"], "What was measured of the pair."),
             Column("provenance", provenance, "Run, anchor, prompts, engines, parameters and tokens."),
         )
         columns = [*COMMON, *gathered, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
         trimmed = (column._replace(type=_trimmed(column.type)) for column in columns)
         return tuple(column for column in trimmed if column.type)
-
-
-def arrow_type(kind: Type) -> pa.DataType:
-    """The Arrow type of a column type."""
-    import pyarrow as pa
-
-    if isinstance(kind, list):
-        return pa.list_(arrow_type(kind[0]))
-    if isinstance(kind, dict):
-        return pa.struct([(name, arrow_type(inner)) for name, inner in kind.items()])
-    plain = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
-    return plain[kind]
-
-
-def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """The Arrow schema of conformed records."""
-    import pyarrow as pa
-
-    return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
 
 
 def fitting(value: Any, kind: Type) -> Any:
@@ -208,7 +172,7 @@ def fitting(value: Any, kind: Type) -> Any:
         return None
     if kind == "double":
         return float(value)
-    return int(value) if value == int(value) and int(value) in _INT64 else None
+    return int(value) if value == int(value) and int(value) in INT64 else None
 
 
 def without_json_text(record: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
@@ -232,49 +196,46 @@ def _groups_of(record: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     return record["verdicts"], record["provenance"]["parameters"], {"features": record["features"]}
 
 
-def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
+def _filled(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
     """Values for all fields in order, converted to their types."""
     if values is None:
         return None
-    filled: dict[str, Any] = {}
-    for name, kinds in fields.items():
-        value: Any = values.get(name)
-        kind = _common(kinds)
-        if is_nothing(value):
-            value = None
-        elif kind == "json":
-            value = _json(value)
-        elif kind == "float":
-            value = float(value)
-        filled[name] = value
-    return filled
+    return {name: _stored(values.get(name), kind) for name, kind in fields.items()}
+
+
+def _stored(value: Any, kind: str) -> Any:
+    """A value in the form of a field whose values are of `kind`."""
+    if value.__class__ is str and kind == "str":  # the most frequent one
+        return value
+    if is_nothing(value):
+        return None
+    return _json(value) if kind == "json" else float(value) if kind == "float" else value
 
 
 def _kind(value: Any) -> str:
-    """The type of a value: null, bool, int, float, str, strings, or json for any other."""
-    if is_nothing(value):
-        return "null"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int" if value in _INT64 else "json"
-    if isinstance(value, float):
-        return "float"
+    """The kind of a value: null, bool, int, float, str, strings, or json for any other."""
     if isinstance(value, str):
         return "str"
+    if isinstance(value, bool):
+        return "bool"
+    if is_nothing(value):
+        return "null"
+    if isinstance(value, float):
+        return "float"
+    if isinstance(value, int):
+        return "int" if value in INT64 else "json"
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return "strings"
     return "json"
 
 
-def _common(kinds: set[str]) -> str:
-    """The type that holds all `kinds` of values; json for mixed ones."""
-    kinds = kinds - {"null"}
-    if not kinds:
-        return "str"
-    if kinds == {"int", "float"}:
-        return "float"
-    return next(iter(kinds)) if len(kinds) == 1 else "json"
+def _common(kind: str, other: str) -> str:
+    """The kind that holds values of both kinds; json for mixed ones."""
+    if kind == other or other == "null":
+        return kind
+    if kind == "null":
+        return other
+    return "float" if {kind, other} == {"int", "float"} else "json"
 
 
 def _json(value: Any) -> str:
@@ -282,10 +243,7 @@ def _json(value: Any) -> str:
 
 
 def _types(labels: Labels) -> dict[str, dict[str, Type]]:
-    return {
-        label: {name: _TYPES[_common(kinds)] for name, kinds in fields.items()}
-        for label, fields in labels.items()
-    }
+    return {label: {name: _TYPES[kind] for name, kind in fields.items()} for label, fields in labels.items()}
 
 
 def _trimmed(kind: Type) -> Type:

@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import yaml
 
 from kgqa_hpc import __version__
@@ -25,7 +24,7 @@ from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_ac
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.record import THOUGHTS, record_maker
 from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
-from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines, write_staged
+from kgqa_hpc.dataset.stage import SUFFIX, staged_table, write_staged
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import read_records, write_sums
@@ -147,8 +146,7 @@ def _write_chunk(
         if fits:
             columns.add(_without_nulls(record))
         rows.append(row | {"status": file if fits else "filtered", "record": record if fits else None})
-    write_lines(rows, columns)
-    write_staged(path, pa.Table.from_pylist(rows, SCHEMA))
+    write_staged(path, staged_table(rows, columns))
     return StagedFile(path, len(rows), columns)
 
 

@@ -4,7 +4,6 @@ A record depends only on an anchor and its item's result (not on time, host, wor
 same results give the same bytes on every machine. docs/reference/record.md lists the fields.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,27 +17,19 @@ from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
 
 PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, in its trace entry
-PAIR = ("question", "answer")
 THOUGHTS = "thoughts"
 VARIANT = Column("variant", "string", "Variant of the study this record is of.")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Provenance that all records of a run share: fingerprint, seed, source of the evidence, excluded edge types."""
-
-    run: str
-    seed: int
-    source: str | None
-    excluded: tuple[str, ...] = ()
-    entries: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class RecordMaker:
-    """Builder of the records of a run; `kind` is its anchor kind, `steps` the columns that only its steps declare."""
+    """Builder of the records of a run.
 
-    origin: Origin
+    `origin` is the provenance that all records share (fingerprint, seed, source of the evidence …), `kind` the anchor
+    kind, `steps` the columns that only the steps declare.
+    """
+
+    origin: dict[str, Any]
     kind: Any
     steps: tuple[Column, ...]
 
@@ -53,28 +44,27 @@ class RecordMaker:
         """The record of a pair without `accepted`, `reason` and `split`, which are decided later and come last.
 
         `anchor` is an Anchor, `item` its record in a result, `fields` the pair's own fields; `number`
-        counts the records of an item that yields several, from 1.
+        counts the records of an item that yields several, from 1. `features` are for filters and figures: without
+        the lists that are columns of the record.
         """
-        varied = {key: anchor.data[key] for key in (VARIANT.name,) if key in anchor.data}
-        thoughts = {THOUGHTS: {entry["step"]: entry.get("thought") for entry in item["trace"]}}
-        sources = (varied, fields, item["features"], item["annotations"], thoughts)
-        return {
+        lists = {column.name for column in self.steps if isinstance(column.type, list)}
+        record = {
             "id": anchor.id if number is None else f"{anchor.id}.{number}",
             "question": fields["question"],
             "answer": fields["answer"],
             "kind": anchor.kind,
             "group": anchor.group,
             "verdicts": item["verdicts"],
-            "features": self._features(item["features"]),
-            "provenance": provenance(anchor, item["trace"], self.origin),
+            "features": {name: value for name, value in item["features"].items() if name not in lists},
+            "provenance": {**self.origin, **_provenance(anchor, item["trace"])},
             **self.kind.record(anchor, fields),
-            **{column.name: _look_up(column, sources) for column in self.steps},
         }
-
-    def _features(self, features: Mapping[str, Any]) -> dict[str, Any]:
-        """The features for filters and figures: without the lists that are columns of the record."""
-        lists = {column.name for column in self.steps if isinstance(column.type, list)}
-        return {name: value for name, value in features.items() if name not in lists}
+        if self.steps:
+            varied = {key: anchor.data[key] for key in (VARIANT.name,) if key in anchor.data}
+            thoughts = {THOUGHTS: {entry["step"]: entry.get("thought") for entry in item["trace"]}}
+            sources = (varied, fields, item["features"], item["annotations"], thoughts)
+            record |= {column.name: _look_up(column, sources) for column in self.steps}
+        return record
 
 
 def _look_up(column: Column, mappings: tuple[Mapping[str, Any], ...]) -> Any:
@@ -84,22 +74,24 @@ def _look_up(column: Column, mappings: tuple[Mapping[str, Any], ...]) -> Any:
     return None
 
 
-def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
+def _provenance(anchor: Any, trace: list[dict[str, Any]]) -> dict[str, Any]:
     """The prompt, engine and parameters of the last request of each step (by label), and the tokens of all requests."""
+    prompt, engine, parameters = {}, {}, {}
+    tokens, attempts = dict.fromkeys(TOKENS, 0), dict[str, int]()
+    for entry in trace:
+        label, used = entry["step"], entry["tokens"]
+        prompt[label], engine[label] = entry["prompt"], entry["engine"]
+        parameters[label] = {name: entry[name] for name in PARAMETERS if name in entry}
+        attempts[label] = attempts.get(label, 0) + 1
+        for kind in TOKENS:
+            tokens[kind] += used[kind]
     return {
-        "run": origin.run,
-        "seed": origin.seed,
-        "source": origin.source,
-        **({EXCLUDED.name: list(origin.excluded)} if origin.excluded else {}),
-        **({ENTRIES.name: list(origin.entries)} if origin.entries else {}),
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
-        "prompt": {entry["step"]: entry["prompt"] for entry in trace},
-        "engine": {entry["step"]: entry["engine"] for entry in trace},
-        "parameters": {
-            entry["step"]: {name: entry[name] for name in PARAMETERS if name in entry} for entry in trace
-        },
-        "tokens": {kind: sum(entry["tokens"][kind] for entry in trace) for kind in TOKENS},
-        "attempts": dict(Counter(entry["step"] for entry in trace)),
+        "prompt": prompt,
+        "engine": engine,
+        "parameters": parameters,
+        "tokens": tokens,
+        "attempts": attempts,
     }
 
 
@@ -121,7 +113,7 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         "reason": item["reason"],
         "kind": anchor.kind,
         "group": anchor.group,
-        "attempts": dict(Counter(entry["step"] for entry in item["trace"])),
+        "attempts": _provenance(anchor, item["trace"])["attempts"],
         **({"refusal": last["text"]} if last.get("finish") == "refusal" else {}),
     }
 
@@ -132,31 +124,32 @@ def record_maker(config: RunConfig, run_digest: str, entries: Mapping[str, str] 
     `entries` describes the entries of other packages by name (runs/entries.py:texts_of).
     """
     excluded = config.graph.exclude_edge_types if config.graph is not None else ()
-    texts = tuple(f"{name} {text}" for name, text in (entries or {}).items())
-    origin = Origin(run_digest, config.seed, _source(config), tuple(excluded), texts)
+    texts = [f"{name} {text}" for name, text in (entries or {}).items()]
+    origin = {
+        "run": run_digest,
+        "seed": config.seed,
+        "source": _source(config),
+        **({EXCLUDED.name: list(excluded)} if excluded else {}),
+        **({ENTRIES.name: texts} if texts else {}),
+    }
+    kind = kind_of(config)
     columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
     for settings in config.steps:
-        added = STEPS.get(settings.use).columns_for(settings)
-        columns |= {column.name: column for column in added}
-    if labels := _keeping_thoughts(config):
-        text = "Thoughts of the model before its answers, by step (`keep_thoughts`)."
-        columns.setdefault(THOUGHTS, Column(THOUGHTS, dict.fromkeys(labels, "string"), text))
-    kind = kind_of(config)
-    of_kind = {column.name for column in kind.columns}
-    return RecordMaker(
-        origin, kind, tuple(column for column in columns.values() if column.name not in of_kind)
-    )
-
-
-def _keeping_thoughts(config: RunConfig) -> list[str]:
-    """Labels of the steps whose engine keeps thoughts."""
-    return [
+        columns |= {column.name: column for column in STEPS.get(settings.use).columns_for(settings)}
+    # Labels of the steps whose engine keeps thoughts.
+    labels = [
         step.label
         for part in config.passes
         if getattr(config.engine_of(part.name), "keep_thoughts", False)
         for step in part.steps
         if STEPS.get(step.use).asks_with(step)
     ]
+    if labels:
+        text = "Thoughts of the model before its answers, by step (`keep_thoughts`)."
+        columns.setdefault(THOUGHTS, Column(THOUGHTS, dict.fromkeys(labels, "string"), text))
+    for column in kind.columns:
+        columns.pop(column.name, None)
+    return RecordMaker(origin, kind, tuple(columns.values()))
 
 
 def _source(config: RunConfig) -> str | None:

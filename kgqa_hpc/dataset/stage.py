@@ -9,7 +9,7 @@ A shard that cannot be staged gets a staged file with the error instead of rows:
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,14 @@ from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import OUTCOMES, RequestCounts
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork
-from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.errors import AccountingError, KgqaError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.entries import texts_of
 from kgqa_hpc.runs.open import kept_prompts
-from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.lifecycle import begin, end, retrace
 from kgqa_hpc.steps.outcomes import Done, Outcome, Retry
-from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.atomic import write_file
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -98,10 +96,8 @@ class Stager:
         try:
             table = self.table(name)
         except KgqaError as problem:
-            failed = {
-                FACTS: orjson.dumps({"problem": [type(problem).__name__, problem.message, problem.cure]})
-            }
-            table = SCHEMA.empty_table().replace_schema_metadata(failed)
+            failed = {"problem": [type(problem).__name__, problem.message, problem.cure]}
+            table = SCHEMA.empty_table().replace_schema_metadata({FACTS: orjson.dumps(failed)})
         write_staged(folder / f"{name}{SUFFIX}", table)
 
     def table(self, name: str) -> pa.Table:
@@ -110,13 +106,25 @@ class Stager:
         Raises CorruptFile (the result is then in quarantine), AccountingError, StoreError.
         """
         entry = self._work.manifest.entry(name)
-        shard, number = _Shard(self._maker, self._decision, self._compares), 1
+        facts, columns, requests = ShardFacts(), Columns(self._maker.columns), RequestCounts()
+        rows: list[dict[str, Any]] = []
+        ids: list[str] = []
+        groups: list[str] = []
+        number = 1
         try:
             for plain, item in self._work.pairs(entry):
                 anchor = Anchor.from_dict(plain)
-                shard.add(
-                    anchor, item if self._redo is None or item is None else self._redo.item(anchor, item)
-                )
+                ids.append(anchor.id)
+                groups.append(anchor.group)
+                if item is None:  # unfinished
+                    facts.waiting.append(anchor.group)
+                else:
+                    item = item if self._redo is None else self._redo.item(anchor, item)
+                    requests.add(item)
+                    for row in self._rows(anchor, item, facts):
+                        rows.append(row)
+                        if row["record"] is not None:
+                            columns.add(row["record"])
                 number += 1
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             raise AccountingError(
@@ -125,54 +133,16 @@ class Stager:
                 f"move its result out of {self._work.run.results(self._work.pass_name)} and `kgqa run` redoes it; "
                 "please report it when nobody wrote there but kgqa",
             ) from problem
-        rows, facts = shard.finished()
-        table = pa.Table.from_pylist(rows, SCHEMA)
+        facts.sampled = sampled_digest(ids, groups)
+        facts.requests, facts.columns = requests.rows(), columns.state()
+        table = staged_table(rows, columns)
         bands = self._signatures.columns([row["words"] for row in rows])
         for column, values in zip(self._signatures.schema, bands, strict=True):
             table = table.append_column(column, values)
         return table.replace_schema_metadata({FACTS: orjson.dumps(asdict(facts))})
 
-
-# Staged files are read once or twice: fast compression is best.
-_FORMAT: dict[str, Any] = {
-    "compression": "lz4",
-    "use_dictionary": ["grp", "status", "reason"],
-    "write_statistics": False,
-    "write_page_checksum": True,
-}
-
-
-def write_staged(path: Path, table: pa.Table) -> None:
-    """Write a staged file whole or not at all, with checksums of its pages. Raises DiskFull, StoreError."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, **_FORMAT)
-    write_file(path, sink.getvalue(), durable=False)
-
-
-class _Shard:
-    """The rows and the facts of a shard, collected item by item. `compares`: store the columns for the search
-    for duplicates.
-    """
-
-    def __init__(self, maker: RecordMaker, decision: Decision, compares: bool) -> None:
-        self._maker, self._decision, self._compares = maker, decision, compares
-        self._columns, self._requests = Columns(maker.columns), RequestCounts()
-        self._ids: list[str] = []
-        self._groups: list[str] = []
-        self._rows: list[dict[str, Any]] = []
-        self._facts = ShardFacts()
-
-    def add(self, anchor: Anchor, item: dict[str, Any] | None) -> None:
-        """Add the rows of an item: its record, its line in lost.jsonl, or its list of records.
-
-        `item` is None if unfinished.
-        """
-        self._ids.append(anchor.id)
-        self._groups.append(anchor.group)
-        if item is None:
-            self._facts.waiting.append(anchor.group)
-            return
-        self._requests.add(item)
+    def _rows(self, anchor: Anchor, item: dict[str, Any], facts: ShardFacts) -> Iterator[dict[str, Any]]:
+        """The rows of a finished item: its record or its line in lost.jsonl, or its list of records."""
         status, reason = item["status"], item["reason"]
         if status not in OUTCOMES:
             raise AccountingError(
@@ -181,26 +151,24 @@ class _Shard:
         if item["decided"]:  # by verdicts: apply the present decision rule
             reason = self._decision.reason(item["verdicts"])
             status = "accepted" if reason is None else "rejected"
-        if item["records"] is not None:
-            self._add_list(anchor, item, status, reason)
+        ended_early = status in ("invalid", "failed")
+        if item["records"] is None:
+            pair = pair_of(item["output"])
+            if pair is None and status == "accepted":
+                raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
+            record = self._maker.record(anchor, item, item["output"]) if pair else None
+            lost = lost_record(anchor, item) if ended_early or not pair else None
+            yield self._row(anchor, status, reason, record, lost, single=True)
             return
-        pair = pair_of(item["output"])
-        if pair is None and status == "accepted":
-            raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
-        record = self._maker.record(anchor, item, item["output"]) if pair else None
-        lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
-        self._row(anchor, status, reason, record, lost, single=True)
-
-    def _add_list(self, anchor: Anchor, item: dict[str, Any], status: str, reason: str | None) -> None:
-        self._facts.lists.append((anchor.group, status, reason))
-        if status in ("invalid", "failed"):
-            self._row(anchor, status, reason, None, lost_record(anchor, item), single=False)
+        facts.lists.append((anchor.group, status, reason))
+        if ended_early:
+            yield self._row(anchor, status, reason, None, lost_record(anchor, item), single=False)
         for number, entry in enumerate(item["records"], start=1):
             if pair_of(entry) is None:
                 raise AccountingError(f"{anchor.id}: record {number} has no question", "please report it")
             record = self._maker.record(anchor, item, entry, number)
             why = entry.get("reason") or (reason if status == "rejected" else None)
-            self._row(anchor, "rejected" if why else "accepted", why, record, None, single=False)
+            yield self._row(anchor, "rejected" if why else "accepted", why, record, None, single=False)
 
     def _row(
         self,
@@ -211,8 +179,12 @@ class _Shard:
         lost: dict[str, Any] | None,
         *,
         single: bool,
-    ) -> None:
-        row = {
+    ) -> dict[str, Any]:
+        text = digest = None
+        if self._compares and record is not None and status == "accepted":
+            text = " ".join(words(record["question"]))
+            digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+        return {
             "id": anchor.id if record is None else record["id"],
             "grp": anchor.group,
             "status": status,
@@ -221,32 +193,34 @@ class _Shard:
             "answer_length": record and len(record["answer"]),
             "single": single,
             "record": record,
-            "lost": lost and orjson.dumps(lost).decode(),
-            "words": None,
+            "lost": lost and orjson.dumps(lost),
+            "same": digest,
+            "words": text,
         }
-        if record is not None:
-            self._columns.add(record)
-            if self._compares and status == "accepted":
-                text = " ".join(words(record["question"]))
-                digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-                row |= {"words": text, "same": digest}
-        self._rows.append(row)
-
-    def finished(self) -> tuple[list[dict[str, Any]], ShardFacts]:
-        """All rows after the last item, each record as a line of JSON with the columns of the shard; the facts."""
-        self._facts.sampled = sampled_digest(self._ids, self._groups)
-        self._facts.requests, self._facts.columns = self._requests.rows(), self._columns.state()
-        write_lines(self._rows, self._columns)
-        return self._rows, self._facts
 
 
-def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
-    """Replace the records of rows by staged lines of JSON with all columns, in place."""
+def staged_table(rows: list[dict[str, Any]], columns: Columns) -> pa.Table:
+    """Rows as a table of SCHEMA, each record as a line of JSON with all columns; changes the rows."""
     for row in rows:
         if (record := row["record"]) is not None:
             # Lengths are taken before nulls are added, because the number of nulls depends on the shard.
             row["bytes"] = len(orjson.dumps(record))
             row["record"] = orjson.dumps(columns.conform(record))[:-1]
+    return pa.table({name: [row.get(name) for row in rows] for name in SCHEMA.names}, SCHEMA)
+
+
+def write_staged(path: Path, table: pa.Table) -> None:
+    """Write a staged file whole or not at all, with checksums of its pages. Raises DiskFull, StoreError."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="lz4",  # fast, because staged files are read once or twice
+        use_dictionary=["grp", "status", "reason"],
+        write_statistics=False,
+        write_page_checksum=True,
+    )
+    write_file(path, sink.getvalue(), durable=False)
 
 
 def sampled_digest(ids: list[str], groups: list[str]) -> str:
@@ -261,7 +235,7 @@ class Redo:
 
     def __init__(self, run: RunFolder, config: RunConfig) -> None:
         changed = config.with_last_steps()
-        self._chain: list[Step] = [
+        self._chain = [
             step
             for pass_config in changed.passes
             for step in build_chain(changed, pass_config.name, prompts=kept_prompts(run))

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from kgqa_hpc.columns import Type
 from kgqa_hpc.dataset.candidates import ROWS, Candidates
-from kgqa_hpc.dataset.columns import arrow_schema
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.threads import usable_cores
@@ -109,7 +109,8 @@ def write_dataset(
     files: tuple[str, ...] = (ACCEPTED, REJECTED, LOST),
 ) -> None:
     """Write the files of records into `folder`; `progress` is called with the share that is done."""
-    schema = arrow_schema(staged.columns.all(split=bool(fate.parts)))
+    columns = staged.columns.all(split=bool(fate.parts))
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
     with ThreadPoolExecutor(usable_cores()) as pool:
         futures = [
             pool.submit(_write_lines, folder / f"{file}.jsonl", staged, fate, fate.rows("file", file))
@@ -125,6 +126,15 @@ def write_dataset(
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
             progress(done / len(futures))
+
+
+def arrow_type(kind: Type) -> pa.DataType:
+    """The Arrow type of a column type."""
+    if isinstance(kind, list):
+        return pa.list_(arrow_type(kind[0]))
+    if isinstance(kind, dict):
+        return pa.struct([(name, arrow_type(inner)) for name, inner in kind.items()])
+    return {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}[kind]
 
 
 def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Array]:

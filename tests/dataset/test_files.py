@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset import write as writing
 from kgqa_hpc.dataset.columns import Columns, fitting
-from kgqa_hpc.dataset.stage import SCHEMA, write_lines
+from kgqa_hpc.dataset.stage import staged_table, write_staged
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
 from tests.dataset.conftest import records_of
@@ -77,10 +76,9 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
         rows, own = [{"record": one} for one in records[start : start + SHARD]], Columns(DECLARED)
         for row in rows:
             own.add(row["record"])
-        write_lines(rows, own)
-        columns.take(own.state())
         path = folder / f".staged-{start:05d}"
-        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+        write_staged(path, staged_table(rows, own))
+        columns.take(own.state())
         files.append(StagedFile(path, len(rows), own))
         sizes += [row["bytes"] for row in rows]
     codes, outcomes = np.zeros(len(records), np.int32), [Outcome("accepted", None, None)]
