@@ -133,9 +133,9 @@ class PassTotals:
             sums, numbers = getattr(self, key), header.get(key)
             for name, number in numbers.items() if isinstance(numbers, dict) else ():
                 sums[str(name)] += count(number)  # Counter.update is ten times as slow on so few
-        outcomes = header.get("counts")
-        ended = ENDED[1:] if isinstance(outcomes, dict) and not self.last else ()
-        self.by_shard[shard] = {name: count(outcomes.get(name)) for name in ended}
+        outcomes = header.get("counts") if not self.last else None
+        ended = {name: count(outcomes.get(name)) for name in ENDED[1:]} if isinstance(outcomes, dict) else {}
+        self.by_shard[shard] = ended
 
 
 def _list_journals(folder: Path) -> dict[str, Sizes]:

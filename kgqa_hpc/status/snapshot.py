@@ -159,4 +159,6 @@ def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:
 def _number(state: Status, key: str) -> float:
     """A number in a worker's state; 0 for anything else."""
     value = state.get(key)
-    return value if type(value) in (int, float) and 0 <= value < 2**53 else 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return 0
+    return value
