@@ -3,16 +3,16 @@ sample of the graph that the accepted questions cover (BioGraphletQA's Figures 1
 """
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kgqa_hpc.drawing.graph_layout import few_nodes, many_nodes
 from kgqa_hpc.kg.profile import LONGEST, Profile, Profiles
 from kgqa_hpc.report.node_use import NodeUse
-from kgqa_hpc.report.svg import WIDTH, bars, cut, framed, picture, ranges, scatter
+from kgqa_hpc.report.svg import WIDTH, bars, box, cut, framed, label, picture, ranges, scatter, tag
 
 CELL = 112  # units, of one group's drawing
 HIGH = 400  # units, of the drawing of the covered graph
@@ -28,27 +28,33 @@ def group_drawings(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _group(row: Mapping[str, Any]) -> str:
     total, share = row["total"], row["share"]
-    there = "not counted" if total is None else f"{total:,}" if total < 10**12 else f"{total:.3g}"
+    number = "not counted" if total is None else f"{total:,}" if total < 10**12 else f"{total:.3g}"
     scope = "" if total is None else " in the graph"
     if total == 0:
         title, lines = "absent from the graph", ["absent", "from the graph"]
     elif share.value is None:
         judged = "none drawn" if row["absent"] else "none judged"
-        title, lines = f"{there}{scope}, {judged}", [there, judged]
+        title, lines = f"{number}{scope}, {judged}", [number, judged]
     else:
         value, low, high = (f"{100 * part:.1f}" for part in (share.value, share.low, share.high))
-        title = f"{there}{scope}, {value} % accepted (95 % interval {low} to {high} %)"
-        lines = [there, f"{value} %", f"({low} to {high})"]
+        title = f"{number}{scope}, {value} % accepted (95 % interval {low} to {high} %)"
+        lines = [number, f"{value} %", f"({low} to {high})"]
     at = few_nodes(row["edges"]) * 0.3 * CELL + (CELL / 2, 58)
     kind = "wait" if row["absent"] or total == 0 else "acc"
-    ends = " ".join(f"M{at[a, 0]:.1f} {at[a, 1]:.1f}L{at[b, 0]:.1f} {at[b, 1]:.1f}" for a, b in row["edges"])
-    parts = [f'<path class="thin" d="{ends}"/>']
-    parts += [f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in at.tolist()]
-    name = f"{row['group']} {row['name'] or ''}".strip()
-    head = f"{row.get('id', '')} {row['name'] or row['group']}".strip()
-    for y, text in zip((12, 112, 126, 140), (cut(head, 17), *lines), strict=False):
-        parts.append(f'<text class="mid" x="{CELL / 2:g}" y="{y}">{escape(text)}</text>')
-    return picture(CELL, 146, f"{name}: {title}", parts)
+    head = cut(f"{row.get('id', '')} {row['name'] or row['group']}".strip(), 17)
+    parts = [
+        _links(at, np.array(row["edges"]), "thin"),
+        *(tag("circle", kind, cx=x, cy=y, r=5) for x, y in at.tolist()),
+        *(label(CELL / 2, y, text) for y, text in zip((12, 112, 126, 140), (head, *lines), strict=False)),
+    ]
+    return picture(CELL, 146, f"{row['group']} {row['name'] or ''}".strip() + f": {title}", parts)
+
+
+def _links(at: NDArray[Any], links: NDArray[np.int64], kind: str) -> str:
+    """Lines between the positions of linked nodes."""
+    return tag(
+        "path", kind, d="".join(f"M{x:.4g} {y:.4g}L{u:.4g} {v:.4g}" for (x, y), (u, v) in at[links].tolist())
+    )
 
 
 def covered_graph(use: NodeUse) -> str:
@@ -61,33 +67,39 @@ def covered_graph(use: NodeUse) -> str:
     at = np.rint((at - low) / np.maximum(high - low, 1e-9) * (WIDTH - 20, HIGH - 30) + (10, 20)).astype(int)
     counts = np.array([count for _, _, count in nodes])
     limits = np.unique(np.rint(np.geomspace(counts.min(), counts.max() + 1, CLASSES + 1)).astype(int))
-    classes = np.searchsorted(limits, counts, side="right") - 1
     first_colour = max(CLASSES - len(limits) + 1, 0) // 2  # if there are few classes, use the middle colours
-    ends = "".join(f"M{x} {y}L{u} {v}" for (x, y), (u, v) in at[links].tolist())
-    parts = [f'<path class="link" d="{ends}"/>']
+    colours = first_colour + np.searchsorted(limits, counts, side="right") - 1
+    circles = [
+        tag("circle", f"q{colour}", title=f"{cut(name, 80)}: {count:,}", cx=x, cy=y, r=4)
+        for (x, y), (_, name, count), colour in zip(at.tolist(), nodes, colours, strict=True)
+    ]
+    legend = []
+    for number, (least, above) in enumerate(pairwise(limits.tolist())):
+        words = f"{least:,}" if above == least + 1 else f"{least:,}–{above - 1:,}"
+        x = 6 + (first_colour + number) * WIDTH / CLASSES
+        legend.append(box(f"q{first_colour + number}", x, HIGH + 4, 10, 10))
+        legend.append(tag("text", "", words, x=x + 15, y=HIGH + 13))
     # The most used nodes stand first in `nodes` and are drawn last, on top of the others.
-    for (x, y), (_, name, count), colour in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
-        title = escape(f"{cut(name, 80)}: {count:,}")
-        parts.append(
-            f'<circle class="q{first_colour + colour}" cx="{x}" cy="{y}" r="4"><title>{title}</title></circle>'
-        )
-    parts += _names(at.tolist(), [name for _, name, _ in nodes])
-    parts += _legend(limits.tolist(), first_colour)
-    return framed(WIDTH, HIGH + 34, _description(use, len(links)), parts)
+    parts = [
+        _links(at, links, "link"),
+        *reversed(circles),
+        *_names(at.tolist(), [name for _, name, _ in nodes]),
+    ]
+    unit = label(WIDTH / 2, HIGH + 30, "accepted questions of a node")
+    return framed(WIDTH, HIGH + 34, _description(use, len(links)), [*parts, *legend, unit])
 
 
 def _description(use: NodeUse, drawn: int) -> str:
-    nodes, every = use.sample.nodes, len(use.questions)
-    which = f"all {every:,} nodes"
+    nodes, every, joined = use.sample.nodes, len(use.questions), len(use.sample.links)
+    scope = f"all {every:,} nodes"
     if len(nodes) < every:
-        which = (
+        scope = (
             f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
         )
     most = ", ".join(f"{cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
-    joined = len(use.sample.links)
     limit = f", {drawn:,} of them drawn" if drawn < joined else ""
     return (
-        f"The graph that the accepted questions cover: {which}, and the {joined:,} joined pairs among them{limit}, "
+        f"The graph that the accepted questions cover: {scope}, and the {joined:,} joined pairs among them{limit}, "
         f"of {use.links:,} in all; colour: accepted questions of a node; most used: {most}"
     )
 
@@ -102,22 +114,8 @@ def _names(at: list[list[int]], names: list[str]) -> list[str]:
         middle = min(max(x, half + 2), WIDTH - half - 2)
         if all(abs(y - row_y) > 13 or abs(middle - u) > half + wide for u, row_y, wide in boxes):
             boxes.append((middle, y, half))
-            parts.append(f'<text class="mid name" x="{middle:.0f}" y="{y - 7}">{escape(text)}</text>')
+            parts.append(label(middle, y - 7, text, "mid name"))
     return parts[:NAMED]
-
-
-def _legend(limits: list[int], first_colour: int) -> list[str]:
-    """The legend: a coloured square per class with its numbers of questions."""
-    parts, step = [], WIDTH / CLASSES
-    for colour, (low, above) in enumerate(pairwise(limits)):
-        words = f"{low:,}" if above == low + 1 else f"{low:,}–{above - 1:,}"
-        x = 6 + colour * step
-        parts.append(
-            f'<rect class="q{first_colour + colour}" x="{x:.0f}" y="{HIGH + 4}" width="10" height="10"/>'
-        )
-        parts.append(f'<text x="{x + 15:.0f}" y="{HIGH + 13}">{words}</text>')
-    unit = f'<text class="mid" x="{WIDTH / 2:g}" y="{HIGH + 30}">accepted questions of a node</text>'
-    return [*parts, unit]
 
 
 TYPES = 20  # rows of a figure
@@ -137,24 +135,21 @@ def graph_figures(profiles: Profiles) -> dict[str, str]:
     for kind, kind_shares in shares.items():
         pairs = zip(names[:SHORT], kind_shares, strict=False)
         descriptions.append(f"{when[kind]} " + ", ".join(f"{name} {100 * s:.1f} %" for name, s in pairs))
+    degrees = "; ".join(
+        f"{when[kind]} {part.nodes:,} nodes, "
+        f"median degree {_median(part.degrees):,}, highest {max(part.degrees, default=0):,}"
+        for kind, part in both.items()
+    )
+    unit = "degree (across), nodes that have it (up), both logarithmic"
     title = f"Types of nodes, {len(names):,} in all: {'; '.join(descriptions)}"
     series = [(kind, kind_shares[:TYPES]) for kind, kind_shares in shares.items()]
     return {
-        "degrees": _degrees(both, when),
+        "degrees": scatter(
+            [(kind, part.degrees) for kind, part in both.items()], f"Degrees of nodes: {degrees}", unit
+        ),
         "node_types": bars(names[:TYPES], series, title, "share of nodes"),
         "name_lengths": _name_lengths(profiles.graph),
     }
-
-
-def _degrees(both: dict[str, Profile], when: dict[str, str]) -> str:
-    description = "; ".join(
-        f"{when[kind]} {profile.nodes:,} nodes, "
-        f"median degree {_median(profile.degrees):,}, highest {max(profile.degrees, default=0):,}"
-        for kind, profile in both.items()
-    )
-    series = [(kind, profile.degrees) for kind, profile in both.items()]
-    unit = "degree (across), nodes that have it (up), both logarithmic"
-    return scatter(series, f"Degrees of nodes: {description}", unit)
 
 
 def _median(degrees: dict[int, int]) -> int:

@@ -7,14 +7,12 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from kgqa_hpc.database import connect
 
 TOP_NODES = 10
 SAMPLED = 300
-BATCH = 2048  # records handed to the database at once
 MEMORY = "300MB"
 # Table `used` has a row per node. Table `links` has a row per pair of linked nodes, the smaller number first.
 # A loop links a node to itself.
@@ -54,15 +52,12 @@ class NodeUse:
 
 
 def count_nodes(paths: list[Path], seed: int) -> NodeUse:
-    """Count the nodes of the accepted records in these Parquet files; records without nodes are ignored.
+    """Count the nodes of the accepted records in these Parquet files; `seed` is that of the sample.
 
-    `seed`: seed of the sample.
+    Records without nodes are ignored.
     """
     with TemporaryDirectory() as spilled, connect(MEMORY, spilled) as database:
-        database.execute("CREATE TABLE node (id VARCHAR, name VARCHAR)")
-        database.execute("CREATE TABLE joined (source VARCHAR, target VARCHAR)")
-        for path in paths:
-            _read(database, path)
+        _read(database, paths)
         database.execute(_TABLES)
         query = "SELECT questions, coalesce(degree, 0) AS degree FROM used LEFT JOIN degrees USING (number)"
         counts = _arrays(database, query)
@@ -76,28 +71,26 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
         )
 
 
-def _read(database: duckdb.DuckDBPyConnection, path: Path) -> None:
-    with pq.ParquetFile(path) as file:
-        names = [name for name in ("nodes", "edges") if name in file.schema_arrow.names]
-        if "nodes" not in names:
-            return
-        for batch in file.iter_batches(BATCH, columns=names):
-            database.register("records", batch)
+def _read(database: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
+    """Fill the tables `node`, a row per record and node, and `joined`, a row per record and edge."""
+    database.execute("CREATE TABLE node (id VARCHAR, name VARCHAR)")
+    database.execute("CREATE TABLE joined (source VARCHAR, target VARCHAR)")
+    for path in paths:
+        records = database.read_parquet(str(path))
+        if "nodes" in records.columns:
             database.execute(
-                "INSERT INTO node SELECT node.id, node.name FROM (SELECT unnest(nodes) AS node FROM records)"
+                "INSERT INTO node SELECT n.id, n.name FROM (SELECT unnest(nodes) AS n FROM records)"
             )
-            if "edges" in names:
-                database.execute(
-                    "INSERT INTO joined SELECT nodes[edge[1] + 1].id, nodes[edge[2] + 1].id "
-                    "FROM (SELECT nodes, unnest(edges) AS edge FROM records)"
-                )
-            database.unregister("records")
+        if {"nodes", "edges"} <= set(records.columns):
+            database.execute(
+                "INSERT INTO joined SELECT nodes[edge[1] + 1].id, nodes[edge[2] + 1].id "
+                "FROM (SELECT nodes, unnest(edges) AS edge FROM records)"
+            )
 
 
 def _arrays(database: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
-    return {
-        name: np.asarray(column, np.int64) for name, column in database.execute(query).fetchnumpy().items()
-    }
+    columns = database.execute(query).fetchnumpy()
+    return {name: np.asarray(column, np.int64) for name, column in columns.items()}
 
 
 def _sample(database: duckdb.DuckDBPyConnection, seed: int) -> Sample:

@@ -4,8 +4,8 @@ Outcomes of items and of records are Sankey diagrams: bands from the total (left
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -18,7 +18,7 @@ from kgqa_hpc.dataset.filters import CONTAMINATED, EXACT, NEAR, NOT_DRAWN
 from kgqa_hpc.dataset.target import BEYOND
 from kgqa_hpc.report.findings import Findings
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures
-from kgqa_hpc.report.svg import cut, density, histogram, line, stacked_bars
+from kgqa_hpc.report.svg import cut, density, histogram, line, stacked_bars, tag
 from kgqa_hpc.status.history import Notes
 
 STAGES = (
@@ -145,111 +145,90 @@ class Band:
 
 
 def bands(counts: Mapping[str, Any]) -> list[Band]:
-    """The non-empty outcomes of accounting.json's counts, in the order in which they leave the flow."""
-    result = [Band(0, "wait", counts.get("waiting", 0), "waiting")]
-    for outcome in ("failed", "invalid"):
-        result += [Band(1, "lost", n, outcome, reason) for reason, n in counts.get(outcome, {}).items()]
+    """The non-empty outcomes of accounting.json's counts, in the order in which they leave the flow.
+
+    The REASONS largest reasons have a band of their own; the others of a stage and outcome share a band.
+    """
+    ends = [
+        Band(0, "wait", counts.get("waiting", 0), "waiting"),
+        Band(len(STAGES) - 1, "acc", counts["accepted"], "accepted"),
+    ]
+    reasons = [
+        Band(1, "lost", number, outcome, reason)
+        for outcome in ("failed", "invalid")
+        for reason, number in counts.get(outcome, {}).items()
+    ]
     for reason, number in counts["rejected"].items():
-        result.append(Band(_FILTERS.get(reason, _JUDGES), "rej", number, "rejected", reason))
-    result.append(Band(len(STAGES) - 1, "acc", counts["accepted"], "accepted"))
-    several = _summed([band for band in result if band.count])
-    return sorted(
-        several, key=lambda b: (b.stage, b.outcome, not b.reason.startswith(OTHERS), b.count, b.reason)
-    )
-
-
-def _summed(all_bands: Sequence[Band]) -> Iterator[Band]:
-    """Bands of the flow: the REASONS largest reasons, and the sum of the other reasons of each stage and outcome."""
-    reasons = sorted((band for band in all_bands if band.reason), key=lambda band: (-band.count, band.reason))
-    yield from (band for band in all_bands if not band.reason)
-    yield from reasons[:REASONS]
-    small_bands: dict[tuple[int, str, str], list[Band]] = {}
+        reasons.append(Band(_FILTERS.get(reason, _JUDGES), "rej", number, "rejected", reason))
+    reasons = sorted((band for band in reasons if band.count), key=lambda band: (-band.count, band.reason))
+    small: dict[tuple[int, str], list[Band]] = {}
     for band in reasons[REASONS:]:
-        small_bands.setdefault((band.stage, band.kind, band.outcome), []).append(band)
-    for (stage, kind, outcome), several in small_bands.items():
-        if len(several) == 1:
-            yield several[0]
-        else:
-            together = sum(band.count for band in several)
-            yield Band(stage, kind, together, outcome, f"{OTHERS} ({len(several):,})")
+        small.setdefault((band.stage, band.outcome), []).append(band)
+    shared = [
+        group[0]
+        if len(group) == 1
+        else replace(group[0], count=sum(b.count for b in group), reason=f"{OTHERS} ({len(group):,})")
+        for group in small.values()
+    ]
+    return sorted(
+        [*(band for band in ends if band.count), *reasons[:REASONS], *shared],
+        key=lambda b: (b.stage, b.outcome, not b.reason.startswith(OTHERS), b.count, b.reason),
+    )
 
 
 def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
     """The figure: all items or records (`unit`), labelled `start`, and their outcomes; "" without any.
 
-    The total is the sum of all outcomes: merge writes no accounting if the two differ.
+    A band runs from the left beside the others, leaves them at its stage, and ends in its row; the last band (accepted)
+    is on top. A row is as high as its band or its label, whichever is higher; the first row of a stage has the stage's
+    name above it. The total is the sum of all outcomes: merge writes no accounting if the two differ.
     """
     all_bands = bands(counts)
-    total = sum(band.count for band in all_bands)
     if not all_bands:
         return ""
-    rows = _rows(all_bands, total)
-    height = rows[-1][0] + rows[-1][1]
-    shares = [f"{STAGES[band.stage]}: {_share(band, total)} {band.name}" for band in all_bands]
-    head = f'viewBox="0 0 {ACROSS} {height:.1f}" height="{height:.0f}" preserveAspectRatio="none" role="img"'
-    words = f'viewBox="0 0 {WORDS} {height:.1f}" width="{WORDS}" height="{height:.0f}" aria-hidden="true"'
+    total = sum(band.count for band in all_bands)
+    texts = {band: f"{_share(band.count, total)} {band.name}" for band in all_bands}
+    stages = sorted({band.stage for band in all_bands})
+    shapes, labels = [], []
+    y, top, stage = 0.0, 0.0, -1  # of the band at the left, of its row, of the row before
+    for band in reversed(all_bands):
+        heading = band.stage != stage and band.outcome != "accepted"
+        top += 22 if heading else 4
+        y, stage = y or top, band.stage
+        high = band.count / total * DOWN
+        leaves = 40 + 560 * stages.index(band.stage) / max(len(stages) - 1, 1)
+        shapes.append(_shape(band.kind, y, top, max(high, HAIRLINE), leaves, texts[band]))
+        lines = wrap(band.name, LETTERS, max_lines=2, placeholder="…")
+        labels += [tag("text", "stage", STAGES[stage], x=8, y=top - 6)] if heading else []
+        labels.append(tag("text", "count", _share(band.count, total), x=8, y=top + 11))
+        labels += [tag("text", "", text, x=8, y=top + 12 + 13 * n) for n, text in enumerate(lines, 1)]
+        y += high
+        top += max(high, 18 + 13 * len(lines))
+    head = f'viewBox="0 0 {ACROSS} {top:.1f}" height="{top:.0f}" preserveAspectRatio="none" role="img"'
+    words = f'viewBox="0 0 {WORDS} {top:.1f}" width="{WORDS}" height="{top:.0f}" aria-hidden="true"'
     note = ""
     if any(band.reason.startswith(OTHERS) for band in all_bands):
         note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>"
     title = f"What became of the {unit}: {total:,} {start}"
+    shares = "; ".join(f"{STAGES[band.stage]}: {text}" for band, text in texts.items())
     return (
         f'<figure class="flow"><p aria-hidden="true"><b>{total:,}</b> {escape(start)}</p>'
-        f'<svg class="figure" {head}><title>{escape(title)}</title><desc>{escape("; ".join(shares))}</desc>'
-        f"{''.join(_shapes(all_bands, rows, total))}</svg>"
-        f"<svg {words}>{''.join(_labels(all_bands, rows, total))}</svg>{note}</figure>"
+        f'<svg class="figure" {head}><title>{escape(title)}</title><desc>{escape(shares)}</desc>'
+        f"{''.join(shapes)}</svg><svg {words}>{''.join(labels)}</svg>{note}</figure>"
     )
 
 
-def _rows(all_bands: Sequence[Band], total: int) -> list[tuple[float, float]]:
-    """Top and height of each band's label, from the last band (accepted) down to the first loss.
-
-    A row is as high as its band or its label, whichever is higher; the first row of a stage has the stage's
-    name above it.
-    """
-    rows, top, stage = [], 0.0, -1
-    for band in reversed(all_bands):
-        head = 22.0 if band.stage != stage and band.outcome != "accepted" else 4.0
-        least = 18.0 + 13.0 * len(_lines(band))
-        high = max(band.count / total * DOWN, least)
-        rows.append((top + head, high))
-        top, stage = top + head + high, band.stage
-    return rows
+def _shape(kind: str, y: float, top: float, wide: float, leaves: float, title: str) -> str:
+    """A band that starts at the height `y`, leaves the flow at the position `leaves`, and ends at the height `top`."""
+    bend, end = leaves + 150, leaves + 300
+    upper = f"M0 {y:.2f}H{leaves:.0f}C{bend:.0f} {y:.2f} {bend:.0f} {top:.2f} {end:.0f} {top:.2f}H{ACROSS}"
+    y, top = y + wide, top + wide
+    under = f"V{top:.2f}H{end:.0f}C{bend:.0f} {top:.2f} {bend:.0f} {y:.2f} {leaves:.0f} {y:.2f}H0Z"
+    hair = " hair" if wide < 2 else ""  # with an outline, because a steep band looks pale
+    return tag("path", kind + hair, title=title, d=upper + under)
 
 
-def _shapes(all_bands: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
-    """The shape of each band: from the left beside the others, away from them at its stage, then to its row."""
-    stages = sorted({band.stage for band in all_bands})
-    y, last = rows[0][0], max(len(stages) - 1, 1)
-    for band, (top, _) in zip(reversed(all_bands), rows, strict=True):
-        wide = max(band.count / total * DOWN, HAIRLINE)
-        x = 40 + 560 * stages.index(band.stage) / last  # the position at which the band leaves the flow
-        bend = x + 150
-        upper = f"M0 {y:.2f}H{x:.0f}C{bend:.0f} {y:.2f} {bend:.0f} {top:.2f} {x + 300:.0f} {top:.2f}H{ACROSS}"
-        low, end = y + wide, top + wide
-        under = f"V{end:.2f}H{x + 300:.0f}C{bend:.0f} {end:.2f} {bend:.0f} {low:.2f} {x:.0f} {low:.2f}H0Z"
-        title = escape(f"{_share(band, total)} {band.name}")
-        thin = " hair" if wide < 2 else ""  # with an outline, because a steep band looks pale
-        yield f'<path class="{band.kind}{thin}" d="{upper}{under}"><title>{title}</title></path>'
-        y += band.count / total * DOWN
-
-
-def _labels(all_bands: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
-    stage = len(STAGES) - 1  # `accepted` needs no heading
-    for band, (top, _) in zip(reversed(all_bands), rows, strict=True):
-        if band.stage != stage:
-            yield f'<text class="stage" x="8" y="{top - 6:.1f}">{STAGES[band.stage]}</text>'
-        stage = band.stage
-        yield f'<text class="count" x="8" y="{top + 11:.1f}">{_share(band, total)}</text>'
-        for number, text in enumerate(_lines(band), 1):
-            yield f'<text x="8" y="{top + 12 + 13 * number:.1f}">{escape(text)}</text>'
-
-
-def _lines(band: Band) -> list[str]:
-    """The label of a band, in at most two lines."""
-    return wrap(band.name, LETTERS, max_lines=2, placeholder="…")
-
-
-def _share(band: Band, total: int) -> str:
+def _share(count: int, total: int) -> str:
     """E.g. `1,234 (12.3 %)`; shares below a tenth of a percent read `less than 0.1 %`."""
-    share = 100 * band.count / total
-    return f"{band.count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"
+    share = 100 * count / total
+    return f"{count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"

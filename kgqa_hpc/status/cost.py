@@ -5,7 +5,9 @@ of an item is the ratio of the sums of cost and items, its 95 % interval comes f
 estimator, Student's t).
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,6 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text.durations import about
 
-KINDS = ("prompt", "completion", "cached")
-
 
 def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> dict[str, Any]:
     """Tokens and cost of `items` at the rate of a run's finished shards; the interval is None with one shard.
@@ -31,24 +31,29 @@ def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> di
 
     Raises InputError if fewer than `enough` items are finished: no published figure gives the number of prompt tokens.
     """
-    shards = _finished(pilot)
-    number = sum(rows for rows, _ in shards)
+    run, config = open_run(pilot)
+    names = [entry.name for entry in config.passes]
+    last = len(prices) - 1
+    sizes: list[int] = []
+    costs: list[float] = []
+    tokens: Counter[str] = Counter()
+    for shard in sorted(set.intersection(*(done_shards(run, name) for name in names))):
+        headers = [read_summary(run.result(name, shard), run.origin(name)) for name in names]
+        sizes.append(int(headers[-1]["rows"]))
+        costs.append(sum(prices[min(n, last)].of(header["tokens"]) for n, header in enumerate(headers)))
+        for header in headers:
+            tokens.update(header["tokens"])
+    number = sum(sizes)
     if number < enough:
         raise InputError(
             f"{pilot}: a cost needs the tokens of {enough} items in finished shards, there are {number}",
             "name a small run on the same engine with --pilot (a smaller anchors.per_shape and runtime.shard_size)",
         )
-    read, written = (
-        sum(tokens[kind] for _, passes in shards for tokens in passes) / number for kind in KINDS[:2]
-    )
-    last = len(prices) - 1
-    costs = [sum(prices[min(n, last)].of(used) for n, used in enumerate(passes)) for _, passes in shards]
-    mean = sum(costs) / number
-    half = _half_width([rows for rows, _ in shards], costs)
+    mean, half = sum(costs) / number, _half_width(sizes, costs)
     return {
         "price": [prices[0].input, prices[0].output],
-        "prompt_tokens": round(items * read),
-        "completion_tokens": round(items * written),
+        "prompt_tokens": round(items * tokens["prompt"] / number),
+        "completion_tokens": round(items * tokens["completion"] / number),
         "total": items * mean,
         "low": None if half is None else items * max(mean - half, 0.0),
         "high": None if half is None else items * (mean + half),
@@ -57,20 +62,8 @@ def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> di
     }
 
 
-def _finished(folder: Path) -> list[tuple[int, list[dict[str, int]]]]:
-    """Number of items and tokens by pass, for each shard that every pass has finished."""
-    run, config = open_run(folder)
-    names = [entry.name for entry in config.passes]
-    records = []
-    for shard in sorted(set.intersection(*(done_shards(run, name) for name in names))):
-        headers = [read_summary(run.result(name, shard), run.origin(name)) for name in names]
-        tokens = [{kind: header["tokens"].get(kind, 0) for kind in KINDS} for header in headers]
-        records.append((int(headers[-1]["rows"]), tokens))
-    return records
-
-
-def _half_width(sizes: list[int], costs: list[float]) -> float | None:
-    """Half of the 95 % interval of the cost of an item."""
+def _half_width(sizes: Sequence[int], costs: Sequence[float]) -> float | None:
+    """Half of the 95 % interval of the cost of an item; None with one shard."""
     from scipy.stats import t
 
     number, total = len(sizes), sum(sizes)
@@ -84,7 +77,7 @@ def _half_width(sizes: list[int], costs: list[float]) -> float | None:
 def render_cost(cost: dict[str, Any]) -> str:
     """A line with the expected cost, its interval, tokens and prices."""
     interval = f" ({about(cost['low'])} to {about(cost['high'])})" if cost["low"] is not None else ""
-    read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in KINDS[:2])
+    read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in ("prompt", "completion"))
     return (
         f"cost      about {about(cost['total'])}{interval} for {read} million tokens read and {written} million "
         f"written, at {cost['price'][0]:g} and {cost['price'][1]:g} a million"
@@ -92,15 +85,23 @@ def render_cost(cost: dict[str, Any]) -> str:
 
 
 def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None:
-    """Money as {"spent", "budget", "passes": {pass: spent}}; None if no engine of the run has a price."""
+    """Money as {"spent", "budget", "passes": {pass: spent}}; None if no engine of the run has a price.
+
+    Prices and budget are read from the run's config.yaml without a check of it, which would take too long for `status`.
+    """
     config = load_yaml(run.config_file)
-    prices = _prices(config)
+    prices = {}
+    for entry in config.get("passes") or ():
+        engine = entry.get("engine") or config.get("engine") or {}
+        with suppress(ValidationError, KeyError):  # an edited file; `kgqa run` reports it
+            if engine.get("price") is not None:
+                prices[str(entry["name"])] = Price.model_validate(engine["price"])
     if not prices:
         return None
     spent = {
-        pass_totals.pass_name: round(prices[pass_totals.pass_name].of(pass_totals.all_tokens), 6)
-        for pass_totals in totals
-        if pass_totals.pass_name in prices
+        entry.pass_name: round(prices[entry.pass_name].of(entry.all_tokens), 6)
+        for entry in totals
+        if entry.pass_name in prices
     }
     budget = ((config.get("runtime") or {}).get("budget") or {}).get("money")
     return {"spent": round(sum(spent.values()), 6), "budget": budget, "passes": spent}
@@ -110,18 +111,3 @@ def render_money(figures: dict[str, Any]) -> str:
     """A line with the money spent and the budget."""
     budget = f" of {figures['budget']:g}" if figures["budget"] is not None else ""
     return f"money     {about(figures['spent'])}{budget} spent"
-
-
-def _prices(config: dict[str, Any]) -> dict[str, Price]:
-    """The price of each pass, from the run's config.yaml without a check of it, which would take too long for
-    `status`.
-    """
-    prices = {}
-    for entry in config.get("passes") or ():
-        engine = entry.get("engine") or config.get("engine") or {}
-        if (price := engine.get("price")) is not None:
-            try:
-                prices[str(entry["name"])] = Price.model_validate(price)
-            except (ValidationError, KeyError):
-                continue  # an edited file; `kgqa run` reports it
-    return prices

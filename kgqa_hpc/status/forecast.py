@@ -6,11 +6,10 @@ together with the answer lengths of a pilot; the rate of a pilot on the chosen e
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Price
@@ -34,28 +33,22 @@ ENOUGH = 20  # smallest number of finished items of a pilot before its rate is u
 # We assume that the judge wrote as many tokens a second.
 PUBLISHED_PER_DAY = {"generate": 27_821.0, "judge": 45_674.0}
 PUBLISHED_TOKENS_PER_S = 241.0
-PUBLISHED_TOKENS = {
-    "generate": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["generate"],
-    "judge": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["judge"],
-}
+PUBLISHED_TOKENS = {step: PUBLISHED_TOKENS_PER_S * DAY / pairs for step, pairs in PUBLISHED_PER_DAY.items()}
 PUBLISHED_PACE = "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)"
 # Assumed bytes on disk per answer token, results and dataset together, where no pilot has measured them:
 # four characters a token, stored compressed in a result and plain in JSON lines and Parquet.
 BYTES_PER_TOKEN = 12.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """GPU-seconds, answer tokens and bytes of one item through all steps, and where the figures come from."""
+class Pace(NamedTuple):
+    """GPU-seconds and answer tokens of one item through all steps, and the source of the figures."""
 
     seconds: float
     tokens: float
-    bytes: float
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pilot:
+class Pilot(NamedTuple):
     """Measurements of a run: items per day through all steps (None: not known yet), answer tokens per item."""
 
     run: str
@@ -75,42 +68,44 @@ def plan(
 ) -> dict[str, Any]:
     """The forecast as plain data.
 
-    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of `kgqa bench
-    --out`, whose measured tokens and rate count (default: this run, once it has ended some items), made with
-    `pilot_gpus`; `tokens_per_s` is what one GPU generates, all requests together. With a `price`, or those of the
-    engines, it has the cost of what is left (status/cost.py). An engine that asks somebody else's server has no GPUs
-    and jobs to plan. Raises InputError for a folder that is no run or a pilot that measured nothing.
+    `gpus` work side by side in jobs of at most `limit` seconds. `pilot` is a run, or a file of `kgqa bench --out`, with
+    measured tokens and rate (default: this run, once it has finished some items), made with `pilot_gpus`.
+    `tokens_per_s` is the output of one GPU over all requests. `price`, or the prices of the engines, add the cost of
+    the remaining items (status/cost.py). An engine on another party's server has no GPUs and jobs to plan. Raises
+    InputError for a folder that is no run or a pilot without measurements.
     """
     run, config = open_run(folder)
+    engines = [config.engine_of(entry.name) for entry in config.passes]
     steps = [step.use for step in config.steps]
     if pilot is not None and pilot.is_file():
         measured, speed = read_bench(pilot, steps)
         pace = item_pace(steps, measured, 1, tokens_per_s or speed / pilot_gpus)
     else:
-        pilot_figures = read_pilot(pilot or folder, required=pilot is not None)
-        pace = item_pace(steps, pilot_figures, pilot_gpus, tokens_per_s)
-    items_left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
-    if all(config.engine_of(entry.name).hosted for entry in config.passes):
-        document = hosted_forecast(items_left, pace)
+        pace = item_pace(
+            steps, _read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s
+        )
+    items = math.ceil(_items(run, config) - _ended(config, survey(folder)))
+    if all(engine.hosted for engine in engines):
+        document = hosted_forecast(items, pace)
     else:
         limit = limit or config.runtime.time_limit or QUEUE_LIMIT
-        document = forecast(items_left, pace, gpus, limit, config.runtime.margin)
+        document = forecast(items, pace, gpus, limit, config.runtime.margin)
     measured_run = pilot if pilot is not None and pilot.is_dir() else folder
     if price is not None:
         prices = [Price(input=price[0], output=price[1])]
-        document["cost"] = cost_of(measured_run, items_left, prices, ENOUGH)
-    elif any(config.engine_of(entry.name).price for entry in config.passes):
-        prices = [config.engine_of(entry.name).price or Price(input=0, output=0) for entry in config.passes]
+        document["cost"] = cost_of(measured_run, items, prices, ENOUGH)
+    elif any(engine.price for engine in engines):
+        prices = [engine.price or Price(input=0, output=0) for engine in engines]
         with suppress(InputError):  # too few finished items: the rest of the plan stands without it
-            document["cost"] = cost_of(measured_run, items_left, prices, ENOUGH)
+            document["cost"] = cost_of(measured_run, items, prices, ENOUGH)
     return document
 
 
-def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
+def _read_pilot(folder: Path, *, required: bool) -> Pilot | None:
     """Measurements of a pilot run. With too few finished items: None, or InputError if the pilot is `required`."""
     _, config = open_run(folder)
     state = survey(folder)
-    through_a_pass = sum(state_of_pass["items"] for state_of_pass in state["passes"])
+    through_a_pass = sum(entry["items"] for entry in state["passes"])
     if through_a_pass < ENOUGH:
         if not required:
             return None
@@ -118,10 +113,12 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
             f"{folder}: a pilot needs {ENOUGH} items in finished shards",
             "kgqa run it to its end with a small anchors.per_shape and runtime.shard_size",
         )
-    tokens = 0.0
-    for settings, entry in zip(config.passes, state["passes"], strict=True):
-        published = sum(PUBLISHED_TOKENS.get(step.use, 0.0) for step in settings.steps)
-        tokens += entry["tokens"].get("completion", 0) / entry["items"] if entry["items"] else published
+    tokens = sum(
+        entry["tokens"].get("completion", 0) / entry["items"]
+        if entry["items"]
+        else _published_tokens(step.use for step in settings.steps)
+        for settings, entry in zip(config.passes, state["passes"], strict=True)
+    )
     per_day = state["rate"]["per_day"]
     whole = None if per_day is None else per_day * _ended(config, state) / through_a_pass
     return Pilot(state["run"], whole, tokens)
@@ -130,7 +127,7 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
 def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
     """Answer tokens per item and tokens per second from a file of `kgqa bench`. Raises InputError.
 
-    It measured the steps of the first pass; those of later passes are taken to write as much more as was published.
+    It measured the steps of the first pass; the tokens of later passes are scaled by their published lengths.
     """
     try:
         document = json.loads(read_bytes(file))
@@ -140,10 +137,7 @@ def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
         raise InputError(f"{file}: not a measurement of kgqa bench --out", "make it again") from None
     if not (speed > 0 and tokens > 0 and math.isfinite(speed * tokens)):
         raise InputError(f"{file}: the engine answered nothing when it was measured", "make it again")
-    published = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in measured)
-    scale = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps) / (
-        published or PUBLISHED_TOKENS["generate"]
-    )
+    scale = _published_tokens(steps) / (_published_tokens(measured) or PUBLISHED_TOKENS["generate"])
     return Pilot(file.name, None, tokens * max(scale, 1.0)), speed
 
 
@@ -151,18 +145,25 @@ def item_pace(
     steps: Sequence[str], pilot: Pilot | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
 ) -> Pace:
     """The pace of one item through `steps` on one GPU, from the first known of the sources named above."""
-    tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
-    size = tokens * BYTES_PER_TOKEN
+    tokens = pilot.tokens if pilot else _published_tokens(steps)
     if tokens_per_s is not None:
         derived = "answer lengths derived from published rates, all steps at one speed"
         source = f"answer lengths of pilot {pilot.run}" if pilot else derived
-        speed = f"{tokens_per_s:g} tokens/s per GPU as given; {source}"
-        return Pace(tokens / tokens_per_s, tokens, size, speed)
+        return Pace(tokens / tokens_per_s, tokens, f"{tokens_per_s:g} tokens/s per GPU as given; {source}")
     if pilot and pilot.per_day:
         per_day = pilot.per_day / pilot_gpus
-        return Pace(DAY / per_day, tokens, size, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
-    seconds = sum(DAY / PUBLISHED_PER_DAY[step] for step in steps if step in PUBLISHED_PER_DAY)
-    return Pace(seconds, tokens, size, PUBLISHED_PACE)
+        return Pace(DAY / per_day, tokens, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
+    return Pace(DAY * _published_days(steps), tokens, PUBLISHED_PACE)
+
+
+def _published_tokens(steps: Iterable[str]) -> float:
+    """Answer tokens of an item through these steps, as published."""
+    return sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
+
+
+def _published_days(steps: Iterable[str]) -> float:
+    """Days that an item takes through these steps, as published."""
+    return sum(1 / PUBLISHED_PER_DAY[step] for step in steps if step in PUBLISHED_PER_DAY)
 
 
 def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> dict[str, Any]:
@@ -177,14 +178,12 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
     wall = items * pace.seconds / gpus
     per_gpu = math.ceil(wall / usable) if items else 0
     return {
-        "items": items,
+        **_amounts(items, pace),
         "gpus": gpus,
         "gpu_hours": (items * pace.seconds + per_gpu * gpus * START_UP) / 3600,
         "wall_seconds": wall + per_gpu * START_UP,
         "jobs": per_gpu * gpus,
         "limit_seconds": limit,
-        "disk_bytes": round(items * pace.bytes),
-        "answer_tokens": round(items * pace.tokens),
         "assumptions": [
             pace.source,
             f"{pace.seconds:.2f} GPU-seconds and {pace.tokens:.0f} answer tokens per item",
@@ -198,19 +197,21 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
 def hosted_forecast(items: int, pace: Pace) -> dict[str, Any]:
     """Time and disk for `items` with another party's server; no time without a measurement."""
     measured = pace.source != PUBLISHED_PACE
-    derived = "answer lengths derived from published rates"
-    speed = f"{pace.source}, all requests together" if measured else derived
+    source = f"{pace.source.replace(' per GPU', '')}, all requests together"
     return {
-        "items": items,
+        **_amounts(items, pace),
         "wall_seconds": items * pace.seconds if measured else None,
-        "disk_bytes": round(items * pace.bytes),
-        "answer_tokens": round(items * pace.tokens),
         "assumptions": [
-            speed.replace(" per GPU", ""),
+            source if measured else "answer lengths derived from published rates",
             f"{pace.tokens:.0f} answer tokens per item",
             f"{BYTES_PER_TOKEN:g} bytes on the disk per answer token",
         ],
     }
+
+
+def _amounts(items: int, pace: Pace) -> dict[str, Any]:
+    tokens = items * pace.tokens
+    return {"items": items, "disk_bytes": round(tokens * BYTES_PER_TOKEN), "answer_tokens": round(tokens)}
 
 
 def render(document: dict[str, Any]) -> str:
@@ -248,8 +249,7 @@ def _ended(config: RunConfig, state: Status) -> float:
     """Number of finished items; an item that has passed some passes counts with their share of the published time."""
     variants = len({entry.variant for entry in config.passes if entry.variant})
     days = [
-        sum(1 / PUBLISHED_PER_DAY[step.use] for step in entry.steps if step.use in PUBLISHED_PER_DAY)
-        / (variants if entry.variant else 1)
+        _published_days(step.use for step in entry.steps) / (variants if entry.variant else 1)
         for entry in config.passes
     ]
     days = days if any(days) else [1.0] * len(days)  # steps without a published time

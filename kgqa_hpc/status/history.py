@@ -5,9 +5,9 @@ and the remaining time are unknown for a while.
 """
 
 import time
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
@@ -21,8 +21,7 @@ TAIL = 1 << 20  # bytes; about two weeks of notes
 Notes = list[tuple[float, int]]  # seconds since 1970, items ended
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """Items per day: over all time in which a worker ran, and over the last hour; None if unknown."""
 
     overall: float | None = None
@@ -33,17 +32,8 @@ def note(logs: Path, ended: int, now: float | None = None) -> None:
     """Append one line. Raises DiskFull, StoreError."""
     make_folder(logs)
     line = canonical.dumps({"time": round(time.time() if now is None else now, 1), "ended": ended})
-    path = logs / NAME
-    with disk_errors(path):
-        append(path, line + b"\n")
-
-
-def rate(logs: Path, now: float | None = None) -> Rate:
-    """The rates computed from the notes."""
-    notes = read_notes(logs, TAIL)
-    overall = _slope(notes)
-    newest = time.time() if now is None else now
-    return Rate(overall, _slope([note for note in notes if note[0] > newest - HOUR]))
+    with disk_errors(logs / NAME):
+        append(logs / NAME, line + b"\n")
 
 
 def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
@@ -58,17 +48,24 @@ def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
     return notes
 
 
+def rate(logs: Path, now: float | None = None) -> Rate:
+    """The rates computed from the notes."""
+    notes = read_notes(logs, TAIL)
+    newest = time.time() if now is None else now
+    recent = [note for note in notes if note[0] > newest - HOUR]
+    overall, last_hour = (
+        items / seconds * DAY if seconds >= 1 else None for seconds, items in map(_work, (notes, recent))
+    )
+    return Rate(overall, last_hour)
+
+
 def active_seconds(logs: Path) -> float:
     """Time in which a worker of the run ran, from the notes; a minute of each start may be missing."""
-    pairs = pairwise(time for time, _ in read_notes(logs))
-    return sum(after - before for before, after in pairs if 0 < after - before < IDLE)
+    return _work(read_notes(logs))[0]
 
 
-def _slope(notes: Notes) -> float | None:
-    """Items per day over the periods in which a worker ran."""
-    seconds = items = 0.0
-    for (before, ended_before), (after, ended_after) in pairwise(notes):
-        if 0 < after - before < IDLE and ended_after >= ended_before:
-            seconds += after - before
-            items += ended_after - ended_before
-    return items / seconds * DAY if seconds >= 1 else None
+def _work(notes: Notes) -> tuple[float, int]:
+    """Seconds in which a worker ran, and the items that ended in them."""
+    steps = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(notes)]
+    steps = [(seconds, items) for seconds, items in steps if 0 < seconds < IDLE and items >= 0]
+    return sum(seconds for seconds, _ in steps), sum(items for _, items in steps)

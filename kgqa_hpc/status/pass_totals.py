@@ -1,38 +1,83 @@
-"""Totals of a pass so far: sums over the headers of its results and over its journals.
+"""Totals of a pass so far: sums over the headers of its results, and counts from the journals of its open shards.
 
 A header is the first KiB of the file, so ten thousand results take about a second. Of a journal only the lines appended
-since the last refresh are read. Saved totals (in status.json) are continued.
+since the last refresh are read. Totals are saved in status.json, and the next process continues them.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.intervals import wilson
-from kgqa_hpc.status.open_journals import ENDED, JournalCounts, list_journals
+from kgqa_hpc.store.journal import read_on
 from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store.regular import ABSENT_NOW
 from kgqa_hpc.store.results import count, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 
-_SUMS = ("counts", "reasons", "tokens", "records")
+ENDED = ("accepted", "rejected", "invalid", "failed")
 FEW = 1000  # the interval of the acceptance is shown below this number of judged items
+_SUMS = ("counts", "reasons", "tokens", "records")
+Sizes = dict[str, int]  # of a shard's journals, by file name
+
+
+@dataclass(slots=True)
+class OpenShard:
+    """Counts from the journals of a shard without a result.
+
+    Of a single journal, reading continues at `offset`. Several journals, of successive or simultaneous workers, are
+    read whole, because the same item may be in two of them.
+    """
+
+    sizes: Sizes = field(default_factory=dict)
+    offset: int = 0
+    answers: int = 0  # records of items, finished or not
+    tokens: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)  # items by outcome
+
+    def read(self, folder: Path, sizes: Sizes, header: Mapping[str, str]) -> OpenShard:
+        """The counts with the new lines of the journals of these sizes. Raises StoreError, OSError."""
+        grown = len(sizes) == 1 and self.sizes.keys() == sizes.keys() and self.offset <= min(sizes.values())
+        shard = replace(self, sizes=sizes, tokens=Counter(self.tokens)) if grown else OpenShard(sizes)
+        ended: dict[str, str] = {}
+        for file in sorted(sizes):
+            records, end = read_on(folder / file, shard.offset, header)
+            shard.answers += len(records)
+            for record in records:
+                shard.tokens.update(_tokens(record))
+            ended |= {
+                str(record["id"]): record["status"] for record in records if record.get("status") in ENDED
+            }
+        shard.offset = end if len(sizes) == 1 else 0
+        shard.ended = shard.ended + Counter(ended.values())
+        return shard
+
+
+def _tokens(record: dict[str, Any]) -> dict[str, int]:
+    """Tokens of the answer that caused a journal's record: the last of its trace."""
+    try:
+        return {kind: count(number) for kind, number in record["trace"][-1]["tokens"].items()}
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return {}
 
 
 @dataclass
 class PassTotals:
-    """Sums of one pass. `counted` are the shards in them; `corrupt` those whose header cannot be read or belongs to
-    another run. `by_shard` has the items of each counted shard that ended in this pass; in the last pass,
-    where all have ended, it stays empty.
+    """Sums of one pass over the results in `by_shard`, and the `journals` of shards without a result.
+
+    `by_shard` has the items of each shard that ended in this pass; in the last pass, where all have ended, these
+    counts stay empty.
     """
 
     pass_name: str
     last: bool = True
-    counted: set[str] = field(default_factory=set)
-    corrupt: set[str] = field(default_factory=set)
     items: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -41,128 +86,107 @@ class PassTotals:
     requests: int = 0
     repaired: int = 0
     by_shard: dict[str, dict[str, int]] = field(default_factory=dict)
-    journals: JournalCounts = field(default_factory=JournalCounts)
-
-    def refresh(self, run: RunFolder) -> None:
-        """Add the results that are new; start again if a counted result has disappeared. Raises StoreError."""
-        origin = run.origin(self.pass_name)
-        # Journals are read before results: a journal that is removed meanwhile has become a result.
-        journals = list_journals(run.results(self.pass_name))
-        done = done_shards(run, self.pass_name)
-        if self.counted - done:
-            fresh = PassTotals(self.pass_name, self.last, journals=self.journals)
-            self.__dict__.update(fresh.__dict__)
-        self.corrupt &= done
-        for shard in sorted(done - self.counted):
-            try:
-                self._add(shard, read_summary(run.result(self.pass_name, shard), origin))
-            except CorruptFile:
-                self.corrupt.add(shard)
-            except MissingFile:  # moved to quarantine in the meantime: no result any more
-                self.corrupt.discard(shard)
-            except StoreError:
-                continue  # a passing error of the file system: the next refresh reads it
-        open_ones = {shard: sizes for shard, sizes in journals.items() if shard not in self.counted}
-        self.journals.refresh(run.results(self.pass_name), open_ones, origin)
+    journals: dict[str, OpenShard] = field(default_factory=dict)
 
     @property
     def all_tokens(self) -> Counter[str]:
         """Tokens of this pass's answers, including those in journals."""
-        return self.tokens + self.journals.tokens
+        return sum((shard.tokens for shard in self.journals.values()), self.tokens.copy())
+
+    @property
+    def through(self) -> int:
+        """Number of items that have passed, including those in journals."""
+        return self.items + sum(shard.ended.total() for shard in self.journals.values())
+
+    def refresh(self, run: RunFolder) -> None:
+        """Add the results and journal lines that are new; start again if a counted result has disappeared.
+
+        A file that cannot be read now is read by the next refresh. Raises StoreError.
+        """
+        origin, folder = run.origin(self.pass_name), run.results(self.pass_name)
+        # Journals are listed before results: a journal that is removed meanwhile has become a result.
+        journals = _list_journals(folder)
+        done = done_shards(run, self.pass_name)
+        if self.by_shard.keys() - done:
+            self.__dict__.update(PassTotals(self.pass_name, self.last, journals=self.journals).__dict__)
+        for shard in sorted(done - self.by_shard.keys()):
+            with suppress(StoreError):  # corrupt, in quarantine by now, or a transient error
+                self._add(shard, read_summary(run.result(self.pass_name, shard), origin))
+        self.journals = {
+            shard: self.journals.get(shard, OpenShard()) for shard in journals if shard not in self.by_shard
+        }
+        for shard, counts in self.journals.items():
+            if counts.sizes != journals[shard]:
+                header = origin.header(shard, "")
+                del header["shard_sha256"]
+                with suppress(
+                    StoreError, OSError
+                ):  # removed, because its result is there, or a transient error
+                    self.journals[shard] = counts.read(folder, journals[shard], header)
 
     def _add(self, shard: str, header: dict[str, Any]) -> None:
-        self.counted.add(shard)
-        self.corrupt.discard(shard)
+        """Add the counts of a result's header, whose values are not trusted."""
         self.items += count(header.get("rows"))
+        self.requests += count(header.get("requests"))
+        self.repaired += count(header.get("repaired"))
         for key in _SUMS:
             sums, numbers = getattr(self, key), header.get(key)
             for name, number in numbers.items() if isinstance(numbers, dict) else ():
                 sums[str(name)] += count(number)  # Counter.update is ten times as slow on so few
-        self.requests += count(header.get("requests"))
-        self.repaired += count(header.get("repaired"))
-        if not self.last:
-            counts = header.get("counts")
-            ended = {name: count(counts.get(name)) for name in ENDED[1:]} if isinstance(counts, dict) else {}
-            self.by_shard[shard] = ended
-
-    def to_dict(self) -> dict[str, Any]:
-        """The totals as plain JSON types; the counted shards are bits of a hexadecimal number."""
-        bits = 0
-        for shard in self.counted:
-            bits |= 1 << int(shard.rpartition("-")[2])
-        return {
-            "counted": f"{bits:x}",
-            "items": self.items,
-            **{key: dict(getattr(self, key)) for key in _SUMS},
-            "requests": self.requests,
-            "repaired": self.repaired,
-            "by_shard": self.by_shard,
-            "journals": self.journals.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, pass_name: str, last: bool, data: dict[str, Any], names: list[str]) -> PassTotals:
-        """The inverse of `to_dict`; `names` are all shards in order. Raises ValueError, KeyError, TypeError
-        or AttributeError for other data.
-        """
-        bits = int(data["counted"], 16)
-        sums: dict[str, Any] = {key: _counter(data[key]) for key in _SUMS}
-        return cls(
-            pass_name,
-            last,
-            counted={name for position, name in enumerate(names) if bits >> position & 1},
-            items=count(data["items"]),
-            **sums,
-            requests=count(data["requests"]),
-            repaired=count(data["repaired"]),
-            by_shard={shard: dict(_counter(ended)) for shard, ended in data["by_shard"].items()},
-            journals=JournalCounts.from_dict(data["journals"]),
-        )
+        outcomes = header.get("counts") if not self.last else None
+        ended = {name: count(outcomes.get(name)) for name in ENDED[1:]} if isinstance(outcomes, dict) else {}
+        self.by_shard[shard] = ended
 
 
-def _counter(numbers: dict[str, Any]) -> Counter[str]:
-    return Counter({str(name): count(number) for name, number in numbers.items()})
+def _list_journals(folder: Path) -> dict[str, Sizes]:
+    """The journals in a pass's folder: by shard their names and sizes."""
+    sizes: dict[str, Sizes] = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".journal") and entry.is_file(follow_symlinks=False):
+                    sizes.setdefault(entry.name.split(".")[0], {})[entry.name] = entry.stat().st_size
+    except OSError as problem:
+        if problem.errno not in ABSENT_NOW:
+            raise
+    return sizes
 
 
-def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, int]:
-    """Numbers of items by outcome, `waiting` for unfinished ones: each of `items` (by shard) counts once over
-    all passes.
+def verdicts(passes: Iterable[PassTotals], items: int) -> dict[str, int]:
+    """Numbers of items by outcome, `waiting` for unfinished ones: each of the `items` counts once over all passes.
 
-    A later pass's result repeats what ended before it; its journals do not.
+    A later pass's result repeats the items that ended before it; its journals do not.
     """
     totals: Counter[str] = Counter()
     later: set[str] = set()
-    for pass_state in reversed(list(passes)):
-        if pass_state.last:
-            totals.update({name: pass_state.counts[name] for name in ENDED})
-        for shard in pass_state.by_shard.keys() - later:
-            totals.update(pass_state.by_shard[shard])
-        later |= pass_state.counted
-        for shard in pass_state.journals.shards - later:
-            totals.update(pass_state.journals.counts(shard, pass_state.last))
-    total = sum(items.values())
+    for pass_totals in reversed(list(passes)):
+        outcomes = ENDED if pass_totals.last else ENDED[1:]  # accepted items go on to the next pass
+        if pass_totals.last:
+            totals.update({name: pass_totals.counts[name] for name in ENDED})
+        for shard in pass_totals.by_shard.keys() - later:
+            totals.update(pass_totals.by_shard[shard])
+        later |= pass_totals.by_shard.keys()
+        for shard in pass_totals.journals.keys() - later:
+            totals.update({name: pass_totals.journals[shard].ended[name] for name in outcomes})
     ended = {name: totals[name] for name in ENDED}
-    return {**ended, "waiting": max(total - sum(ended.values()), 0)}
+    return {**ended, "waiting": max(items - sum(ended.values()), 0)}
 
 
-def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
+def acceptance(counts: Mapping[str, int]) -> dict[str, Any] | None:
     """Accepted of accepted and rejected: {"share", "low", "high", "judged"}; low and high are Wilson's 95 %
     interval. None before any verdict.
     """
-    accepted = verdicts.get("accepted", 0)
-    judged = accepted + verdicts.get("rejected", 0)
-    if not judged:
-        return None
+    accepted = counts.get("accepted", 0)
+    judged = accepted + counts.get("rejected", 0)
     share = wilson(accepted, judged)
-    return {"share": share.value, "low": share.low, "high": share.high, "judged": judged}
+    return {"share": share.value, "low": share.low, "high": share.high, "judged": judged} if judged else None
 
 
 def acceptance_words(status: Mapping[str, Any]) -> str:
     """'accepted 447 (44.7 %, 42 to 48 %)', with the interval while few are judged; empty before any verdict.
 
-    Where items yield lists, their records are counted, of the shards that are done.
-    Between passes rejected items have ended and others wait for the next judge: a share would be too low
-    then.
+    Where items yield lists, their records are counted, of the shards that are done. Between passes no share is given:
+    rejected items have ended and others wait for the next judge, so it would be too low.
     """
     share = acceptance(status["verdicts"])
     if share is None:

@@ -7,8 +7,11 @@ every item is counted as accepted, rejected, invalid, failed or waiting.
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
@@ -24,6 +27,8 @@ STALLED = 120.0  # s without an answer, with requests in flight, after which a w
 VERDICTS = ("accepted", "rejected", "invalid", "failed", "waiting")
 Status = dict[str, Any]
 Queue = Sequence[dict[str, str]]  # jobs as described by cluster/slurm.py
+_OF_A_PASS = ("items", "counts", "reasons", "tokens", "records", "requests", "repaired")
+_TOTALS = TypeAdapter(list[PassTotals])
 
 
 def survey(folder: Path, queue: Queue | None = None) -> Status:
@@ -51,39 +56,34 @@ def accepted_at_merge(run: RunFolder) -> int | None:
         return None
 
 
-def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
-    """The sums that the coordinator saved last; empty sums if they are damaged or belong to another run.
+def load_totals(run: RunFolder, names: Sequence[str]) -> list[PassTotals]:
+    """The totals that the coordinator saved last; empty ones if they are damaged or belong to another run.
 
-    `names` are all shards in order; without them the saved sums cannot be continued, and empty ones are returned.
+    Without `names` (the run's shards), saved totals cannot be continued, and empty ones are returned.
     """
     passes = run.manifest().sections["passes"]["values"]
     in_order = sorted(passes, key=lambda name: passes[name]["position"])
-    empty = [PassTotals(name, name == in_order[-1]) for name in in_order]
-    if not names:
-        return empty
-    try:
-        document = canonical.loads(read_if_there(run.status_file) or b"{}")
-        saved = document["totals"]
-        if document["totals_check"] != _check(run, saved):
-            return empty
-        return [
-            PassTotals.from_dict(totals.pass_name, totals.last, saved[totals.pass_name], names)
-            if totals.pass_name in saved
-            else totals
-            for totals in empty
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return empty
+    with suppress(ValueError, KeyError, TypeError):
+        document = canonical.loads(read_if_there(run.status_file) or b"{}") if names else {}
+        if document["totals_check"] == _check(run, document["totals"]):
+            totals = _TOTALS.validate_python(document["totals"])
+            if [entry.pass_name for entry in totals] == in_order and _shards(totals) <= set(names):
+                return totals
+    return [PassTotals(name, name == in_order[-1]) for name in in_order]
+
+
+def _shards(totals: Sequence[PassTotals]) -> set[str]:
+    return {shard for entry in totals for shard in (*entry.by_shard, *entry.journals)}
 
 
 def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals]) -> bytes:
-    """The content of status.json: the state, and the sums that the next survey continues."""
-    saved = {pass_totals.pass_name: pass_totals.to_dict() for pass_totals in totals}
+    """The content of status.json: the state, and the totals that the next process continues."""
+    saved = _TOTALS.dump_python(list(totals))
     return canonical.pretty({**status, "totals": saved, "totals_check": _check(run, saved)})
 
 
 def _check(run: RunFolder, totals: Any) -> str:
-    """Checksum of the run and its passes, which saved sums must match."""
+    """Checksum of the run and its passes, which saved totals must match."""
     return canonical.digest([run.manifest().digest, totals])
 
 
@@ -95,36 +95,39 @@ def compose(
     queue: Queue | None,
 ) -> Status:
     """The state from refreshed `totals`, which are in the order of the passes."""
-    sizes = {entry.name: entry.items for entry in shards.shards} if shards else {}
-    current = next(
-        (pass_totals for pass_totals in totals if len(pass_totals.counted) < len(sizes)), totals[-1]
-    )
-    complete = bool(sizes) and all(len(pass_totals.counted) == len(sizes) for pass_totals in totals)
-    counts = verdicts(totals, sizes)
-    through = sum(pass_totals.items + pass_totals.journals.ended for pass_totals in totals)
-    work = {"total": sum(sizes.values()) * len(totals), "ended": through}
+    cut = len(shards.shards) if shards else 0
+    items = sum(entry.items for entry in shards.shards) if shards else 0
+    unfinished = [entry for entry in totals if len(entry.by_shard) < cut]
+    current, complete = (unfinished or totals[-1:])[0], cut > 0 and not unfinished
+    counts = verdicts(totals, items)
+    work = {"total": items * len(totals), "ended": sum(entry.through for entry in totals)}
     speed = history.rate(run.logs)
     per_day = speed.last_hour or speed.overall
     alive = [state for state in states if state["age"] <= ALIVE]
-    loads = read_loads(run.logs)
-    spent = money(run, totals)
+    loads, spent = read_loads(run.logs), money(run, totals)
     return {
         "run": run.name,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "complete": complete,
         "pass": current.pass_name,
         "shards": {
-            "total": len(sizes),
-            "done": len(current.counted),
+            "total": cut,
+            "done": len(current.by_shard),
             "in_work": 0 if complete else sum(_number(state, "open_shards") for state in alive),
             "quarantined": sum(name.endswith(".reason.json") for name in names_if_there(run.quarantine)),
         },
-        "items": {"total": sum(sizes.values()), "ended": sum(counts.values()) - counts["waiting"]},
+        "items": {"total": items, "ended": sum(counts.values()) - counts["waiting"]},
         "verdicts": counts,
         "acceptance": acceptance(counts),
         "reasons": dict(totals[-1].reasons),
         "passes": [
-            _pass(pass_entry, loads.get(pass_entry.pass_name, described({}))) for pass_entry in totals
+            {
+                "name": entry.pass_name,
+                "shards_done": len(entry.by_shard),
+                **{key: getattr(entry, key) for key in _OF_A_PASS},
+                "engine": {"requests": entry.requests, **loads.get(entry.pass_name, described({}))},
+            }
+            for entry in totals
         ],
         "work": work,
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
@@ -132,32 +135,20 @@ def compose(
         if per_day and not complete
         else None,
         "workers": _workers([] if complete else states, alive),
-        "journal_answers": sum(pass_totals.journals.answers for pass_totals in totals),
+        "journal_answers": sum(shard.answers for entry in totals for shard in entry.journals.values()),
         "queue": None if queue is None else list(queue),
         **({"money": spent} if spent else {}),
     }
 
 
-def _pass(totals: PassTotals, load: dict[str, Any]) -> Status:
-    data = totals.to_dict()
-    for private in ("counted", "by_shard", "journals"):
-        del data[private]
-    engine = {"requests": totals.requests, **load}
-    return {"name": totals.pass_name, "shards_done": len(totals.counted), **data, "engine": engine}
-
-
 def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:
     """Counts of workers by state, from all worker `states`; in a complete run no worker counts as missing."""
-    speeds = [
-        _number(state, "ended") / _number(state, "up")
-        for state in alive
-        if _number(state, "ended") and _number(state, "up") > 60
-    ]
-    stalled = [s["worker"] for s in alive if _number(s, "in_flight") and _number(s, "silent") > STALLED]
+    worked = [(_number(state, "ended"), _number(state, "up")) for state in alive]
+    speeds = [ended / seconds for ended, seconds in worked if ended and seconds > 60]
     return {
         "alive": len(alive),
         "silent": [state.get("worker") for state in states if state["age"] > ALIVE],
-        "stalled": stalled,
+        "stalled": [s["worker"] for s in alive if _number(s, "in_flight") and _number(s, "silent") > STALLED],
         "slowest": max(sum(speeds) / len(speeds) / min(speeds), 1.0) if speeds else None,
         "engine_deaths": sum(_number(state, "deaths") for state in alive),
         "retries": sum(_number(state, "retries") for state in alive),
@@ -168,6 +159,6 @@ def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:
 def _number(state: Status, key: str) -> float:
     """A number in a worker's state; 0 for anything else."""
     value = state.get(key)
-    return (
-        value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
-    )
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return 0
+    return value

@@ -1,7 +1,7 @@
 """The state of each worker: one small file per process in logs/workers/, rewritten every few seconds.
 
-Only `status` reads them. A worker with an old file is dead or suspended.
-A worker that ends normally removes its file; the coordinator removes the others.
+Only `status` reads them. A worker with an old file is dead or suspended. A worker that ends normally removes its file;
+the coordinator removes the others.
 
 A worker whose requests to a model server failed also writes logs/servers/WORKER.json, which stays after its end:
 retries, refusals (HTTP 429) and the seconds waited for both, by pass.
@@ -19,10 +19,10 @@ import psutil
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.cleanup import machine, time_at
-from kgqa_hpc.store.regular import names_if_there, read_if_there, read_if_there_with_state
+from kgqa_hpc.store.regular import names_if_there, read_if_there_with_state
 
 ALIVE = 90.0  # s; three missed rewrites at the longest interval
-LITTER = 86_400.0
+LITTER = 86_400.0  # s; age at which the file of a dead worker is removed
 LARGEST = 1 << 16  # bytes
 
 
@@ -30,11 +30,20 @@ def state_file(logs: Path, worker: str) -> Path:
     return logs / "workers" / f"{worker}.json"
 
 
-def write_state(logs: Path, worker: str, state: dict[str, Any]) -> None:
-    """Write the state without fsync, because it is soon rewritten. Raises DiskFull, StoreError."""
-    path = state_file(logs, worker)
+def write_state(logs: Path, worker: str, state: Mapping[str, Any]) -> None:
+    """Write a worker's state. Raises DiskFull, StoreError."""
+    _write(state_file(logs, worker), state)
+
+
+def write_loads(logs: Path, worker: str, loads: Mapping[str, Mapping[str, float]]) -> None:
+    """Write a worker's counts of failed requests by pass. Raises DiskFull, StoreError."""
+    _write(logs / "servers" / f"{worker}.json", loads)
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a file without fsync, because it is soon rewritten."""
     make_folder(path.parent)
-    write_file(path, canonical.dumps(state) + b"\n", durable=False)
+    write_file(path, canonical.dumps(document) + b"\n", durable=False)
 
 
 def remove_state(logs: Path, worker: str) -> None:
@@ -42,35 +51,26 @@ def remove_state(logs: Path, worker: str) -> None:
         state_file(logs, worker).unlink()
 
 
-def read_states(logs: Path) -> Iterator[dict[str, Any]]:
-    """Every worker's state with its `age` in seconds by the file system's clock.
-
-    Unreadable files are skipped; their workers are about to rewrite them.
-    """
-    names = _names(logs)
-    now = time_at(logs / "workers") if names else 0.0
-    for name in names:
-        entry = read_if_there_with_state(logs / "workers" / name, LARGEST)
-        try:
-            state = canonical.loads(entry[0]) if entry else None
-        except ValueError:
-            continue
-        if isinstance(state, dict) and entry:
-            age = now - entry[1].st_mtime
-            if _is_dead(state):
-                age = max(age, ALIVE + 1)
-            yield {**state, "age": round(max(age, 0.0), 1)}
-
-
 def sweep_states(logs: Path) -> None:
     """Remove the state files of workers that have been dead for a day."""
-    names = _names(logs)
-    now = time_at(logs / "workers") if names else 0.0
-    for name in names:
+    names, now = _names(logs / "workers"), time_at(logs / "workers")
+    for path in (logs / "workers" / name for name in names):
         with suppress(OSError):
-            path = logs / "workers" / name
             if now - path.stat().st_mtime > LITTER:
                 path.unlink()
+
+
+def read_states(logs: Path) -> Iterator[dict[str, Any]]:
+    """Every worker's state with its `age` in seconds by the file system's clock."""
+    process_scope, now = place(), time_at(logs / "workers")
+    for state, written in _documents(logs / "workers"):
+        ended = (  # a process of this machine; nothing is known about those of other machines
+            all(process_scope.values())
+            and {key: state.get(key) for key in process_scope} == process_scope
+            and isinstance(state.get("pid"), int)
+            and not psutil.pid_exists(state["pid"])
+        )
+        yield {**state, "age": round(max(now - written, ALIVE + 1 if ended else 0.0), 1)}
 
 
 def place() -> dict[str, str]:
@@ -81,38 +81,11 @@ def place() -> dict[str, str]:
         return {"machine": machine(), "pid_namespace": ""}
 
 
-def _is_dead(state: dict[str, Any]) -> bool:
-    """Whether the worker was a process of this machine that has ended; False for workers of other machines."""
-    process_place = place()
-    pid = state.get("pid")
-    return (
-        all(process_place.values())
-        and {key: state.get(key) for key in process_place} == process_place
-        and isinstance(pid, int)
-        and not psutil.pid_exists(pid)
-    )
-
-
-def _names(logs: Path) -> list[str]:
-    return [name for name in names_if_there(logs / "workers") if name.endswith(".json")]
-
-
-def write_loads(logs: Path, worker: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-    """Write one worker's counts by pass, without fsync. Raises DiskFull, StoreError."""
-    path = logs / "servers" / f"{worker}.json"
-    make_folder(path.parent)
-    write_file(path, canonical.dumps(loads) + b"\n", durable=False)
-
-
 def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
-    """The sums over all workers by pass; unreadable files are left out."""
+    """The sums over all workers by pass."""
     sums: dict[str, Counter[str]] = {}
-    for name in names_if_there(logs / "servers"):
-        try:
-            loads = canonical.loads(read_if_there(logs / "servers" / name, LARGEST) or b"")
-        except ValueError:
-            continue
-        for pass_name, load in loads.items() if isinstance(loads, dict) else ():
+    for loads, _ in _documents(logs / "servers"):
+        for pass_name, load in loads.items():
             for key, value in load.items() if isinstance(load, dict) else ():
                 if isinstance(value, int | float) and 0 <= value < 2**53:
                     sums.setdefault(pass_name, Counter())[key] += value  # type: ignore[assignment]
@@ -123,3 +96,19 @@ def described(load: Mapping[str, float]) -> dict[str, Any]:
     """The counts for the status: whole numbers, and seconds with one decimal."""
     numbers = {key: int(load.get(key, 0)) for key in ("retries", "throttled")}
     return {**numbers, "waited_s": round(load.get("waited_s", 0.0), 1)}
+
+
+def _names(folder: Path) -> list[str]:
+    return [name for name in names_if_there(folder) if name.endswith(".json")]
+
+
+def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:
+    """The content and modification time of each file; unreadable files are left out, for they are soon rewritten."""
+    for name in _names(folder):
+        entry = read_if_there_with_state(folder / name, LARGEST)
+        try:
+            document = canonical.loads(entry[0]) if entry else None
+        except ValueError:
+            continue
+        if entry and isinstance(document, dict):
+            yield document, entry[1].st_mtime

@@ -287,6 +287,6 @@ class Spending:
         return {
             "money": float(figures["spent"]) if figures else 0.0,
             "tokens": sum(tokens["prompt"] + tokens["completion"] for tokens in used),
-            "items": max((totals.items + totals.journals.ended for totals in self._totals), default=0),
+            "items": max((totals.through for totals in self._totals), default=0),
             "hours": (self._earlier + self._now() - self._began) / HOUR,
         }

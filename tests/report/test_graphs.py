@@ -44,8 +44,7 @@ def node(number: int) -> dict[str, str]:
     return {"id": f"N{number:03d}", "name": f"name of {number}", "type": "T"}
 
 
-def test_counts_are_those_of_a_plain_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_use, "BATCH", 7)
+def test_counts_are_those_of_a_plain_count(tmp_path: Path) -> None:
     draw = random.Random(3)
     records: list[tuple[Any, Any]] = [(None, None), ([], [])]
     for _ in range(300):
@@ -89,8 +88,10 @@ def test_a_count_larger_than_the_memory_leaves_no_file_in_the_current_folder(
     monkeypatch.chdir(tmp_path / "here")
     spilled = []
     monkeypatch.setattr(node_use, "MEMORY", "60MB")
-    read = node_use._read
-    monkeypatch.setattr(node_use, "_read", lambda *given: (read(*given), spilled.extend(Path().iterdir())))
+    sample = node_use._sample
+    monkeypatch.setattr(
+        node_use, "_sample", lambda *given: spilled.extend(Path().iterdir()) or sample(*given)
+    )
     assert len(count_nodes(paths, seed=1).questions) == 400_000
     assert spilled == list(Path().iterdir()) == []
 
