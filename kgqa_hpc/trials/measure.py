@@ -6,27 +6,30 @@ time to the first token is measured with requests for one token, because engines
 is the number of prompt tokens per second of these requests. The unguided row repeats the best guided batch size.
 """
 
+from __future__ import annotations
+
+import os
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.engine import EngineSettings, Request, Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.trials.card import GpuWatch, decode_limit
 
 STALL_S = 600.0
 TIMES = 3  # prompts of a row, as a multiple of its batch
 ALONE = 4  # prompts of a row with a batch of 1
 FIRST = 32  # largest number of requests for one token
 SWEEP = (1.0, 1.5, 2.0)  # multiples of the engine's own batch
+LOOK_EVERY_S = 0.2  # of the samples of the GPU's load
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
+class Prompts(NamedTuple):
     """Requests in the order of a run, the mean number of requests per item, and the steps that send them."""
 
     requests: list[Request]
@@ -51,19 +54,32 @@ class Timed:
     steady: bool = False
     exchanges: list[Exchange] = field(default_factory=list)
 
-    @property
-    def seconds(self) -> float:
-        return self.end - self.start
-
     def rate(self, count: Callable[[Response], float]) -> float:
         """The sum of `count(response)` per second between start and end."""
-        if self.seconds <= 0:
-            return 0.0
-        return sum(count(e.response) * self._share(e) for e in self.exchanges) / self.seconds
+        total = 0.0
+        for sent, answered, response in self.exchanges:
+            inside = max(min(answered, self.end) - max(sent, self.start), 0.0)
+            total += count(response) * inside / max(answered - sent, 1e-9)
+        return total / (self.end - self.start) if self.end > self.start else 0.0
 
-    def _share(self, exchange: Exchange) -> float:
-        inside = min(exchange.answered, self.end) - max(exchange.sent, self.start)
-        return max(inside, 0.0) / max(exchange.answered - exchange.sent, 1e-9)
+
+class _Supply:
+    """Supply of prompts, each used once; after the last it starts again."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests, self._handed = requests, 0
+
+    @property
+    def repeated(self) -> int:
+        """Number of prompts taken a second time or more, which a prefix cache answers without reading them."""
+        return max(self._handed - len(self._requests), 0)
+
+    def take(self, number: int, **changes: Any) -> list[Request]:
+        """Take `number` requests with new ids."""
+        numbers = range(self._handed, self._handed + number)
+        self._handed += number
+        requests = ((n, self._requests[n % len(self._requests)]) for n in numbers)
+        return [request._replace(id=f"{n}/{request.id}", **changes) for n, request in requests]
 
 
 def measure(
@@ -83,68 +99,51 @@ def measure(
     try:
         began = time.monotonic()
         info = engine.start()
-        document = {"load_s": round(time.monotonic() - began, 2)}
-        sizes = sorted(set(batches or _sweep(settings, info)))
+        load_s = round(time.monotonic() - began, 2)
+        fixed = settings.with_batch(info.max_batch) is None
+        sweep = [max(round(info.max_batch * times), 1) for times in (SWEEP[:1] if fixed else SWEEP)]
+        sizes = sorted(set(batches or [1, *sweep]))
         needed = {size: number or (TIMES * size if size > 1 else ALONE) for size in sizes}
-        rounds = [needed[size] + min(size, FIRST) for size in (*sizes, max(sizes))]
-        source = prompts(sum(rounds) + 2)
+        source = prompts(sum(needed[size] + min(size, FIRST) for size in (*sizes, max(sizes))) + 2)
         supply = _Supply(source.requests)
+        schemas = list({id(r.schema): r.schema for r in source.requests if r.schema is not None}.values())
+
+        def prepare() -> None:
+            """Warm up: compile the schemas and wait for a first answer."""
+            engine.preflight(schemas)
+            _push(engine, supply.take(1), 1)
+
         began = time.monotonic()
-        _prepare(engine, supply)
-        document["preflight_s"] = round(time.monotonic() - began, 2)
+        prepare()
+        document = {
+            "format": "kgqa-bench",
+            "version": 2,
+            "engine": info.provenance(),
+            "gpu": None,
+            "parameters": info.extra.get("parameters"),
+            "active_parameters": info.extra.get("active_parameters"),
+            "load_s": load_s,
+            "preflight_s": round(time.monotonic() - began, 2),
+            "steps": list(source.steps),
+        }
         rows: list[dict[str, Any]] = []
         with GpuWatch(str(info.extra.get("gpu_uuid", ""))) as gpu:
-            for mode, size in _plan(sizes, rows):
-                larger = settings.with_batch(max(sizes)) if size > info.max_batch else None
-                if larger is not None and size > engine.info.max_batch:
-                    engine.close()
-                    engine = EngineProcess(larger, log, STALL_S)
-                    engine.start()
-                    _prepare(engine, supply)
-                rows.append(_row(engine, mode, size, supply, needed[size], gpu))
-                row_done(_document(document, info, gpu, source, rows))
+            document["gpu"] = gpu.name or None
+            for mode in ("guided", "unguided"):
+                for size in sizes if mode == "guided" else [_best(rows)["batch"]]:
+                    larger = settings.with_batch(max(sizes)) if size > engine.info.max_batch else None
+                    if larger is not None:
+                        engine.close()
+                        engine = EngineProcess(larger, log, STALL_S)
+                        engine.start()
+                        prepare()
+                    rows.append(_row(engine, mode, size, supply, needed[size], gpu))
+                    document |= {"rows": list(rows), **_summary(rows, source)}
+                    row_done(dict(document))
         engine.close()
-        return _document(document, info, gpu, source, rows)
+        return document
     finally:
         engine.kill()
-
-
-def _sweep(settings: EngineSettings, info: EngineInfo) -> list[int]:
-    held = settings.with_batch(info.max_batch) is None
-    return [1, *(max(round(info.max_batch * times), 1) for times in (SWEEP[:1] if held else SWEEP))]
-
-
-def _plan(sizes: Sequence[int], rows: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
-    """(mode, batch) of each row; the last row depends on the rows before it."""
-    yield from (("guided", size) for size in sizes)
-    yield "unguided", best_of(rows)["batch"]
-
-
-class _Supply:
-    """Supply of prompts, each used once; after the last it starts again and counts the repetitions."""
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        self.schemas = list({id(r.schema): r.schema for r in requests if r.schema is not None}.values())
-        self._all = cycle(enumerate(requests))
-        self._number = len(requests)
-        self._handed = 0
-
-    def take(self, number: int, **changes: Any) -> tuple[list[Request], int]:
-        """Take `number` requests with new ids; also return how many of their prompts are repetitions."""
-        again = max(self._handed + number - max(self._number, self._handed), 0)
-        start = self._handed
-        self._handed += number
-        requests = [
-            request._replace(id=f"{start + n}/{request.id}", **changes)
-            for n, (_, request) in enumerate(islice(self._all, number))
-        ]
-        return requests, again
-
-
-def _prepare(engine: EngineProcess, supply: _Supply) -> None:
-    """Warm up: compile the schemas and wait for a first answer."""
-    engine.preflight(supply.schemas)
-    _push(engine, supply.take(1)[0], 1)
 
 
 def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) -> Timed:
@@ -169,57 +168,49 @@ def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) ->
 def _row(
     engine: EngineProcess, mode: str, size: int, supply: _Supply, number: int, gpu: GpuWatch
 ) -> dict[str, Any]:
-    single, again = supply.take(min(size, FIRST), max_tokens=1, schema=None)
-    reading = _push(engine, single, size)
+    before = supply.repeated
+    reading = _push(engine, supply.take(min(size, FIRST), max_tokens=1, schema=None), size)
     reading.end = max((exchange.answered for exchange in reading.exchanges), default=reading.start)
-    requests, repeated = supply.take(number, **({} if mode == "guided" else {"schema": None}))
-    timed = _push(engine, requests, size)
+    timed = _push(engine, supply.take(number, **({} if mode == "guided" else {"schema": None})), size)
     answered = [e.response for e in timed.exchanges if e.response.finish in ("stop", "length")]
-    prompt, cached = (sum(getattr(r, n) for r in answered) for n in ("prompt_tokens", "cached_tokens"))
+    prompt = sum(response.prompt_tokens for response in answered)
     written = sum(response.completion_tokens for response in answered)
-    decode = timed.rate(lambda r: r.completion_tokens)
-    limit = decode_limit(engine.info, gpu.name, size, (prompt + written) / len(answered) if answered else 0.0)
     return {
         "mode": mode,
         "batch": size,
-        "requests": len(requests),
-        "failed": len(requests) - len(answered),
-        "repeated": again + repeated,  # repeated prompts, which a prefix cache answers without reading them
+        "requests": number,
+        "failed": number - len(answered),
+        "repeated": supply.repeated - before,
         "steady": timed.steady,
-        "seconds": round(timed.seconds, 3),
+        "seconds": round(timed.end - timed.start, 3),
         "requests_per_s": round(timed.rate(lambda r: r.finish in ("stop", "length")), 4),
-        "decode_tokens_per_s": round(decode, 2),
+        "decode_tokens_per_s": round(timed.rate(lambda r: r.completion_tokens), 2),
         "prefill_tokens_per_s": round(reading.rate(lambda r: r.prompt_tokens - r.cached_tokens), 2),
-        "first_token_s": _spread([e.answered - e.sent for e in reading.exchanges]),
-        "latency_s": _spread([e.answered - e.sent for e in timed.exchanges]),
-        "prefix_hit_share": round(cached / prompt, 4) if prompt else None,
+        "first_token_s": _spread(reading),
+        "latency_s": _spread(timed),
+        "prefix_hit_share": round(sum(r.cached_tokens for r in answered) / prompt, 4) if prompt else None,
         "mean_answer_tokens": round(written / len(answered), 1) if answered else None,
-        "share_of_roofline": round(decode / limit, 4) if limit else None,
         **gpu.between(timed.start, timed.end),
     }
 
 
-def best_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _spread(timed: Timed) -> dict[str, float | None]:
+    seconds = sorted(round(answered - sent, 4) for sent, answered, _ in timed.exchanges)
+    if not seconds:
+        return {"median": None, "p95": None, "max": None}
+    return {"median": round(median(seconds), 4), "p95": seconds[int(0.95 * len(seconds))], "max": seconds[-1]}
+
+
+def _best(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The row of guided decoding with the most tokens a second."""
     return max((r for r in rows if r["mode"] == "guided"), key=lambda r: r["decode_tokens_per_s"])
 
 
-def _document(
-    times: dict[str, float], info: EngineInfo, gpu: GpuWatch, source: Prompts, rows: list[dict[str, Any]]
-) -> dict[str, Any]:
-    best = best_of(rows)
+def _summary(rows: Sequence[dict[str, Any]], source: Prompts) -> dict[str, Any]:
+    best = _best(rows)
     free = next((r["decode_tokens_per_s"] for r in rows if r["mode"] == "unguided"), None)
     tokens = (best["mean_answer_tokens"] or 0) * source.per_item
     return {
-        "format": "kgqa-bench",
-        "version": 2,
-        "engine": info.provenance(),
-        "gpu": gpu.name or None,
-        "parameters": info.extra.get("parameters"),
-        "active_parameters": info.extra.get("active_parameters"),
-        **times,
-        "steps": list(source.steps),
-        "rows": list(rows),
         "best": {
             **{key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},
             "tokens_per_item": round(tokens, 1),
@@ -230,12 +221,61 @@ def _document(
     }
 
 
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    if not values:
-        return {"median": None, "p95": None, "max": None}
-    ordered = sorted(values)
-    return {
-        "median": round(median(ordered), 4),
-        "p95": round(ordered[min(int(0.95 * len(ordered)), len(ordered) - 1)], 4),
-        "max": round(ordered[-1], 4),
-    }
+class GpuWatch:
+    """Sampler of load and memory of a GPU; reports no values on a machine without a GPU.
+
+    `uuid` comes from the engine; without it, the first GPU of CUDA_VISIBLE_DEVICES or of the driver is sampled.
+    """
+
+    def __init__(self, uuid: str = "") -> None:
+        self.name = ""
+        self._uuid = uuid
+        self._samples: list[tuple[float, int | None, int]] = []  # (time, busy %, bytes of memory)
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> GpuWatch:
+        with suppress(Exception):  # no driver, no library or no permission: no samples
+            import pynvml
+
+            pynvml.nvmlInit()
+            handle = _device(pynvml, self._uuid)
+            name = pynvml.nvmlDeviceGetName(handle)
+            self.name = name.decode() if isinstance(name, bytes) else str(name)
+            self._thread = threading.Thread(target=self._look, args=(pynvml, handle), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def between(self, start: float, end: float) -> dict[str, Any]:
+        """Busy share and peak memory from `start` to `end` (time.monotonic); None without samples."""
+        samples = [sample for sample in list(self._samples) if start <= sample[0] <= end]
+        busy = [share for _, share, _ in samples if share is not None]
+        return {
+            "gpu_busy": sum(busy) / len(busy) / 100 if busy else None,
+            "gpu_memory_bytes": max((used for _, _, used in samples), default=None),
+        }
+
+    def _look(self, nvml: Any, handle: Any) -> None:
+        while not self._done.wait(LOOK_EVERY_S):
+            busy = None
+            with suppress(nvml.NVMLError):  # a MIG slice reports only its memory
+                busy = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+            with suppress(nvml.NVMLError):
+                used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+                self._samples.append((time.monotonic(), busy, used))
+
+
+def _device(nvml: Any, uuid: str) -> Any:
+    """The driver's handle of a GPU by UUID: the driver numbers GPUs by bus position and CUDA by speed."""
+    device = uuid or os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    if device.startswith(("GPU-", "MIG-")):
+        return nvml.nvmlDeviceGetHandleByUUID(device)
+    for kind in ("GPU", "MIG") if uuid else ():
+        with suppress(nvml.NVMLError):
+            return nvml.nvmlDeviceGetHandleByUUID(f"{kind}-{uuid}")
+    return nvml.nvmlDeviceGetHandleByIndex(int(device) if device.isdigit() else 0)

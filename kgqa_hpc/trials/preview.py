@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.show import value_text
 from kgqa_hpc.engines.engine import Request, Response
@@ -30,13 +29,18 @@ from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 MANY = 100_000  # items of the forecast; about the size of the published dataset
 
 
-class _Listening:
-    """An engine handle that records its requests and the duration of each answer."""
+class _Exchange(NamedTuple):
+    request: Request
+    response: Response
+    seconds: float
 
-    def __init__(self, engine: EngineProcess) -> None:
-        self._engine = engine
+
+class _Recorder:
+    """An engine handle that appends each request, its answer and the duration to `exchanges`."""
+
+    def __init__(self, engine: EngineProcess, exchanges: list[_Exchange]) -> None:
+        self._engine, self._exchanges = engine, exchanges
         self._sent: dict[str, tuple[Request, float]] = {}
-        self.heard: list[tuple[Request, Response, float]] = []
 
     def start(self, stop: Callable[[], bool]) -> object:
         return self._engine.start(stop)
@@ -48,8 +52,8 @@ class _Listening:
     def receive(self, timeout: float) -> list[Response]:
         responses = self._engine.receive(timeout)
         for response in responses:
-            request, at = self._sent.pop(response.id)
-            self.heard.append((request, response, time.monotonic() - at))
+            request, began = self._sent.pop(response.id)
+            self._exchanges.append(_Exchange(request, response, time.monotonic() - began))
         return responses
 
     def cancel(self) -> None:
@@ -66,106 +70,105 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
     for line in missing_packages(whole, "dataset"):
         note(f"note: {line}")
     require_servers(whole)
+    exchanges: list[_Exchange] = []
     with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
         config, anchors = small_sample(whole, number, Path(scratch, "run"))
-        return _sent(config, some_anchors(anchors, number), Path(scratch, "engine.log"))
+        kind = kind_of(config)
+        items = [begin(kind, anchor) for anchor in some_anchors(anchors, number)]
+        log = Path(scratch, "engine.log")
+        seconds = sum(_process(config, settings.name, items, log, exchanges) for settings in config.passes)
+    documents = [_item_report(item, exchanges) for item in items]
+    notes = _empty_columns(config, items)
+    count = max(len(items), 1)
+    prompt, completion = (
+        sum(document["tokens"][key] for document in documents) / count for key in ("prompt", "completion")
+    )
+    return {
+        "items": documents,
+        **({"notes": notes} if notes else {}),
+        "seconds": round(seconds, 3),
+        "per_item": {
+            "seconds": round(seconds / count, 3),
+            "prompt": round(prompt, 1),
+            "completion": round(completion, 1),
+        },
+        "forecast": {
+            "items": MANY,
+            "hours": float(f"{MANY * seconds / count / 3600:.3g}"),
+            "prompt_tokens": round(MANY * prompt),
+            "completion_tokens": round(MANY * completion),
+            "in_flight": len(items),
+        },
+    }
 
 
-def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, Any]:
-    kind = kind_of(config)
-    items = [begin(kind, anchor) for anchor in anchors]
-    heard: list[tuple[Request, Response, float]] = []
-    seconds = 0.0
-    for number, settings in enumerate(config.passes):
-        last = number == len(config.passes) - 1
-        listening, took = _through(config, settings.name, [i for i in items if i.status == "open"], log, last)
-        heard += listening
-        seconds += took
-    documents = [_item_report(item, heard) for item in items]
-    # A warning for each step column that has no value in any item.
-    filled = set[str]()
-    for item in items:
-        filled.update(*(item.annotations, item.output, item.features, *(item.records or ())))
-    columns = [(step, column) for step in config.steps for column in STEPS.get(step.use).columns_for(step)]
-    notes = [
-        f"column {column.name} of step {step.label} has no value in any of these items"
-        for step, column in columns
-        if column.name not in filled and any(item.status == "accepted" for item in items)
-    ]
-    return {"items": documents, **({"notes": notes} if notes else {}), **_cost(documents, seconds)}
-
-
-def _through(
-    config: RunConfig, name: str, items: Sequence[Item], log: Path, last: bool
-) -> tuple[list[tuple[Request, Response, float]], float]:
-    """Run one pass: its requests with answers, and its duration in seconds without the time to load the engine."""
+def _process(
+    config: RunConfig, name: str, items: Sequence[Item], log: Path, exchanges: list[_Exchange]
+) -> float:
+    """Run one pass over the open items; returns its duration in seconds without the time to load the engine."""
     chain = build_chain(config, name)
+    tasks = [Task(item, "preview") for item in items if item.status == "open"]
     ended: list[Task] = []
     with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
         engine.described = partial(set_engine, chain)
         engine.start()
         engine.preflight(schemas_of(chain))
-        listening = _Listening(engine)
         scheduler = Scheduler(
             chain,
-            listening,
-            Limits(max(len(items), 1), config.runtime.attempts),
+            _Recorder(engine, exchanges),
+            Limits(max(len(tasks), 1), config.runtime.attempts),
             config.seed,
             lambda task, over: ended.append(task) if over else None,
-            last=last,
+            last=name == config.passes[-1].name,
         )
         began = time.monotonic()
-        scheduler.add(Task(item, "preview") for item in items)
-        while len(ended) < len(items):
+        scheduler.add(tasks)
+        while len(ended) < len(tasks):
             scheduler.turn(1.0)
-        return listening.heard, time.monotonic() - began
+        return time.monotonic() - began
 
 
-def _item_report(item: Item, heard: Sequence[tuple[Request, Response, float]]) -> dict[str, Any]:
-    exchanges = [exchange for exchange in heard if exchange[0].id.startswith(f"{item.id}/")]
+def _empty_columns(config: RunConfig, items: Sequence[Item]) -> list[str]:
+    """A warning for each step column that has no value in any item, if any item was accepted."""
+    if not any(item.status == "accepted" for item in items):
+        return []
+    filled = set[str]()
+    for item in items:
+        filled.update(*(item.annotations, item.output, item.features, *(item.records or ())))
+    columns = [(step, column) for step in config.steps for column in STEPS.get(step.use).columns_for(step)]
+    return [
+        f"column {column.name} of step {step.label} has no value in any of these items"
+        for step, column in columns
+        if column.name not in filled
+    ]
+
+
+def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
+    own = [exchange for exchange in exchanges if exchange.request.id.startswith(f"{item.id}/")]
     return {
         **{key: value for key, value in item.to_record().items() if key not in ("trace", "decided")},
         "group": item.anchor.group,
         "tokens": {
-            "prompt": sum(response.prompt_tokens for _, response, _ in exchanges),
-            "completion": sum(response.completion_tokens for _, response, _ in exchanges),
+            "prompt": sum(exchange.response.prompt_tokens for exchange in own),
+            "completion": sum(exchange.response.completion_tokens for exchange in own),
         },
-        "seconds": round(sum(took for _, _, took in exchanges), 3),
+        "seconds": round(sum(exchange.seconds for exchange in own), 3),
         "requests": [
             {
                 "id": request.id.removeprefix(f"{item.id}/"),
                 "messages": list(request.messages),
                 "text": response.text,
                 "finish": response.finish,
-                "seconds": round(took, 3),
+                "seconds": round(seconds, 3),
             }
-            for request, response, took in exchanges
+            for request, response, seconds in own
         ],
-    }
-
-
-def _cost(documents: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    count = max(len(documents), 1)
-    tokens = {
-        kind: sum(document["tokens"][kind] for document in documents) / count
-        for kind in ("prompt", "completion")
-    }
-    return {
-        "seconds": round(seconds, 3),
-        "per_item": {"seconds": round(seconds / count, 3), **{k: round(v, 1) for k, v in tokens.items()}},
-        "forecast": {
-            "items": MANY,
-            "hours": float(f"{MANY * seconds / count / 3600:.3g}"),
-            "prompt_tokens": round(MANY * tokens["prompt"]),
-            "completion_tokens": round(MANY * tokens["completion"]),
-            "in_flight": len(documents),
-        },
     }
 
 
 def render(document: dict[str, Any]) -> str:
     """The preview as text."""
-    return "\n".join([*_lines(document)])
+    return "\n".join(_lines(document))
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
@@ -176,9 +179,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"  {request['id']}, {request['seconds']:.1f} s, {request['finish']}"
             yield from (f"    > {printable(line)}" for line in request["messages"][-1]["content"].split("\n"))
             yield f"    < {printable(request['text'])}"
-        parts = (item["output"], item["verdicts"], item["features"], item["annotations"])
-        for name, value in (pair for part in parts for pair in part.items()):
-            yield f"  {printable(name):<12} {value_text(value)}"
+        for part in ("output", "verdicts", "features", "annotations"):
+            yield from (f"  {printable(name):<12} {value_text(value)}" for name, value in item[part].items())
         tokens = item["tokens"]
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""

@@ -17,14 +17,12 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import kept_prompts, open_run
-from kgqa_hpc.runs.chain import build_chain, schemas_of
+from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.lifecycle import retrace
 from kgqa_hpc.steps.step import Step, storable
 from kgqa_hpc.text.plain_text import plain
-
-Sent = tuple[dict[str, Any], Request]  # (trace entry, its request)
 
 
 def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, Any]:
@@ -38,52 +36,48 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
     anchor, record = recorded(run, config, anchor_id)
     if record is None or not record["trace"]:
         raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {folder}")
-    chains = {
-        settings.name: build_chain(config, settings.name, prompts=kept_prompts(run))
-        for settings in config.passes
-    }
-    every = [step for chain in chains.values() for step in chain]
-    item = Item(anchor, output=every[0].context.kind.start(anchor))
-    trace = record["trace"]
-    asking = {step.label: step.of(item) for step in every if step.asks}
-    for entry in trace:
-        step = asking.get(entry["step"])
-        if step is None or step.prompt_at(entry.get("turn", 0)).sha256 != entry["prompt"]["sha256"]:
+    prompts = kept_prompts(run)
+    chains = {entry.name: build_chain(config, entry.name, prompts=prompts) for entry in config.passes}
+    steps = {step.label: step for chain in chains.values() for step in chain}
+    item = Item(anchor, output=kind_of(config).start(anchor))
+    for entry in record["trace"]:
+        step = steps.get(entry["step"])
+        digest = step.of(item).prompt_at(entry.get("turn", 0)).sha256 if step and step.asks else ""
+        if digest != entry["prompt"]["sha256"]:
             raise InputError(
                 f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
                 "put back the run's prompts; kgqa explain shows what was answered",
             )
-    requests = retrace(every, item, record["trace"], config.seed, record["output"])
+    requests = retrace([*steps.values()], item, record["trace"], config.seed, record["output"])
     sent = list(zip(record["trace"], requests, strict=False))
-    answers = [answer for name, chain in chains.items() for answer in _ask(config, name, chain, sent)]
+    answers = []
+    for name, chain in chains.items():
+        labels = {step.label for step in chain}
+        of_pass = [(entry, request) for entry, request in sent if entry["step"] in labels]
+        if of_pass:
+            answers += _ask(config, name, chain, of_pass)
     return {"id": anchor.id, "same": all(answer["same"] for answer in answers), "requests": answers}
 
 
-def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sent]) -> list[dict[str, Any]]:
-    """Send the requests of one pass to its engine, one at a time."""
-    labels = {step.label for step in chain}
-    entries = [sent_entry for sent_entry in sent if sent_entry[0]["step"] in labels]
-    if not entries:
-        return []
+def _ask(
+    config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[tuple[dict[str, Any], Request]]
+) -> list[dict[str, Any]]:
+    """Send the requests of one pass, each with its trace entry, to its engine one at a time; return comparisons."""
+    steps = {step.label: step for step in chain}
+    comparisons = []
     with tempfile.TemporaryDirectory(prefix="kgqa-replay-") as scratch:
         log = Path(scratch, "engine.log")
         with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
-            engine.start(lambda: False)
-            info = engine.preflight(schemas_of(list(chain)), lambda: False)
-            now = info.provenance()
-            steps = {step.label: step for step in chain}
-            return [
-                _comparison(entry, request, steps[entry["step"]], _answer(engine, request), now)
-                for entry, request in entries
-            ]
-
-
-def _answer(engine: EngineProcess, request: Request) -> Response:
-    engine.send([request])
-    while True:
-        for response in engine.receive(1.0):
-            if response.id == request.id:
-                return response
+            engine.start()
+            now = engine.preflight(schemas_of(list(chain))).provenance()
+            for entry, request in sent:
+                engine.send([request])
+                responses: list[Response] = []
+                while not responses:
+                    responses = engine.receive(1.0)
+                step, response = steps[entry["step"]], responses[0]
+                comparisons.append(_comparison(entry, request, step, response, now))
+    return comparisons
 
 
 def _comparison(
@@ -96,28 +90,23 @@ def _comparison(
         "attempt": entry["attempt"],
         "turn": entry.get("turn", 0),
         "same": text == entry["text"] and response.finish == entry["finish"],
-        "recorded": {"text": entry["text"], "finish": entry["finish"], "tokens": entry["tokens"]},
+        "recorded": {key: entry[key] for key in ("text", "finish", "tokens")},
         "now": {
             "text": text,
             "finish": response.finish,
             "error": response.error,
             "tokens": {"prompt": response.prompt_tokens, "completion": response.completion_tokens},
         },
-        "engine": {key: [before.get(key), now.get(key)] for key in now if now[key] != before.get(key)},
-        "settings": {
-            "temperature": request.temperature,
-            "seed": request.seed,
-            "max_tokens": request.max_tokens,
-        },
+        "engine": {key: [before.get(key), now[key]] for key in now if now[key] != before.get(key)},
+        "settings": {key: getattr(request, key) for key in ("temperature", "seed", "max_tokens")},
         "messages": list(request.messages),
     }
 
 
 def render(document: dict[str, Any]) -> str:
     """The differences as text."""
-    return plain(
-        "\n".join([document["id"], *(line for request in document["requests"] for line in _lines(request))])
-    )
+    lines = [line for request in document["requests"] for line in _lines(request)]
+    return plain("\n".join([document["id"], *lines]))
 
 
 def _lines(request: dict[str, Any]) -> Iterator[str]:

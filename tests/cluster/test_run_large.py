@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from kgqa_hpc import stages
-from kgqa_hpc.engines.openai.local_server import _free_port
+from kgqa_hpc.engines.openai.own_server import free_port
 from tests import chat_program
 from tests.cluster.conftest import BIN, PATIENCE, ROOT, clean_environment
 from tests.command import programs
@@ -62,7 +62,7 @@ def started(folder: Path) -> dict[int, list[str]]:
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    return _free_port()
+    return free_port()
 
 
 @pytest.fixture(scope="module")

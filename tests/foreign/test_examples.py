@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request, Response
-from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
+from kgqa_hpc.engines.openai.chat_api import ChatApi
+from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.status.snapshot import survey
@@ -139,7 +140,7 @@ def test_a_servers_bytes_are_an_answer_or_a_trouble(
         raw.reply = damaged(raw.reply, damages)
 
     async def ask() -> Response | None:
-        api = ChatApi(url, OpenAISettings(model="m", base_url=url, timeout_s=30))
+        api = ChatApi(url, OpenAISettings(model="m"), timeout_s=30)
         try:
             return await api.ask(ASKED, "none")
         except Trouble as trouble:

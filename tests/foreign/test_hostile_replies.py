@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.engines.engine import Request
-from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
-from kgqa_hpc.engines.openai.reply import LARGEST_REPLY
+from kgqa_hpc.engines.openai.chat_api import ChatApi
+from kgqa_hpc.engines.openai.reply import LARGEST_REPLY, Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from tests.foreign.watchdog import watched
 
@@ -94,7 +94,7 @@ class Raw:
 async def asked(reply: bytes) -> Any:
     async with await asyncio.start_server(Raw(reply), "127.0.0.1", 0) as listener:
         url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
-        api = ChatApi(url, OpenAISettings(model="m", base_url=url, timeout_s=60))
+        api = ChatApi(url, OpenAISettings(model="m"), timeout_s=60)
         try:
             return await api.ask(ASKED, "none")
         finally:

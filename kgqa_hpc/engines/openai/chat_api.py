@@ -1,41 +1,53 @@
-"""Client of one OpenAI-compatible server: a request, its answer, the meaning of a failure, and the requested pause.
+"""Client of one OpenAI-compatible server: a request, its answer, the meaning of a failure, and the learned parameters.
 
 Written over aiohttp for three reasons: a reply is bounded while it is read (the official client unpacks a reply
 of any size), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py), and
 retries must adapt to the servers and be counted.
 """
 
+from __future__ import annotations
+
 import asyncio
-import os
 import re
-import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
 from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.openai.dialect import Dialect, error_code, error_words
-from kgqa_hpc.engines.openai.modes import Forms, Mode, with_the_word_json
-from kgqa_hpc.engines.openai.reply import BrokenReply, error_status, read_answer, read_body, read_json
-from kgqa_hpc.engines.openai.settings import OpenAISettings
+from kgqa_hpc.engines.openai.dialect import Dialect
+from kgqa_hpc.engines.openai.modes import PROBE, Mode, first_answer, parameters, with_the_word_json
+from kgqa_hpc.engines.openai.reply import (
+    BrokenReply,
+    Trouble,
+    error_code,
+    error_status,
+    error_words,
+    exhausted,
+    read_answer,
+    read_body,
+    read_error,
+    read_json,
+    retry_after,
+)
+from kgqa_hpc.engines.openai.settings import ChatSettings
+from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text import bounded_json
 
-LONGEST_S = 3600.0  # of a requested pause
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+if TYPE_CHECKING:
+    import aiohttp
 
+FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 VERSION_S = 5.0
+JSON = {"Content-Type": "application/json"}
 _OVERLOADED = {429, 503, 529}
 _AGAIN = {408, 409, 425, 429}
 # Codes of a refusal by the provider's filter, which is the answer to this prompt.
-FILTERED = re.compile(
+_FILTERED = re.compile(
     r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
     re.IGNORECASE,
 )
@@ -43,27 +55,12 @@ _UNSUPPORTED = re.compile(r"support.{0,40}parameter", re.IGNORECASE)  # OpenRout
 _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|billing", re.IGNORECASE)
 
 
-@dataclass(eq=False)
-class Trouble(Exception):
-    """A request without answer, for the reason `words`."""
-
-    words: str
-    again: bool = False  # a repetition may succeed
-    fatal: bool = False  # no request can succeed
-    overloaded: bool = False
-    unseen: bool = False  # the server never received the request, so the request is not the cause
-    status: int = 0
-    retry_after: float | None = None
-    cure: str = ""
-
-    def __str__(self) -> str:
-        return self.words
-
-
 class ChatApi:
-    """The chat endpoint of one server. Used from one event loop at a time; `close` it there."""
+    """The API of one server. Used from one event loop at a time; `close` it there."""
 
-    def __init__(self, url: str, settings: OpenAISettings) -> None:
+    def __init__(
+        self, url: str, settings: ChatSettings, *, timeout_s: float = 600.0, concurrency: int = 64
+    ) -> None:
         try:
             import aiohttp
         except ImportError as problem:
@@ -71,132 +68,42 @@ class ChatApi:
                 f"the openai engine needs the package aiohttp: {problem}", "pip install 'kgqa_hpc[openai]'"
             ) from None
         self._aiohttp = aiohttp
-        self._settings = settings
-        self._key = os.environ.get(settings.api_key_env, "").strip()
-        self._headers = settings.header_values()
+        self._settings, self._timeout_s, self._concurrency = settings, timeout_s, concurrency
+        self._credentials = settings.credentials()
         self._redact = Redactor(settings.secret_names)
         self._session: aiohttp.ClientSession | None = None
         self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
-        self._forms = Forms()
-        self.dialect = Dialect(tuple(settings.omit))
-        self._clamped = 0  # number of impossible token counts of this server
+        self._parameters = Remembered(parameters)
+        self.dialect = Dialect(settings.omit)
         self.fingerprint = ""  # `system_fingerprint` of its last reply
         self.rest_s = 0.0  # pause that the server requested with its last answer
         self.url = url
 
     async def ask(self, request: Request, mode: Mode) -> Response:
         """The server's answer. Raises Trouble."""
-        aiohttp = self._aiohttp
-        limit = self._settings.timeout_s
         while True:
             sent = self.body(request, mode)
             try:
-                encoded = orjson.dumps(sent)
+                data = orjson.dumps(sent)
             except TypeError:  # lone surrogates
                 text = str(sent["messages"]).encode("utf-8", "replace").decode()
                 raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
-            try:
-                async with (
-                    asyncio.timeout(limit),  # the limit also ends a body that arrives byte by byte
-                    self._open().post(
-                        endpoint(self.url, "chat/completions"), data=encoded, allow_redirects=False
-                    ) as reply,
-                ):
-                    status, headers, data = reply.status, reply.headers, await read_body(reply)
+            address = self.address("chat/completions")
+            async with self.reply("POST", address, self._timeout_s, data=data, headers=JSON) as reply:
+                status, data = reply.status, await read_body(reply)
                 if status == 200:
                     body = read_json(data)
                     status = error_status(body)
                     if status == 200:
-                        return self.answer(request, body, headers)
-            except (TimeoutError, aiohttp.ServerTimeoutError):
-                words = f"{self.url}: no answer within {limit:g} s"
-                raise Trouble(words, again=True, overloaded=True) from None
-            except BrokenReply as problem:
-                raise Trouble(self.clean(f"{self.url}: broken answer: {problem}"), again=True) from None
-            except (aiohttp.ClientError, OSError, ValueError) as problem:
-                name = type(problem).__name__
-                unseen = isinstance(problem, aiohttp.ClientConnectorError)
-                words = self.clean(f"{self.url}: {problem or name}")
-                raise Trouble(words, again=True, unseen=unseen, cure=self._cure(problem)) from None
-            error = error_in(data)
-            words = self.clean(error_words(error)[:2000])
+                        return self.answer(request, body, reply.headers)
+            error = read_error(data)
+            words = self.words(error)
             if status in (400, 422) and self.dialect.learns(sent, error, words):
                 print(f"openai: {self.url} {words}; sent from now on: {self.dialect.learned}", flush=True)
                 continue
-            if status in (400, 403, 451) and FILTERED.search(f"{error_code(error)} {words}"):
-                return Response(request.id, words, "refusal", error=f"refused: {words}")
-            raise self.trouble(status, words, error_code(error), headers)
-
-    def _cure(self, problem: Exception) -> str:
-        """Advice for a connection that failed for a reason that rarely passes by itself; otherwise empty."""
-        if isinstance(problem, self._aiohttp.ClientConnectorDNSError):
-            return "check the name of the host"
-        if isinstance(problem, self._aiohttp.ClientConnectorCertificateError):
-            return "name the certificate that signs it in the environment variable SSL_CERT_FILE"
-        if "WRONG_VERSION_NUMBER" in str(problem):
-            return f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
-        return ""
-
-    def answer(self, request: Request, body: Any, headers: Any) -> Response:
-        """The response in a reply of status 200. Raises BrokenReply."""
-        response, clamped = read_answer(request, body)
-        if response.thought and not self._settings.keep_thoughts:
-            response = response._replace(thought="")
-        before, self._clamped = self._clamped, self._clamped + clamped
-        if (
-            self._clamped.bit_length() > before.bit_length()
-        ):  # the first, and whenever their number has doubled
-            print(
-                f"openai: {self._clamped} token counts of {self.url} were impossible and clamped", flush=True
-            )
-        if isinstance(mark := body.get("system_fingerprint"), str):
-            self.fingerprint = one_line(mark, 80)
-        self.rest_s = exhausted(headers) or 0.0
-        return response
-
-    @property
-    def credentials(self) -> dict[str, str]:
-        """The authorization header, and the headers of the configuration."""
-        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        return {**key, **self._headers}
-
-    async def version(self) -> str:
-        """The server's version, from the paths of vLLM, SGLang or llama.cpp; empty if it has none of them."""
-        root = urlsplit(self.url)
-        for path, key in (("/version", "version"), ("/props", "build_info"), ("/get_server_info", "version")):
-            try:
-                async with asyncio.timeout(VERSION_S):
-                    async with self._open().get(
-                        f"{root.scheme}://{root.netloc}{path}", allow_redirects=False
-                    ) as reply:
-                        body = read_json(await read_body(reply))
-            except (TimeoutError, self._aiohttp.ClientError, OSError, ValueError):
-                continue
-            if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:
-                return self.clean(value)[:80]
-        return ""
-
-    async def close(self) -> None:
-        """Close its connections; the next request opens others, in its own event loop."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    def _open(self) -> Any:
-        """The session, opened at its first use, within the event loop."""
-        if self._session is None:
-            aiohttp = self._aiohttp
-            headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **self.credentials}
-            loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._settings.concurrency, keepalive_timeout=30.0),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._settings.timeout_s, 30.0)),
-                headers=headers,
-                auto_decompress=False,
-                # Requests to this machine must not go through a proxy of the environment.
-                trust_env=not loopback,
-            )
-        return self._session
+            if status in (400, 403, 451) and (refusal := self.refusal(request, error)):
+                return refusal
+            raise self.trouble(status, error, reply.headers)
 
     def body(self, request: Request, mode: Mode) -> dict[str, Any]:
         """The JSON body of a request."""
@@ -206,89 +113,142 @@ class ChatApi:
             "temperature": request.temperature or self._temperature,
             "seed": request.seed,
             **self._passed_through,
-            **self._forms(mode, request.schema),
+            **({} if request.schema is None else self._parameters(request.schema)[mode]),
         }
         return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
-    def trouble(self, status: int, message: str, code: str, headers: Any) -> Trouble:
-        """The Trouble for a reply whose status is not 200."""
-        words = f"{self.url}: HTTP {status}: {message}"
-        name = self._settings.api_key_env
-        if status in (401, 403):
-            cure = f"set a valid key in the environment variable {name}"
-            return Trouble(words if self._key else f"{words} ({name} is not set)", fatal=True, cure=cure)
-        if status == 404 and not _UNSUPPORTED.search(message):
-            return Trouble(words, fatal=True, cure="check engine.base_url (often …/v1) and engine.model")
-        if status == 402 or (status in (400, 429) and _BROKE.search(f"{code} {message}")):
-            return Trouble(words, fatal=True, cure="the account has no credit left")
-        return Trouble(
-            words,
-            again=status >= 500 or status in _AGAIN,
-            overloaded=status in _OVERLOADED,
-            status=status,
-            retry_after=retry_after(headers),
-        )
+    def answer(self, request: Request, body: Any, headers: Mapping[str, str]) -> Response:
+        """The response in a reply of status 200. Raises BrokenReply."""
+        response = read_answer(request, body)
+        if isinstance(mark := body.get("system_fingerprint"), str):
+            self.fingerprint = one_line(mark, 80)
+        self.rest_s = exhausted(headers) or 0.0
+        return response if self._settings.keep_thoughts else response._replace(thought="")
 
-    def clean(self, words: str) -> str:
-        """The text on one line, with keys masked."""
+    def refusal(self, request: Request, error: Any) -> Response | None:
+        """The response for a prompt that the provider's filter refused; None for any other error."""
+        words = self.words(error)
+        if not _FILTERED.search(f"{error_code(error)} {words}"):
+            return None
+        return Response(request.id, words, "refusal", error=f"refused: {words}")
+
+    def trouble(self, status: int, error: Any, headers: Mapping[str, str]) -> Trouble:
+        """The Trouble for a reply whose status is not 200."""
+        message = self.words(error)
+        trouble = Trouble(f"{self.url}: HTTP {status}: {message}", status=status)
+        if status in (401, 403):
+            name = self._settings.api_key_env
+            trouble.words += "" if "Authorization" in self._credentials else f" ({name} is not set)"
+            trouble.cure = f"set a valid key in the environment variable {name}"
+        elif status == 404 and not _UNSUPPORTED.search(message):
+            trouble.cure = "check engine.base_url (often …/v1) and engine.model"
+        elif status == 402 or (status in (400, 429) and _BROKE.search(f"{error_code(error)} {message}")):
+            trouble.cure = "the account has no credit left"
+        else:
+            trouble.again, trouble.overloaded = status >= 500 or status in _AGAIN, status in _OVERLOADED
+            trouble.retry_after = retry_after(headers)
+        trouble.fatal = bool(trouble.cure)
+        return trouble
+
+    def words(self, error: Any) -> str:
+        """The message of an error, on one line, with keys masked."""
+        return self._clean(error_words(error)[:2000])
+
+    def _clean(self, words: str) -> str:
         return one_line(self._redact.text(words))
 
+    def address(self, path: str) -> str:
+        """The address of `path` below the server's; a query (Azure's api-version) stays at the end."""
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
 
-def endpoint(url: str, path: str) -> str:
-    """The address of `path` below `url`; a query (Azure's api-version) stays at the end."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
+    @asynccontextmanager
+    async def reply(
+        self, method: str, address: str, limit_s: float, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The reply to a request, whose body is read inside the block. Raises Trouble for any failure to read it."""
+        aiohttp = self._aiohttp
+        try:
+            async with (
+                asyncio.timeout(limit_s),  # the limit also ends a body that arrives byte by byte
+                self._open().request(method, address, allow_redirects=False, **options) as reply,
+            ):
+                yield reply
+        except TimeoutError:
+            words = f"{self.url}: no answer within {limit_s:g} s"
+            raise Trouble(words, again=True, overloaded=True) from None
+        except BrokenReply as problem:
+            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
+        except (aiohttp.ClientError, OSError, ValueError) as problem:
+            words = self._clean(f"{self.url}: {problem or type(problem).__name__}")
+            unseen, cure = isinstance(problem, aiohttp.ClientConnectorError), ""
+            # Failures that rarely pass by themselves
+            if isinstance(problem, aiohttp.ClientConnectorDNSError):
+                cure = "check the name of the host"
+            elif isinstance(problem, aiohttp.ClientConnectorCertificateError):
+                cure = "name the certificate that signs it in the environment variable SSL_CERT_FILE"
+            elif "WRONG_VERSION_NUMBER" in str(problem):
+                cure = f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
+            raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
+
+    async def json(self, method: str, path: str, limit_s: float, **options: Any) -> Any:
+        """The JSON of the reply for a path below the server's address. Raises Trouble."""
+        async with self.reply(method, self.address(path), limit_s, **options) as reply:
+            data = await read_body(reply)
+            if reply.ok:
+                return read_json(data)
+        raise self.trouble(reply.status, read_error(data), reply.headers)
+
+    def _open(self) -> aiohttp.ClientSession:
+        """The session, opened at its first use, within the event loop."""
+        if self._session is None:
+            aiohttp = self._aiohttp
+            loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._concurrency, keepalive_timeout=30.0),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout_s, 30.0)),
+                headers={"Accept-Encoding": "identity", **self._credentials},
+                auto_decompress=False,
+                # Requests to this machine must not go through a proxy of the environment.
+                trust_env=not loopback,
+            )
+        return self._session
+
+    async def close(self) -> None:
+        """Close its connections; the next request opens others, in its own event loop."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def version(self) -> str:
+        """The server's version, from the paths of vLLM, SGLang or llama.cpp; empty if it has none of them."""
+        root = urlsplit(self.url)
+        for path, key in (("/version", "version"), ("/props", "build_info"), ("/get_server_info", "version")):
+            try:
+                async with self.reply("GET", f"{root.scheme}://{root.netloc}{path}", VERSION_S) as reply:
+                    body = read_json(await read_body(reply))
+            except Trouble:
+                continue
+            if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:
+                return self._clean(value)[:80]
+        return ""
 
 
-def error_in(data: bytes) -> Any:
-    """The body of an error reply, parsed as JSON if possible, else its text."""
-    try:
-        return bounded_json.loads(data)
-    except ValueError:
-        return data[:2000].decode("utf-8", "replace")
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a refusal asks to wait, at most an hour: Retry-After (seconds or a date), retry-after-ms, or
-    the time until an exhausted rate limit is reset. None if the headers have neither.
+def ask_once(settings: ChatSettings) -> None:
+    """Ask each server for one token, before other work begins. Raises EngineConfigError when one does not answer,
+    or refuses key, address or model.
     """
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return min(milliseconds / 1000, LONGEST_S)
-    value = headers.get("retry-after")
-    seconds = _number(value)
-    if seconds is None and value:
-        with suppress(TypeError, ValueError, OverflowError):
-            seconds = max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    if seconds is None:
-        seconds = exhausted(headers)
-    return None if seconds is None else min(seconds, LONGEST_S)
 
+    async def ask() -> None:
+        for url in settings.urls:
+            api = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S)
+            request = PROBE._replace(max_tokens=1)
+            try:
+                await first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True)
+            except Trouble:
+                continue  # the server is up, but busy, or it requires more than one token
+            finally:
+                await api.close()
 
-def exhausted(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the rate limit with nothing remaining is reset; None while something remains."""
-    pauses = []
-    for kind in ("requests", "tokens"):
-        remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
-        pause = _duration(headers.get(f"x-ratelimit-reset-{kind}"))
-        if remaining is not None and remaining < 1 and pause is not None:
-            pauses.append(pause)
-    return max(pauses, default=None)
-
-
-def _number(value: str | None) -> float | None:
-    try:
-        number = float(value) if value else -1.0
-    except ValueError:
-        return None
-    return number if 0 <= number < float("inf") else None
-
-
-def _duration(value: str | None) -> float | None:
-    """Seconds from "6m0s", "120ms", a number, or a time stamp."""
-    seconds = _number(value)
-    if seconds is not None:
-        return seconds if seconds < 1e8 else max(seconds - time.time(), 0.0)
-    parts = _PART.findall(value or "")
-    if not value or "".join(number + unit for number, unit in parts) != value.strip():
-        return None
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
+        thread.submit(asyncio.run, ask()).result()

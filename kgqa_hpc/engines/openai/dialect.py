@@ -17,76 +17,64 @@ _REFUSAL = re.compile(
     r"|only the default|deprecated|not available|does not accept|incompatible",
     re.IGNORECASE,
 )
+_UNKNOWN = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|extra|not permitted", re.IGNORECASE)
 _PROMPT_TOO_LONG = re.compile(r"context|too long|prompt is|input tokens", re.IGNORECASE)
 _AT_MOST = re.compile(
     r"(?:at most|less than or equal to|no more than|maximum[^.\d]{0,60}?|<=|\[\d+, ?|between \d+ and)\s*`?(\d{2,7})"
 )
-_UNKNOWN = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|extra|not permitted", re.IGNORECASE)
 _NAME = re.compile(r"[a-z][a-z0-9_]+")
 
 
 class Dialect:
-    """The parameters of one server. `omitted` grows with its refusals."""
+    """The parameters of one server: `configured` are left out from the start."""
 
-    def __init__(self, omitted: tuple[str, ...] = ()) -> None:
-        self.omitted = set(omitted)
-        self.limit_key = LIMITS[0]
-        self.most_tokens = 0  # the server's limit of answer tokens, if it named one; 0: none
-        self._learned: list[str] = []
-        self._limit_keys = {LIMITS[0]}  # that were tried
+    def __init__(self, configured: list[str]) -> None:
+        self._configured = configured
+        self.omitted = dict.fromkeys(configured)
+        self._limit_key = LIMITS[0]
+        self._most_tokens = 0  # the server's limit of answer tokens, if it named one; 0: none
 
     def apply(self, body: dict[str, Any], max_tokens: int) -> dict[str, Any]:
         """The body with the limit of answer tokens, without the parameters that this server refuses."""
-        body[self.limit_key] = min(max_tokens, self.most_tokens) if self.most_tokens else max_tokens
+        body[self._limit_key] = min(max_tokens, self._most_tokens or max_tokens)
         return {name: value for name, value in body.items() if name not in self.omitted}
+
+    @property
+    def learned(self) -> str:
+        """The changes learned, for the provenance: omitted names, a renamed limit, a lower limit."""
+        changes = [name for name in self.omitted if name not in self._configured]
+        changes += [f"max_tokens as {self._limit_key}"] if self._limit_key != LIMITS[0] else []
+        changes += [f"max_tokens at most {self._most_tokens}"] if self._most_tokens else []
+        return ", ".join(changes)
 
     def learns(self, sent: Mapping[str, Any], error: Any, words: str) -> bool:
         """Learn from the refusal of `sent`; returns whether the next request will differ."""
         if _PROMPT_TOO_LONG.search(words):
             return False
-        named = set(_explicit(error))
-        if _REFUSAL.search(words):
-            named.update(_NAME.findall(words))
-        refused = sorted(name for name in sent if name in named and name not in _NEEDED)
-        if refused:
-            self._omit(*refused)
+        explicit, mentioned = set(_explicit(error)), set(_NAME.findall(words))
+        named = explicit | mentioned if _REFUSAL.search(words) else explicit
+        if refused := sorted(name for name in sent if name in named and name not in _NEEDED):
+            self.omitted |= dict.fromkeys(refused)
             return True
-        return self._learns_limit(sent, named, words)
-
-    def omit_blindly(self) -> str | None:
-        """Omit one more parameter that a server may refuse without naming it; returns whether there was one."""
-        for name in ("seed", "temperature"):
-            if name not in self.omitted:
-                self._omit(name)
-                return name
-        return None
-
-    @property
-    def learned(self) -> str:
-        """The changes learned, for the provenance: omitted names, a renamed limit, a lower limit."""
-        renamed = [f"max_tokens as {self.limit_key}"] if self.limit_key != LIMITS[0] else []
-        lowered = [f"max_tokens at most {self.most_tokens}"] if self.most_tokens else []
-        return ", ".join([*self._learned, *renamed, *lowered])
-
-    def _learns_limit(self, sent: Mapping[str, Any], named: set[str], words: str) -> bool:
         key = next((name for name in LIMITS if name in sent), None)
-        if key is None or not (named | set(_NAME.findall(words))) & set(LIMITS):
+        if key is None or not (explicit | mentioned) & set(LIMITS):
             return False
-        if key != self.limit_key:  # renamed meanwhile, by another request
+        if key != self._limit_key:  # renamed meanwhile, by another request
             return True
-        other_limit = LIMITS[key == LIMITS[0]]
         if (most := _AT_MOST.search(words)) and 0 < int(most[1]) < sent[key]:
-            self.most_tokens = int(most[1])
+            self._most_tokens = int(most[1])
             return True
-        if other_limit in self._limit_keys or not (_UNKNOWN.search(words) or other_limit in words):
-            return False
-        self.limit_key = other_limit
-        self._limit_keys.add(other_limit)
-        return True
+        if key == LIMITS[0] and (_UNKNOWN.search(words) or LIMITS[1] in words):
+            self._limit_key = LIMITS[1]
+            return True
+        return False
 
-    def _omit(self, *names: str) -> None:
-        self._learned += [name for name in names if name not in self.omitted]
-        self.omitted.update(names)
+    def omit_blindly(self) -> bool:
+        """Omit one more parameter that a server may refuse without naming it; returns whether there was one."""
+        name = next((name for name in ("seed", "temperature") if name not in self.omitted), None)
+        if name is not None:
+            self.omitted[name] = None
+        return name is not None
 
 
 def _explicit(error: Any) -> Iterator[str]:
@@ -103,25 +91,3 @@ def _explicit(error: Any) -> Iterator[str]:
     for key in ("error", "detail", "message", "errors"):
         if isinstance(inner := error.get(key), dict | list):
             yield from _explicit(inner)
-
-
-def error_words(body: Any) -> str:
-    """The message of an error in any of the forms that servers give it."""
-    if isinstance(body, list) and body:
-        return error_words(body[0])
-    if not isinstance(body, dict):
-        return str(body)
-    for key in ("error", "message", "detail", "msg"):
-        value = body.get(key)
-        if isinstance(value, str) and value:
-            return value
-        if isinstance(value, dict | list) and value:
-            return error_words(value)
-    return str(body)
-
-
-def error_code(body: Any) -> str:
-    """The code of an error (`insufficient_quota`, `content_filter`), empty where there is none."""
-    error = body.get("error", body) if isinstance(body, dict) else None
-    code = error.get("code") or error.get("type") if isinstance(error, dict) else None
-    return str(code) if code else ""

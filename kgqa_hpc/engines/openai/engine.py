@@ -17,19 +17,18 @@ import random
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kgqa_hpc import __version__
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Readiness, Request, Response, ServerLoad, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve
-from kgqa_hpc.engines.openai.agreement import Agreement, first_answers
-from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
-from kgqa_hpc.engines.openai.local_server import LocalServer
-from kgqa_hpc.engines.openai.modes import PROBE, PROBE_SCHEMA
-from kgqa_hpc.engines.openai.own_server import own_server
+from kgqa_hpc.engines.openai.chat_api import FOREIGN_PATIENCE_S, ChatApi, ask_once
+from kgqa_hpc.engines.openai.modes import PROBE, PROBE_SCHEMA, Agreement
+from kgqa_hpc.engines.openai.own_server import OwnServer
+from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 
@@ -38,7 +37,6 @@ T = TypeVar("T")
 DECREASE = 0.7  # of a server's limit when it is overloaded
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
-FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 
 
 class OpenAIEngine:
@@ -51,50 +49,39 @@ class OpenAIEngine:
     Settings = OpenAISettings
 
     def __init__(self, config: OpenAISettings, memory: Path | None = None) -> None:
-        self._config = config
-        self._apis: list[ChatApi] = []
         self.server_load: ServerLoad = dict.fromkeys(LOAD, 0.0)
         self._last_success = time.monotonic()
         self._last_probe = 0.0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._probing = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self._server: LocalServer | None = None
-        self._digest = ""
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-
-    def _start(self) -> None:
-        if self._config.command:  # the settings get the name of its model and its batch
-            server = own_server(self._config)
-            values = {"model": server.name, **({"concurrency": server.batch} if server.batch else {})}
-            self._config = self._config.model_copy(update=values)
-            self._digest = server.digest
-            with server.turn_to_start():
-                self._server = LocalServer(server.command, server.environment)
-                self._server.wait_until_healthy(self._config.health_path, self._config.start_timeout_s)
-        config = self._config
-        urls = [config.base_url] if isinstance(config.base_url, str) else config.base_url
-        if self._server is not None:
-            urls = [self._server.base_url]
-        self._apis = [ChatApi(url, config) for url in urls]
-        self._lanes = Lanes(len(urls), config.concurrency)
-        self._probing = asyncio.Lock()
-        patience = config.start_timeout_s if self._server else FOREIGN_PATIENCE_S
-        self._agreement = Agreement(self._apis, config.structured, patience)
-        self._run(self._agreement.on(PROBE_SCHEMA))
-        self._versions = [self._run(api.version()) for api in self._apis]
-        self.info = self._described()
+        self._server: OwnServer | None = None
+        self._apis: list[ChatApi] = []
+        with ExitStack() as failed:
+            failed.callback(self.close)
+            if config.command:  # the settings get the name of its model, its batch and its address
+                self._server = OwnServer(config)
+                config = self._server.settings
+            self._config = config
+            self._apis = [
+                ChatApi(url, config, timeout_s=config.timeout_s, concurrency=config.concurrency)
+                for url in config.urls
+            ]
+            self._lanes = Lanes(len(self._apis), config.concurrency)
+            patience = config.start_timeout_s if self._server else FOREIGN_PATIENCE_S
+            self._agreement = Agreement(self._apis, config.structured, patience)
+            self._run(self._agreement.on(PROBE_SCHEMA))
+            self._versions = [self._run(api.version()) for api in self._apis]
+            self.info = self._described()
+            failed.pop_all()
 
     def _described(self) -> EngineInfo:
-        config, servers = self._config, len(self._apis)
-        marks = [api.fingerprint for api in self._apis]
+        config = self._config
         versions = [
-            ", ".join(dict.fromkeys(filter(None, pair))) for pair in zip(self._versions, marks, strict=True)
+            ", ".join(dict.fromkeys(filter(None, (version, api.fingerprint))))
+            for version, api in zip(self._versions, self._apis, strict=True)
         ]
+        most = config.concurrency * len(self._apis)
         return EngineInfo(
             name="openai",
             version=__version__,  # of this client
@@ -102,12 +89,11 @@ class OpenAIEngine:
             structured=self._agreement.words,
             omitted=self._omitted,
             model=config.model,
-            digest=self._digest,
+            digest=self._server.digest if self._server else "",
             settings=config.recorded(sampling=config.sampling_record),
-            max_batch=config.concurrency * servers,
+            max_batch=most,
             # A quarter of the requests waits in this process, so that the next one is sent as soon as another ends.
-            window=config.concurrency * servers * 5 // 4,
-            extra={"servers": servers},
+            window=most * 5 // 4,
         )
 
     @property
@@ -121,12 +107,27 @@ class OpenAIEngine:
         self.info = self._described()
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
-        yield from serve(
-            mailbox,
-            self.info.window,
-            begin=lambda request: self._loop.call_soon_threadsafe(self._spawn, request, mailbox),
-            abort=lambda: self._loop.call_soon_threadsafe(self._cancel_all),
-        )
+        running: dict[Future[Response], Request] = {}
+
+        def begin(request: Request) -> None:
+            future = asyncio.run_coroutine_threadsafe(self._answer(request), self._loop)
+            running[future] = request
+            future.add_done_callback(end)
+
+        def end(future: Future[Response]) -> None:
+            request = running.pop(future)
+            if future.cancelled():
+                mailbox.answer(Response(request.id, "", "abort"))
+            elif problem := future.exception():
+                mailbox.fail(problem)
+            else:
+                mailbox.answer(future.result())
+
+        def abort() -> None:
+            for future in list(running):
+                future.cancel()
+
+        yield from serve(mailbox, self.info.window, begin, abort)
 
     @classmethod
     def ask_once(cls, settings: OpenAISettings) -> None:
@@ -134,9 +135,7 @@ class OpenAIEngine:
         key, address or model are refused.
         """
         if settings.command is None:
-            # In a thread, because the caller may have an event loop, as in a notebook
-            with ThreadPoolExecutor(1) as thread:
-                thread.submit(asyncio.run, first_answers(settings, FOREIGN_PATIENCE_S)).result()
+            ask_once(settings)
 
     @classmethod
     def probe(cls) -> Readiness:
@@ -145,34 +144,19 @@ class OpenAIEngine:
 
     def close(self) -> None:
         if self._loop.is_running():
-            self._loop.call_soon_threadsafe(self._cancel_all)
-            for api in self._apis:
-                self._run(api.close())
+            self._run(self._end())
             self._loop.call_soon_threadsafe(self._loop.stop)
         if self._server is not None:
             self._server.close()
 
+    async def _end(self) -> None:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        for api in self._apis:
+            await api.close()
+
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _spawn(self, request: Request, mailbox: Mailbox) -> None:
-        task = self._loop.create_task(self._serve(request, mailbox))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _cancel_all(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    async def _serve(self, request: Request, mailbox: Mailbox) -> None:
-        try:
-            response = await self._answer(request)
-        except asyncio.CancelledError:
-            response = Response(request.id, "", "abort")
-        except Exception as problem:  # noqa: BLE001 - raised again in the engine's thread, by `wait`
-            mailbox.fail(problem)
-            return
-        mailbox.answer(response)
 
     async def _answer(self, request: Request) -> Response:
         """Repeat a request until it has an answer, or has certainly failed."""
@@ -181,15 +165,15 @@ class OpenAIEngine:
         server: int | None = None
         while True:
             server = await self._lanes.enter(avoid=server)
-            lane = self._lanes.lanes[server]
+            lane, api = self._lanes.lanes[server], self._apis[server]
             began = time.monotonic()
             try:
-                response = await self._apis[server].ask(request, self._agreement.mode)
+                response = await api.ask(request, self._agreement.mode)
                 self._last_success = time.monotonic()
                 lane.succeeded(self._last_success - began)
-                lane.rest(self._last_success, self._apis[server].rest_s)
+                lane.rest(self._last_success, api.rest_s)
                 learned = self._omitted != self.info.omitted  # in the middle of the work
-                if learned or (self._apis[server].fingerprint and not self.info.server):
+                if learned or (api.fingerprint and not self.info.server):
                     self.info = self._described()
                 return response
             except Trouble as trouble:
@@ -207,39 +191,36 @@ class OpenAIEngine:
             if not failed.again or (works and worked and not failed.unseen):
                 return Response(request.id, "", "error", error=f"{failed} (try {tries})")
             worked = works
-            self._count_retry(str(failed), pause)
+            self.server_load["retries"] += 1
+            self.server_load["waited_s"] += pause
+            count = int(self.server_load["retries"])
+            if count & (count - 1) == 0:  # the first, and whenever their number has doubled
+                print(f"openai: retry {count:,} after {pause:.1f} s: {failed}", flush=True)
             await asyncio.sleep(pause)
 
-    def _count_retry(self, words: str, pause: float) -> None:
-        """Count a retry; log the first, and again whenever their number has doubled."""
-        self.server_load["retries"] += 1
-        self.server_load["waited_s"] += pause
-        count = int(self.server_load["retries"])
-        if count & (count - 1) == 0:
-            print(f"openai: retry {count:,} after {pause:.1f} s: {words}", flush=True)
-
     async def _works(self, since: float) -> bool:
-        """Whether a server has answered any request after `since`. Raises Trouble if none has for too long."""
-        async with self._probing:
-            if self._last_success < since and self._last_probe < since:
-                await self._probe()
-            return self._last_success >= since
+        """Whether a server has answered any request after `since`; each is sent a small request until one answers.
 
-    async def _probe(self) -> None:
-        """Send each server a small request, until one answers."""
-        self._last_probe = time.monotonic()
-        last = ""
-        for api in self._apis:
-            try:
-                await api.ask(PROBE, "none")
-                self._last_success = time.monotonic()
-                return
-            except Trouble as trouble:
-                last = str(trouble)
-        if self._server is not None and self._server.exit_code is not None:
-            raise ConnectionError(f"the server ended with exit code {self._server.exit_code}")
-        if time.monotonic() - self._last_success > self._config.start_timeout_s:
-            raise ConnectionError(f"no server has answered for {self._config.start_timeout_s:.0f} s: {last}")
+        Raises ConnectionError if none has answered for too long.
+        """
+        async with self._probing:
+            if self._last_success >= since or self._last_probe >= since:
+                return self._last_success >= since
+            self._last_probe = time.monotonic()
+            for api in self._apis:
+                try:
+                    await api.ask(PROBE, "none")
+                    self._last_success = time.monotonic()
+                    return True
+                except Trouble as trouble:
+                    words = str(trouble)
+            if self._server is not None and self._server.exit_code is not None:
+                raise ConnectionError(f"the server ended with exit code {self._server.exit_code}")
+            if time.monotonic() - self._last_success > self._config.start_timeout_s:
+                raise ConnectionError(
+                    f"no server has answered for {self._config.start_timeout_s:.0f} s: {words}"
+                )
+            return False
 
 
 def _pause(tries: int, retry_after: float | None) -> float:
@@ -253,12 +234,10 @@ class Lane:
     """The limit of one server, between 1 and `most`."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
-        self.limit = float(most)
+        self.most, self.limit = most, float(most)
         self.in_flight = 0
         self.not_before = 0.0
-        self._latency = 0.0
-        self._decreased = 0.0
+        self._latency = self._decreased = 0.0
 
     def succeeded(self, seconds: float) -> None:
         """Record an answer and its seconds; may increase the limit."""
@@ -301,13 +280,14 @@ class Lanes:
         async with self._turn:
             while True:
                 now = time.monotonic()
-                rooms = [lane.room(now) for lane in self.lanes]
-                if avoid is not None and any(r > 0 for i, r in enumerate(rooms) if i != avoid):
-                    rooms[avoid] = 0.0
-                best = max(range(len(rooms)), key=rooms.__getitem__)
-                if rooms[best] > 0:
-                    self.lanes[best].in_flight += 1
-                    return best
+                rooms = {server: lane.room(now) for server, lane in enumerate(self.lanes)}
+                free = {server: room for server, room in rooms.items() if room > 0}
+                if others := {server: room for server, room in free.items() if server != avoid}:
+                    free = others
+                if free:
+                    server = max(free, key=free.__getitem__)
+                    self.lanes[server].in_flight += 1
+                    return server
                 # Until a request ends, or the first pause of a server.
                 rests = [lane.not_before - now for lane in self.lanes if lane.not_before > now]
                 self._changed.clear()

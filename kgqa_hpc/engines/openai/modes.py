@@ -1,23 +1,40 @@
-"""Modes of enforcing a schema at a server, from the strongest to none, and the test of an answer for each.
+"""Modes of enforcing a schema at a server, and the choice of the strongest that all servers support.
 
 grammar      our own grammar as `structural_tag` (vLLM, SGLang, LMDeploy)
 gbnf         our own grammar as `grammar`, with lengths (llama.cpp)
 json_schema  OpenAI's form, without patterns and lengths
 json_object  any JSON
 none         the parser, repair and retries
+
+A mode is tried with a request whose natural answer breaks every schema.
 """
 
+from __future__ import annotations
+
+import asyncio
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import ebnf, structural_tag
-from kgqa_hpc.engines.schema import Remembered, Schema, as_sent
+from kgqa_hpc.engines.openai.reply import Trouble
+from kgqa_hpc.engines.schema import Schema, as_sent
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.terminal import note
 from kgqa_hpc.text import bounded_json
+
+if TYPE_CHECKING:
+    from kgqa_hpc.engines.openai.chat_api import ChatApi
+
+PAUSE_S = 0.5
+CURABLE_S = 5.0  # s to wait for the first answer after an error that rarely passes by itself
+THOUGHT_TOKENS = 4096  # tokens for a model that thinks before it answers the test request
+BROKEN = 3  # number of replies with status 500 in a row that count as a refusal of the mode
+# Groq's message about an answer that broke the schema, which shows that it enforces schemas.
+_ENFORCED = re.compile(r"json_validate_failed|failed to generate json", re.IGNORECASE)
 
 Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
 # Values of `engine.structured`, each with the modes that are tried in turn.
@@ -28,9 +45,9 @@ TRIED: dict[str, tuple[Mode, ...]] = {
     "json_object": ("json_object",),
     "none": ("none",),
 }
-# A request whose natural answer breaks every schema. Some servers require the word JSON for json_object.
-QUESTION = ({"role": "user", "content": "Say hello in plain words, not in JSON."},)
-PROBE = Request("probe", QUESTION, max_tokens=64)
+PROBE = Request(
+    "probe", ({"role": "user", "content": "Say hello in plain words, not in JSON."},), max_tokens=64
+)
 PROBE_SCHEMA = {
     "type": "object",
     "properties": {"ok": {"type": "boolean"}},
@@ -39,27 +56,23 @@ PROBE_SCHEMA = {
 }
 
 
-def _parameters(mode: Mode, schema: Schema) -> dict[str, Any]:
-    if mode == "json_object":
-        return {"response_format": {"type": "json_object"}}
-    if mode in ("grammar", "gbnf"):
-        # If our grammar cannot express the schema, the server compiles the schema.
-        with suppress(EngineConfigError):
-            return (
-                {"grammar": ebnf(schema)} if mode == "gbnf" else {"response_format": structural_tag(schema)}
-            )
+def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
+    """The parameters that each mode adds to a request."""
     form = {"name": "answer", "schema": as_sent(schema), "strict": True}
-    return {"response_format": {"type": "json_schema", "json_schema": form}}
-
-
-class Forms:
-    """The parameters that each mode adds to the body of a request, computed once per schema."""
-
-    def __init__(self) -> None:
-        self._by_mode = {mode: Remembered(partial(_parameters, mode)) for mode in TRIED["auto"]}
-
-    def __call__(self, mode: Mode, schema: Schema | None) -> Mapping[str, Any]:
-        return {} if schema is None or mode == "none" else self._by_mode[mode](schema)
+    compiled = {"response_format": {"type": "json_schema", "json_schema": form}}
+    modes: dict[Mode, dict[str, Any]] = {
+        "grammar": compiled,
+        "gbnf": compiled,
+        "json_schema": compiled,
+        "json_object": {"response_format": {"type": "json_object"}},
+        "none": {},
+    }
+    with suppress(
+        EngineConfigError
+    ):  # if our grammar cannot express the schema, the server compiles the schema
+        modes["gbnf"] = {"grammar": ebnf(schema)}
+        modes["grammar"] = {"response_format": structural_tag(schema)}
+    return modes
 
 
 def with_the_word_json(messages: tuple[dict[str, str], ...]) -> list[dict[str, str]]:
@@ -70,32 +83,120 @@ def with_the_word_json(messages: tuple[dict[str, str], ...]) -> list[dict[str, s
     return [*messages[:-1], {**last, "content": f"{last['content']}\n\nAnswer in JSON."}]
 
 
-def keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
+async def first_answer(
+    api: ChatApi, request: Request, mode: Mode, patience_s: float, *, busy_suffices: bool = False
+) -> Response:
+    """The answer to a test request, which is repeated for `patience_s` while the server is silent or too busy.
+
+    Raises Trouble when the server refuses the request (with `busy_suffices` also when it is too busy), and
+    EngineConfigError when it refuses key, address or model, or stays silent.
+    """
+    began, broken, warned = time.monotonic(), 0, False
+    while True:
+        try:
+            return await api.ask(request, mode)
+        except Trouble as problem:
+            trouble = problem
+        if trouble.fatal:
+            raise EngineConfigError(str(trouble), trouble.cure)
+        broken += trouble.status == 500  # llama.cpp's reply to an unknown form
+        refused = not trouble.again or (broken >= BROKEN and mode != "none")
+        if refused or (busy_suffices and 0 < trouble.status < 500):
+            raise trouble
+        limit = min(CURABLE_S, patience_s) if trouble.cure else patience_s
+        if time.monotonic() > began + limit:
+            cure = trouble.cure or "is the server running, and the address right?"
+            raise EngineConfigError(f"engine.base_url: {trouble}", cure)
+        if not warned:
+            note(f"note: no answer from {api.url}, trying for {limit:g} s")
+            warned = True
+        await asyncio.sleep(PAUSE_S)
+
+
+class Agreement:
+    """The strongest `mode` that all servers support."""
+
+    def __init__(self, apis: Sequence[ChatApi], structured: str, patience_s: float) -> None:
+        self._apis, self._structured, self._patience_s = apis, structured, patience_s
+        self.mode = TRIED[structured][0]
+        self._verified = True  # each server's answer has confirmed the mode
+
+    @property
+    def words(self) -> str:
+        """The agreed mode in words, for the provenance."""
+        return self.mode if self._verified else f"{self.mode}, not verified"
+
+    async def on(self, schema: Schema) -> None:
+        """Send each server a test request with this schema; choose a weaker mode if that is needed and allowed.
+
+        Raises EngineConfigError when no server answers, or refuses key, model or the only mode.
+        """
+        agreed = None
+        while agreed != self.mode:  # after a server has weakened the mode, the others are tested again
+            agreed = self.mode
+            for api in self._apis:
+                await self._with(api, schema)
+
+    async def _with(self, api: ChatApi, schema: Schema) -> None:
+        while True:
+            try:
+                if await self._honours(api, schema):
+                    return
+                self._weaken(api, f"{api.url} ignores {self.mode}", refused=False)
+            except Trouble as trouble:
+                if _ENFORCED.search(str(trouble)):
+                    return
+                self._weaken(api, str(trouble), refused=True)
+
+    async def _honours(self, api: ChatApi, schema: Schema) -> bool:
+        for tokens in (PROBE.max_tokens, THOUGHT_TOKENS):
+            request = PROBE._replace(schema=dict(schema), max_tokens=tokens)
+            response = await first_answer(api, request, self.mode, self._patience_s)
+            honoured = _keeps_to(response, self.mode, schema)
+            if honoured is not None:
+                return honoured
+        self._verified = False  # the answer was only a thought, so it shows nothing
+        return True
+
+    def _weaken(self, api: ChatApi, reason: str, *, refused: bool) -> None:
+        modes = TRIED[self._structured]
+        weaker = modes[modes.index(self.mode) + 1 :]
+        if weaker:
+            self.mode = weaker[0]
+        elif refused and api.dialect.omit_blindly():
+            self.mode = modes[0]
+        else:
+            raise EngineConfigError(
+                f"engine.structured: {self._structured} does not work here: {reason}",
+                "set engine.structured: auto"
+                if self._structured != "auto"
+                else "see the server's words; engine.omit leaves parameters out",
+            )
+
+
+def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
     """Whether the answer to PROBE shows that the server enforces `mode`; None if it shows nothing."""
+    text = response.text.strip()
+    properties = schema.get("properties")
     if mode == "none":
         return True
-    text = response.text.strip()
-    if response.finish == "length":
-        if len(text) < 2:
-            return None
-        return text[0] == "{" if mode == "json_object" else _begins(text, schema)
-    if response.finish != "stop":
+    if response.finish == "stop":
+        try:
+            value = bounded_json.loads(text)
+        except ValueError:
+            return False
+        if mode == "json_object" or properties is None:
+            return isinstance(value, dict | list)
+        return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()
+    if response.finish != "length":
         return False
-    try:
-        value = bounded_json.loads(text)
-    except ValueError:
-        return False
-    if mode == "json_object" or "properties" not in schema:
-        return isinstance(value, dict | list)
-    return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()
-
-
-def _begins(text: str, schema: Schema) -> bool:
-    """Whether a truncated text begins as the schema requires."""
-    if "properties" not in schema:
-        return text[0] in '[{"'
-    key = re.match(r'\{\s*"((?:[^"\\]|\\.)*)("?)', text)
+    if len(text) < 2:
+        return None
+    # A truncated text: it must begin as the schema requires, with the name of a property or its beginning.
+    if mode == "json_object" or properties is None:
+        return text[0] in ("{" if mode == "json_object" else '[{"')
+    key = re.match(r'\{\s*(?:"((?:[^"\\]|\\.)*)("?)|$)', text)
     if key is None:
-        return re.fullmatch(r"\{\s*", text) is not None
-    name, closed = key[1], key[2]
-    return any(field == name if closed else field.startswith(name) for field in schema["properties"])
+        return False
+    name, closed = key[1] or "", key[2]
+    return any(field == name if closed else field.startswith(name) for field in properties)

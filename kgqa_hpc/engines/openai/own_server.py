@@ -1,4 +1,4 @@
-"""The server of `engine.command` on this node: its model, batch and caches, and the order of starts.
+"""The model server of `engine.command`: its command filled in, its start in turn on this node, its end.
 
 Words of the command are filled in: {port}, {gpus}, {model} (the folder, on the node's own disk with `stage_to`),
 {name} (of the model, as requests name it) and {batch} (sequences that the card's memory holds).
@@ -6,18 +6,26 @@ Words of the command are filled in: {port}, {gpus}, {model} (the folder, on the 
 
 import fcntl
 import hashlib
+import http.client
+import itertools
 import os
+import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from kgqa_hpc.engines.memory import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, folder_digest, node_folder, node_lock, public_name, stage
 from kgqa_hpc.engines.openai.settings import OpenAISettings
+from kgqa_hpc.engines.openai.supervisor import LOOK_EVERY_S, supervised
 from kgqa_hpc.errors import EngineConfigError
 
+# Ports below Linux's default range of ephemeral ports (from 32768 on), which any program may get meanwhile:
+# a server may load its model for minutes before it uses its port.
+PORTS = range(20_000, 32_768)
 # Share of the remaining memory for the cache, assumed: vLLM takes 0.9 of a card, activations and CUDA graphs included.
 CACHE_SHARE = 0.75
 # Default folders of compiled code, on the node's own disk because all nodes share the home folders.
@@ -29,55 +37,115 @@ CACHES = {
 }
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
 SMI_S = 30.0
+_turns = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
 class OwnServer:
-    """The command of a server, and its properties known before it answers."""
+    """A running server on a free loopback port, which ends with this process, however this process ends.
 
-    command: list[str]
-    environment: dict[str, str]
-    name: str  # of the model
-    digest: str
-    batch: int | None
-    cache: Path  # on this node
+    `settings` have its address, the name of its model, and its batch; `digest` is that of its weights. Raises
+    EngineConfigError if the model is missing or does not fit, or the server ends or takes too long to start.
+    """
 
-    @contextmanager
-    def turn_to_start(self) -> Iterator[None]:
-        """Lock held until the server is ready: the first server of a node starts alone, later ones together.
+    def __init__(self, settings: OpenAISettings) -> None:
+        self._port = free_port()
+        self.digest = ""
+        values, changes = {"gpus": str(settings.gpus), "name": settings.model}, dict[str, Any]()
+        if settings.fills("model") or settings.fills("batch"):
+            folder = find_model(settings.model, settings.revision)
+            self.digest = settings.revision or folder_digest(folder)
+            values["name"] = public_name(str(folder) if "snapshots" in folder.parts else settings.model)
+            if settings.fills("batch"):
+                changes["concurrency"] = _batch(settings, folder)
+                values["batch"] = str(changes["concurrency"])
+            values["model"] = str(stage(folder, settings.stage_to) if settings.stage_to else folder)
+        changes |= {"model": values["name"], "base_url": f"http://127.0.0.1:{self._port}/v1"}
+        self.settings = settings.model_copy(update=changes)
+        command = settings.command or []
+        for key, value in values.items():
+            command = [word.replace(f"{{{key}}}", value) for word in command]
+        cache = node_folder("servers")
+        caches = {variable: str(cache / folder) for variable, folder in CACHES.items()}
+        with turn_to_start(command, cache):
+            words = [word.replace("{port}", str(self._port)) for word in command]
+            self._supervisor = supervised(words, caches | dict(os.environ))
+            try:
+                self._wait_until_healthy(command[0])
+            except BaseException:
+                self.close()
+                raise
 
-        The first reads the weights and compiles; the others find both in the caches.
-        """
-        key = hashlib.sha256("\0".join(self.command).encode()).hexdigest()[:16]
-        mark = self.cache / f"started-{key}"
-        with node_lock(self.cache / "start.lock") as file:
-            if mark.exists():
-                fcntl.flock(file, fcntl.LOCK_UN)
-            yield
-            mark.touch()
+    @property
+    def exit_code(self) -> int | None:
+        """The server's exit code; None while it runs."""
+        return self._supervisor.poll()
+
+    def close(self) -> None:
+        """Stop the server; kill it if it does not end by itself. Idempotent."""
+        if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
+            with suppress(BrokenPipeError):
+                self._supervisor.stdin.write(b"x")
+                self._supervisor.stdin.close()
+        self._supervisor.wait()
+
+    def _wait_until_healthy(self, name: str) -> None:
+        path, patience_s = self.settings.health_path, self.settings.start_timeout_s
+        deadline = time.monotonic() + patience_s
+        while not self._is_healthy(path):
+            if self.exit_code is not None:
+                raise EngineConfigError(
+                    f"engine.command: {name} ended with exit code {self.exit_code} before it was ready",
+                    "its last words are in the engine's log",
+                )
+            if time.monotonic() > deadline:
+                raise EngineConfigError(
+                    f"engine.command: {name} was not ready within {patience_s:.0f} s (GET {path})",
+                    "raise engine.start_timeout_s, or check engine.health_path",
+                )
+            time.sleep(LOOK_EVERY_S)
+
+    def _is_healthy(self, path: str) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
 
 
-def own_server(settings: OpenAISettings) -> OwnServer:
-    """The server of `settings.command`. Raises EngineConfigError if the model is missing or does not fit."""
-    command = settings.command or []
-    values = {"gpus": str(settings.gpus), "name": settings.model}
-    digest, batch = "", None
-    if settings.fills("model") or settings.fills("batch"):
-        folder = find_model(settings.model, settings.revision)
-        digest = settings.revision or folder_digest(folder)
-        values["name"] = public_name(str(folder) if "snapshots" in folder.parts else settings.model)
-        if settings.fills("batch"):
-            values["batch"] = str(batch := _batch(settings, folder))
-        values["model"] = str(stage(folder, settings.stage_to) if settings.stage_to else folder)
-    for key, value in values.items():
-        command = [word.replace(f"{{{key}}}", value) for word in command]
-    cache = node_folder("servers")
-    folders = {variable: str(cache / folder) for variable, folder in CACHES.items()}
-    return OwnServer(command, folders | dict(os.environ), values["name"], digest, batch, cache)
+@contextmanager
+def turn_to_start(command: Sequence[str], cache: Path) -> Iterator[None]:
+    """Lock held until the server is ready: the first server of a node starts alone, later ones together.
+
+    The first reads the weights and compiles; the others find both in the caches.
+    """
+    key = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
+    mark = cache / f"started-{key}"
+    with node_lock(cache / "start.lock") as file:
+        if mark.exists():
+            fcntl.flock(file, fcntl.LOCK_UN)
+        yield
+        mark.touch()
+
+
+def free_port() -> int:
+    """An unused port; each process starts the search at another number, so that two on a machine do not get
+    the same port.
+    """
+    for _ in PORTS:
+        port = PORTS[(7919 * os.getpid() + next(_turns)) % len(PORTS)]
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise EngineConfigError(
+        f"engine.command: no port from {PORTS[0]} to {PORTS[-1]} is free", "stop what uses them"
+    )
 
 
 def _batch(settings: OpenAISettings, folder: Path) -> int:
-    card, size = card_bytes(), read_size(folder)
+    card, size = _card_bytes(), read_size(folder)
     if card is None or size is None or not size.weights:
         unknown = "no GPU is seen here" if card is None else "the memory of this kind of model is not known"
         raise EngineConfigError(f"engine.command: {unknown}", "write a number in place of {batch}")
@@ -87,7 +155,7 @@ def _batch(settings: OpenAISettings, folder: Path) -> int:
     return room.batch
 
 
-def card_bytes() -> int | None:
+def _card_bytes() -> int | None:
     """Memory of the first GPU that this process may use, from nvidia-smi; None without a GPU."""
     device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
     try:

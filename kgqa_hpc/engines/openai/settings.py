@@ -18,23 +18,8 @@ from kgqa_hpc.settings import Package
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_RESERVED = {"model", "messages", "stream", "n", "response_format", "seed", "temperature", "max_tokens"}
 _SECRET = re.compile(r"key|auth|token|secret|cookie", re.IGNORECASE)
-
-
-def check_address(url: str) -> str:
-    """Return a valid address of a server unchanged. Raises ValueError for other texts, and for an address with
-    a key.
-    """
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        good = False
-    if not good:
-        raise ValueError("must be an address such as http://host:8000/v1")
-    if parts.username or parts.password or "key=" in parts.query:
-        raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
-    return url
 
 
 class ChatSettings(EngineSettings):
@@ -79,25 +64,36 @@ class ChatSettings(EngineSettings):
         description="Further parameters of each request, for options of a particular server.",
     )
 
+    # Described by each subclass
+    base_url: str | list[str]
+    command: list[str] | None = None
+    gpus: int = Field(0, ge=0, description="Number of GPUs of `command`.")
+
+    @property
+    def urls(self) -> list[str]:
+        return [self.base_url] if isinstance(self.base_url, str) else self.base_url
+
+    @property
+    def gpus_per_worker(self) -> int:
+        return self.gpus if self.command else 0
+
+    @property
+    def hosted(self) -> bool:
+        return self.command is None
+
     @property
     def secret_names(self) -> tuple[str, ...]:
-        return (
-            self.api_key_env,
-            *(value[1:] for value in (self.headers or {}).values() if value.startswith("$")),
-        )
+        variables = [value[1:] for value in (self.headers or {}).values() if value.startswith("$")]
+        return (self.api_key_env, *variables)
 
-    def header_values(self) -> dict[str, str]:
-        """The headers, variables replaced. Raises EngineConfigError for a variable that is not set."""
-        values = {}
+    def credentials(self) -> dict[str, str]:
+        """The authorization header and the configured headers. Raises EngineConfigError for an unset variable."""
+        key = os.environ.get(self.api_key_env, "").strip()
+        values = {"Authorization": f"Bearer {key}"} if key else {}
         for name, value in (self.headers or {}).items():
-            if value.startswith("$"):
-                variable = value[1:]
-                value = os.environ.get(variable, "").strip()
-                if not value:
-                    raise EngineConfigError(
-                        f"engine.headers: {variable} is not set", f"export {variable}=KEY"
-                    )
-            values[name] = value
+            values[name] = os.environ.get(value[1:], "").strip() if value.startswith("$") else value
+            if value.startswith("$") and not values[name]:
+                raise EngineConfigError(f"engine.headers: {value[1:]} is not set", f"export {value[1:]}=KEY")
         return values
 
     @property
@@ -127,6 +123,23 @@ class ChatSettings(EngineSettings):
         if self.reasoning_effort is not None:
             body["reasoning_effort"] = self.reasoning_effort
         return body
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_addresses(cls, value: str | list[str]) -> str | list[str]:
+        if not value:
+            raise ValueError("must name at least one server")
+        for url in [value] if isinstance(value, str) else value:
+            try:
+                parts = urlsplit(url)
+                good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            except ValueError:
+                good = False
+            if not good:
+                raise ValueError("must be an address such as http://host:8000/v1")
+            if parts.username or parts.password or "key=" in parts.query:
+                raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
+        return value
 
     @field_validator("headers")
     @classmethod
@@ -158,9 +171,8 @@ class ChatSettings(EngineSettings):
         return value
 
     @model_validator(mode="after")
-    def _ours(self) -> ChatSettings:
-        ours = {"model", "messages", "stream", "n", "response_format", "seed", "temperature", "max_tokens"}
-        if reserved := sorted(ours & self.passed_through.keys()):
+    def _nothing_reserved(self) -> ChatSettings:
+        if reserved := sorted(_RESERVED & self.passed_through.keys()):
             raise ValueError(f"{reserved[0]} is set by the engine or the prompt and cannot be passed through")
         return self
 
@@ -194,7 +206,6 @@ class OpenAISettings(ChatSettings):
         None,
         description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are filled in.",
     )
-    gpus: int = Field(0, ge=0, description="Number of GPUs of the server that `command` starts.")
     stage_to: str | None = Field(
         None,
         description="Folder on a local disk of the node, such as $TMPDIR, to which {model} is "
@@ -218,23 +229,6 @@ class OpenAISettings(ChatSettings):
     def fills(self, word: str) -> bool:
         """Whether the command contains {word}."""
         return any(f"{{{word}}}" in part for part in self.command or ())
-
-    @property
-    def gpus_per_worker(self) -> int:
-        return self.gpus if self.command else 0
-
-    @property
-    def hosted(self) -> bool:
-        return self.command is None
-
-    @field_validator("base_url")
-    @classmethod
-    def _plain_addresses(cls, value: str | list[str]) -> str | list[str]:
-        for url in [value] if isinstance(value, str) else value:
-            check_address(url)
-        if not value:
-            raise ValueError("must name at least one server")
-        return value
 
     @model_validator(mode="after")
     def _has_a_model_to_stage(self) -> OpenAISettings:
@@ -267,7 +261,6 @@ class OpenAIBatchSettings(ChatSettings):
         description="Command that answers batches in place of a server: it reads {input} and writes "
         "{output}, as vllm run-batch.",
     )
-    gpus: int = Field(0, ge=0, description="Number of GPUs of `command`.")
     requests_per_batch: int = Field(
         512,
         ge=1,
@@ -280,19 +273,6 @@ class OpenAIBatchSettings(ChatSettings):
     )
     poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch's state.")
     away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
-
-    @property
-    def gpus_per_worker(self) -> int:
-        return self.gpus if self.command else 0
-
-    @property
-    def hosted(self) -> bool:
-        return self.command is None
-
-    @field_validator("base_url")
-    @classmethod
-    def _plain_address(cls, value: str) -> str:
-        return check_address(value)
 
     @model_validator(mode="after")
     def _files_named(self) -> OpenAIBatchSettings:

@@ -18,17 +18,15 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.openai.agreement import Agreement, first_answers
-from kgqa_hpc.engines.openai.chat_api import FILTERED, ChatApi, Trouble
-from kgqa_hpc.engines.openai.dialect import error_code, error_words
-from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Mode
-from kgqa_hpc.engines.openai.settings import ChatSettings, OpenAIBatchSettings, OpenAISettings
+from kgqa_hpc.engines.openai.chat_api import FOREIGN_PATIENCE_S, ChatApi, ask_once
+from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Agreement, Mode
+from kgqa_hpc.engines.openai.reply import Trouble, error_code
+from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger
-from kgqa_hpc.engines.openai_batch.server import Batches, BatchProgram, BatchServer, Look
+from kgqa_hpc.engines.openai_batch.server import BatchProgram, BatchServer, Look
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
 
-PATIENCE_S = 30.0  # s to wait for the first answer of a server
 SENDINGS = 5  # number of batches that may end without an answer to a request
 _LARGEST = 150 << 20  # largest file in bytes; OpenAI accepts 200 MB
 _LEFT_OPEN = {"batch_expired", "batch_cancelled"}
@@ -50,30 +48,50 @@ class OpenAIBatchEngine:
     ) -> None:
         folder = folder or (memory.parent / "batches" if memory else Path("batches"))
         self._config = config
-        self._api = ChatApi(config.base_url, _live(config))
+        self._api = ChatApi(config.base_url, config)
         self._mode: Mode = TRIED[config.structured][0]
-        self._seen = ""
-        self._agree([PROBE_SCHEMA])
-        self._ledger = Ledger(folder, f"{config.model} {self._described().settings}")
-        self._batches: Batches = (
-            BatchProgram(config.command, folder) if config.command else BatchServer(self._api)
-        )
+        self._mode_words = f"{self._mode}, not verified"
+        self.preflight([])
+        self._ledger = Ledger(folder, f"{config.model} {self.info.settings}")
+        self._batches = BatchProgram(config.command, folder) if config.command else BatchServer(self._api)
         self._waiting: dict[str, Request] = {}  # to be sent
         self._asked: dict[str, Request] = {}  # in a batch
         self._answered_at = time.monotonic()
         self._hold_until = 0.0
         self.progress = 0
-        self.info = self._described()
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        self._agree(schemas)
-        self.info = self._described()
+        """Find out by test requests outside of any batch how the server enforces the schemas."""
+
+        async def agree() -> None:
+            agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
+            try:
+                for schema in (PROBE_SCHEMA, *schemas):
+                    await agreement.on(schema)
+            finally:
+                await self._api.close()
+            self._mode, self._mode_words = agreement.mode, agreement.words
+
+        config = self._config
+        if config.structured == "auto" and not config.command:
+            asyncio.run(agree())
+        most = config.requests_per_batch * config.batches
+        self.info = EngineInfo(
+            name=self.name,
+            version=__version__,  # of this client
+            model=config.model,
+            settings=config.recorded(sampling=config.sampling_record),
+            structured=self._mode_words,
+            omitted=self._api.dialect.learned,
+            max_batch=most,
+            window=most,
+        )
 
     @classmethod
     def ask_once(cls, settings: OpenAIBatchSettings) -> None:
         """Ask the server for one token, before other work begins. Raises EngineConfigError."""
         if settings.command is None and settings.structured == "auto":
-            asyncio.run(first_answers(_live(settings), PATIENCE_S))
+            ask_once(settings)
 
     @classmethod
     def probe(cls) -> Readiness:
@@ -81,11 +99,12 @@ class OpenAIBatchEngine:
         return installed("aiohttp", "openai")
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        config = self._config
         looked = changed = time.monotonic()
         while self._waiting or self._asked or not mailbox.ended:
             now = time.monotonic()
-            due = [looked + self._config.poll_s] if self._asked else []
-            due += [max(changed + self._config.gather_s, self._hold_until)] if self._waiting else []
+            due = [looked + config.poll_s] if self._asked else []
+            due += [max(changed + config.gather_s, self._hold_until)] if self._waiting else []
             timeout = max(min(due) - now, 0.01) if due else None
             requests, _ = mailbox.wait(0 if mailbox.ended and self._waiting else timeout)
             waiting = mailbox.take_cancel()
@@ -98,14 +117,20 @@ class OpenAIBatchEngine:
             now = time.monotonic()
             if requests:
                 changed = now
-                if self._place(requests):
+                self._ledger.read()
+            for request in requests:  # into the batch that has it, or the next one
+                key = self._ledger.key(request)
+                if self._ledger.batch_of(key) is None:
+                    self._waiting[key] = request
+                else:
+                    self._asked[key] = request
                     looked = 0.0
-            quiet = mailbox.ended or now - changed >= self._config.gather_s
+            quiet = mailbox.ended or now - changed >= config.gather_s
             while now >= self._hold_until and (
-                len(self._waiting) >= self._config.requests_per_batch or (quiet and self._waiting)
+                len(self._waiting) >= config.requests_per_batch or (quiet and self._waiting)
             ):
                 self._send()
-            if self._asked and now - looked >= self._config.poll_s:
+            if self._asked and now - looked >= config.poll_s:
                 yield from self._look_at_all()
                 looked = time.monotonic()
 
@@ -113,49 +138,9 @@ class OpenAIBatchEngine:
         self._batches.close()
         self._ledger.close()
 
-    def _agree(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Find out by test requests outside of any batch how the server enforces schemas."""
-        if self._config.structured != "auto" or self._config.command:
-            return
-
-        async def ask() -> None:
-            try:
-                agreement = Agreement([self._api], self._config.structured, PATIENCE_S)
-                for schema in (PROBE_SCHEMA, *schemas):
-                    await agreement.on(schema)
-                self._mode, self._seen = agreement.mode, agreement.words
-            finally:
-                await self._api.close()
-
-        asyncio.run(ask())
-
-    def _described(self) -> EngineInfo:
-        config = self._config
-        most = config.requests_per_batch * config.batches
-        return EngineInfo(
-            name=self.name,
-            version=__version__,  # of this client
-            model=config.model,
-            settings=config.recorded(sampling=config.sampling_record),
-            structured=self._seen or f"{self._mode}, not verified",
-            omitted=self._api.dialect.learned,
-            max_batch=most,
-            window=most,
-        )
-
-    def _place(self, requests: Sequence[Request]) -> bool:
-        """Assign requests to the batch that holds them, or to the next batch; returns whether a batch holds any."""
-        self._ledger.read()
-        before = len(self._asked)
-        for request in requests:
-            key = self._ledger.key(request)
-            (self._waiting if self._ledger.batch_of(key) is None else self._asked)[key] = request
-        return len(self._asked) > before
-
     def _send(self) -> None:
         """Send the waiting requests as a batch; if the server is unreachable, they go on waiting."""
-        lines: list[bytes] = []
-        keys: list[str] = []
+        lines: dict[str, bytes] = {}
         size = 0
         for key, request in self._waiting.items():
             body = self._api.body(request, self._mode)
@@ -164,19 +149,17 @@ class OpenAIBatchEngine:
             size += len(line)
             if lines and (len(lines) >= self._config.requests_per_batch or size > _LARGEST):
                 break
-            lines.append(line)
-            keys.append(key)
+            lines[key] = line
         try:
-            file = self._batches.upload(b"".join(lines))
+            file = self._batches.upload(b"".join(lines.values()))
         except Trouble as trouble:
             self._tolerate(trouble)
             self._hold_until = time.monotonic() + self._config.poll_s
             return
-        batch = self._ledger.begin(secrets.token_hex(12), keys)
-        for key in keys:
-            self._asked[key] = self._waiting.pop(key)
+        batch = self._ledger.begin(secrets.token_hex(12), lines)
+        self._asked |= {key: self._waiting.pop(key) for key in lines}
         try:
-            server_id = self._batches.create(file, batch.name)
+            server_id = self._batches.create(file, batch.id)
         except Trouble as trouble:
             if not trouble.again:
                 self._ledger.lost(batch)
@@ -184,13 +167,12 @@ class OpenAIBatchEngine:
             return
         self._ledger.sent(batch, server_id)
         self._answered_at = time.monotonic()
-        print(f"openai_batch: batch {server_id} with {len(keys):,} requests", flush=True)
+        print(f"openai_batch: batch {server_id} with {len(lines):,} requests", flush=True)
 
     def _look_at_all(self) -> Iterator[Response]:
-        names = dict.fromkeys(b.name for key in self._asked if (b := self._ledger.batch_of(key)))
-        for name in names:
+        for name in dict.fromkeys(b.id for key in self._asked if (b := self._ledger.batch_of(key))):
             try:
-                batch = self._ledger.batch(name)
+                batch = self._ledger.batches[name]
                 if batch.state == "sending":
                     batch = self._settle(batch)
                 if batch.server_id:
@@ -207,7 +189,7 @@ class OpenAIBatchEngine:
 
     def _settle(self, batch: Batch) -> Batch:
         """Look for a batch whose sending was interrupted; it is lost if the server does not have it."""
-        server_id = self._batches.find(batch.name, batch.began)
+        server_id = self._batches.find(batch.id, batch.began)
         if server_id is not None:
             return self._ledger.sent(batch, server_id)
         if time.time() - batch.began < 2 * self._config.poll_s or self._ledger.is_being_sent(batch):
@@ -223,27 +205,22 @@ class OpenAIBatchEngine:
                 raise EngineConfigError(f"the server refused a batch: {look.refused}", "see its words")
             self._hold_until = time.monotonic() + 10 * self._config.poll_s
             return
-        keys, answered = set(batch.keys), set()
+        keys, missing = set(batch.keys), dict.fromkeys(batch.keys)
         for file in look.files:
             for line in self._batches.lines(file):
                 key, reply, error = _read(line)
-                if key not in keys or self._left_open(key, reply, error):
-                    continue
-                answered.add(key)
+                passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
+                if key not in keys or (passing and self._ledger.sendings(key) < SENDINGS):
+                    continue  # another batch may answer it
+                missing.pop(key, None)
                 if request := self._asked.pop(key, None):
                     yield self._response(request, reply, error)
-        missing = [key for key in batch.keys if key not in answered]
-        for key in [key for key in missing if self._ledger.sendings(key) >= SENDINGS]:
-            if request := self._asked.pop(key, None):
+        for key in missing:
+            if self._ledger.sendings(key) >= SENDINGS and (request := self._asked.pop(key, None)):
                 words = f"{SENDINGS} batches ended without an answer to it"
                 yield Response(request.id, "", "error", error=words)
         if batch.state != "ended":
             self._ledger.ended(batch, missing)
-
-    def _left_open(self, key: str, reply: Mapping[str, Any], error: Any) -> bool:
-        """Whether the batch left a request unanswered, so that another batch may answer it."""
-        passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
-        return passing and self._ledger.sendings(key) < SENDINGS
 
     def _response(self, request: Request, reply: Mapping[str, Any], error: Any) -> Response:
         body = reply.get("body")
@@ -252,11 +229,8 @@ class OpenAIBatchEngine:
                 return self._api.answer(request, body, {})
             except ValueError as problem:
                 return Response(request.id, "", "error", error=f"broken answer: {one_line(str(problem))}")
-        refusal = error or body
-        words = self._api.clean(error_words(refusal)[:2000])
-        if FILTERED.search(f"{error_code(refusal)} {words}"):
-            return Response(request.id, words, "refusal", error=f"refused: {words}")
-        return Response(request.id, "", "error", error=words)
+        refusal = self._api.refusal(request, error or body)
+        return refusal or Response(request.id, "", "error", error=self._api.words(error or body))
 
     def _tolerate(self, trouble: Trouble) -> None:
         """Log a failure; raise it if it is permanent or lasts too long."""
@@ -268,18 +242,12 @@ class OpenAIBatchEngine:
         self.progress += 1
 
 
-def _live(settings: OpenAIBatchSettings) -> OpenAISettings:
-    """The settings of the live server, for test requests outside of any batch."""
-    shared = settings.model_dump(include=set(ChatSettings.model_fields) - {"kind"})
-    return OpenAISettings(base_url=settings.base_url, **shared)
-
-
 def _read(line: bytes) -> tuple[str, Mapping[str, Any], Any]:
     """`custom_id`, reply and error of a line of OpenAI's or vLLM's output; "" for any other line."""
     try:
         entry = bounded_json.loads(line)
     except ValueError:
-        return "", {}, None
+        entry = None
     if not isinstance(entry, dict) or not isinstance(key := entry.get("custom_id"), str):
         return "", {}, None
     reply = entry.get("response")

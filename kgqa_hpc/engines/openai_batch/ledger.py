@@ -11,9 +11,8 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.store import canonical
@@ -24,13 +23,13 @@ JOURNALS = "batches"
 _HEADER = {"of": "batches"}
 # States of a batch: sending (the server may have it), lost (it does not), sent (it does), ended (no more answers).
 State = Literal["sending", "lost", "sent", "ended"]
+_ORDER: dict[State, int] = {"sending": 0, "lost": 1, "sent": 2, "ended": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """One batch. `keys` are its requests in order; `unanswered` those without an answer at its end."""
 
-    name: str
+    id: str  # the name that the server stores
     keys: tuple[str, ...]
     state: State
     began: float  # seconds since 1970
@@ -47,17 +46,15 @@ class Ledger:
         self._model = model.encode()
         self._journal: Journal | None = None
         self._lock = -1
-        self._batches: dict[str, Batch] = {}
-        self._writer: dict[str, Path] = {}  # by name of a batch: the journal of the process that sends it
+        self.batches: dict[str, Batch] = {}
+        self._writer: dict[str, Path] = {}  # by id of a batch: the journal of the process that sends it
         self._of_key: dict[str, str] = {}
         self._read_to: dict[Path, int] = {}
         self.read()
 
     def key(self, request: Request) -> str:
         """A permanent name of a request, equal in all processes; a repeated attempt has another name."""
-        digest = hashlib.sha256(self._model)
-        digest.update(canonical.dumps(list(request)))
-        return digest.hexdigest()[:32]
+        return hashlib.sha256(self._model + canonical.dumps(list(request))).hexdigest()[:32]
 
     def read(self) -> None:
         """Read the records that other processes have written."""
@@ -65,38 +62,36 @@ class Ledger:
             if self._journal is None or path != self._journal.path:
                 records, self._read_to[path] = read_on(path, self._read_to.get(path, 0), _HEADER)
                 for record in records:
-                    self._take(_batch(record), path)
+                    keys, unanswered = tuple(record["keys"]), tuple(record["unanswered"])
+                    self._take(Batch(**record | {"keys": keys, "unanswered": unanswered}), path)
 
     def batch_of(self, key: str) -> Batch | None:
         """The batch that has answered this request, or will; None if the request is still to be sent."""
-        batch = self._batches.get(self._of_key.get(key, ""))
+        batch = self.batches.get(self._of_key.get(key, ""))
         if batch is None or batch.state == "lost" or key in batch.unanswered:
             return None
         return batch
 
-    def batch(self, name: str) -> Batch:
-        return self._batches[name]
-
     def sendings(self, key: str) -> int:
         """Number of batches in which a request was sent."""
-        return sum(key in batch.keys for batch in self._batches.values() if batch.state != "lost")
+        return sum(key in batch.keys for batch in self.batches.values() if batch.state != "lost")
 
     def begin(self, name: str, keys: Iterable[str]) -> Batch:
         """Record that a batch is about to be sent. Raises DiskFull, StoreError."""
         return self._write(Batch(name, tuple(keys), "sending", time.time()))
 
     def sent(self, batch: Batch, server_id: str) -> Batch:
-        return self._write(replace(batch, state="sent", server_id=server_id))
+        return self._write(batch._replace(state="sent", server_id=server_id))
 
     def lost(self, batch: Batch) -> Batch:
-        return self._write(replace(batch, state="lost"))
+        return self._write(batch._replace(state="lost"))
 
     def ended(self, batch: Batch, unanswered: Iterable[str]) -> Batch:
-        return self._write(replace(batch, state="ended", unanswered=tuple(unanswered)))
+        return self._write(batch._replace(state="ended", unanswered=tuple(unanswered)))
 
     def is_being_sent(self, batch: Batch) -> bool:
         """Whether the process that began to send the batch is alive, by its lock on the journal."""
-        path = self._writer[batch.name]
+        path = self._writer[batch.id]
         if self._journal is not None and path == self._journal.path:
             return False
         with open(path, "rb") as file, suppress(BlockingIOError):
@@ -116,27 +111,18 @@ class Ledger:
             self._journal, _ = open_next(self._folder, JOURNALS, _HEADER)
             self._lock = os.open(self._journal.path, os.O_RDONLY | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-        record = asdict(batch)
-        self._journal.append({"id": record.pop("name"), **record})
+        self._journal.append(batch._asdict())
         self._journal.sync()
         self._take(batch, self._journal.path)
         return batch
 
     def _take(self, batch: Batch, path: Path) -> None:
-        earlier = self._batches.get(batch.name)
+        earlier = self.batches.get(batch.id)
         if earlier is not None and _ORDER[earlier.state] > _ORDER[batch.state]:
             return
-        self._batches[batch.name] = batch
-        self._writer.setdefault(batch.name, path)
+        self.batches[batch.id] = batch
+        self._writer.setdefault(batch.id, path)
         for key in batch.keys:
-            current = self._batches.get(self._of_key.get(key, ""))
+            current = self.batches.get(self._of_key.get(key, ""))
             if current is None or current.began <= batch.began:
-                self._of_key[key] = batch.name
-
-
-_ORDER: dict[State, int] = {"sending": 0, "lost": 1, "sent": 2, "ended": 3}
-
-
-def _batch(record: dict[str, Any]) -> Batch:
-    keys, unanswered = tuple(record.pop("keys")), tuple(record.pop("unanswered"))
-    return Batch(name=record.pop("id"), keys=keys, unanswered=unanswered, **record)
+                self._of_key[key] = batch.id

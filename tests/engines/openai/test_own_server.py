@@ -17,9 +17,9 @@ import pytest
 from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.memory import ModelSize, budget
 from kgqa_hpc.engines.model_files import folder_digest
-from kgqa_hpc.engines.openai import local_server, own_server
+from kgqa_hpc.engines.openai import own_server
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
-from kgqa_hpc.engines.openai.own_server import OwnServer
+from kgqa_hpc.engines.openai.own_server import turn_to_start
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 from tests import chat_program
@@ -106,22 +106,21 @@ def test_only_a_command_with_a_model_can_stage_or_pin_it() -> None:
 
 
 def test_the_first_server_of_a_node_starts_alone_and_later_ones_together(tmp_path: Path) -> None:
-    own = OwnServer(["serve"], {}, "m", "", None, tmp_path)
     entered, failed = threading.Event(), RuntimeError("out of memory")
 
     def second() -> None:
-        with own.turn_to_start():
+        with turn_to_start(["serve"], tmp_path):
             entered.set()
 
-    with pytest.raises(RuntimeError), own.turn_to_start():
+    with pytest.raises(RuntimeError), turn_to_start(["serve"], tmp_path):
         raise failed  # the next one is the first then
-    with own.turn_to_start():
+    with turn_to_start(["serve"], tmp_path):
         waiting = threading.Thread(target=second)
         waiting.start()
         assert not entered.wait(0.3)
     waiting.join(60)
     assert entered.is_set()
-    with own.turn_to_start(), own.turn_to_start():
+    with turn_to_start(["serve"], tmp_path), turn_to_start(["serve"], tmp_path):
         pass
 
 
@@ -137,15 +136,15 @@ def test_a_shipped_configuration_leaves_the_batch_to_the_card(name: str) -> None
 
 def test_a_port_is_given_once_and_one_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until a model is loaded, minutes may pass before its server uses the port."""
-    ports = [local_server._free_port() for _ in range(200)]
+    ports = [own_server.free_port() for _ in range(200)]
     assert len(set(ports)) == 200
-    assert set(ports) <= set(local_server.PORTS)
+    assert set(ports) <= set(own_server.PORTS)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         taken = other.getsockname()[1]
-        monkeypatch.setattr(local_server, "PORTS", range(taken, taken + 50))
-        monkeypatch.setattr(local_server, "_turns", itertools.count(-7919 * os.getpid()))
-        assert local_server._free_port() in range(taken + 1, taken + 50)
+        monkeypatch.setattr(own_server, "PORTS", range(taken, taken + 50))
+        monkeypatch.setattr(own_server, "_turns", itertools.count(-7919 * os.getpid()))
+        assert own_server.free_port() in range(taken + 1, taken + 50)
 
 
 SILENT = (
@@ -174,12 +173,12 @@ def test_a_server_that_does_not_become_ready_is_bad_input_and_taken_down(
 
 def test_the_server_dies_with_its_owner_even_on_sigkill() -> None:
     owner = textwrap.dedent("""
-        import sys, time
-        from kgqa_hpc.engines.openai.local_server import LocalServer
+        import sys
+        from kgqa_hpc.engines.openai.own_server import OwnServer
+        from kgqa_hpc.engines.openai.settings import OpenAISettings
         code = "import os, subprocess, sys, time; print(os.getpid(), flush=True); " \\
                "print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
-        server = LocalServer([sys.executable, "-c", code])
-        time.sleep(600)
+        OwnServer(OpenAISettings(model="m", command=[sys.executable, "-c", code]))
     """)
     with subprocess.Popen([sys.executable, "-c", owner], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
