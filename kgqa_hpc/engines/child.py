@@ -1,151 +1,238 @@
-"""Main program of an engine process: `python -m kgqa_hpc.engines.child SOCKET_FD PARENT_PID`.
+"""Main program of an engine process (`python -m kgqa_hpc.engines.child SOCKET_FD PARENT_PID`), and its protocol.
 
 The main thread drives the engine and sends answers, many to a frame when many are ready; a second one takes
 frames from the worker; a third sends a heartbeat with the engine's progress once a second, so that the worker
 can tell a long answer from a stalled engine. The process never outlives its worker: the kernel kills it with
 its parent (PR_SET_PDEATHSIG), and it ends when the socket closes. Signals to the whole job (Ctrl-C,
 Slurm's USR1 and TERM) are ignored here: the worker handles them, and requests in flight can finish.
+
+A frame is four bytes (length of the body, little-endian) and a body, the JSON array [verb, content]:
+
+    worker → engine   hello {config, plugin, memory, batches}   preflight [schemas]   requests   cancel   close
+    engine → worker   ready info   refused {error, message, cure}   checked info   described info   responses
+                      beat {progress, retries, throttled, waited_s}
+
+Requests travel as [objects, rows]: `objects` holds each message and each schema once, because the long instructions
+are the same in all requests, and a row refers to them by number.
 """
 
 import ctypes
+import json
 import os
 import signal
 import socket
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from kgqa_hpc.engines.clean import Redactor
-from kgqa_hpc.engines.engine import EngineInfo, Response, ServerLoad
+import orjson
+
+from kgqa_hpc import errors
+from kgqa_hpc.engines.clean import Redactor, one_line
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Request, Response, ServerLoad, count_of
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
 from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugin_files import load_plugin_file
 
 BEAT_EVERY_S = 1.0
 FLUSH_AT = 128  # largest number of responses in a frame; fewer are sent as soon as the engine is idle
+HEAD = 4  # bytes of a frame's length
+LONGEST = 1 << 30  # a larger length means that the stream is corrupt
+_FINISHES = frozenset(get_args(Finish))
 _PR_SET_PDEATHSIG = 1
 # Exceptions of wrong engine code, which every restart would repeat.
 _MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)
 
 
-def main() -> None:
-    """Serve one worker until it closes the connection or ends."""
-    fd, parent = int(sys.argv[1]), int(sys.argv[2])
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above
-        os._exit(0)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    _Child(socket.socket(fileno=fd)).serve()
-
-
-@contextmanager
-def _naming_mistakes(kind: str) -> Iterator[None]:
-    """Turn a mistake in the engine's code into an error with entry and line; other errors pass through."""
+def frame(verb: str, content: Any = None) -> bytes:
+    """The bytes of a frame; `read_frames` is the inverse. Lone surrogates, which UTF-8 cannot encode, become '?'."""
+    if verb == "requests":
+        content = _write_requests(content)
+    elif verb == "responses":
+        content = [tuple(response) for response in content]
+    elif isinstance(content, EngineInfo):
+        content = asdict(content)
     try:
-        yield
-    except _MISTAKES:
-        with ENGINES.calling(kind):
-            raise
+        body = orjson.dumps([verb, content])
+    except TypeError:
+        body = json.dumps([verb, content], ensure_ascii=False).encode("utf-8", "replace")
+    return len(body).to_bytes(HEAD, "little") + body
+
+
+def read_frames(received: bytearray) -> Iterator[tuple[str, Any]]:
+    """Remove the complete frames from the received bytes; yields verb and parsed content of each.
+
+    Raises AttributeError, KeyError, TypeError or ValueError for bytes that are no frame.
+    """
+    while len(received) >= HEAD:
+        length = int.from_bytes(received[:HEAD], "little")
+        if length > LONGEST:
+            raise ValueError(f"a frame of {length:,} bytes")
+        if len(received) < HEAD + length:
+            return
+        with memoryview(received) as view, view[HEAD : HEAD + length] as body:
+            verb, content = orjson.loads(body)
+        del received[: HEAD + length]
+        yield verb, _READERS[verb](content)
+
+
+def _write_requests(requests: Sequence[Request]) -> list[Any]:
+    objects = {id(value): value for request in requests for value in (*request.messages, request.schema)}
+    numbers = {key: number for number, key in enumerate(objects)}
+    rows = [
+        (name, [numbers[id(message)] for message in messages], max_tokens, temperature, seed, numbers[id(schema)])
+        for name, messages, max_tokens, temperature, seed, schema in requests
+    ]  # fmt: skip
+    return [list(objects.values()), rows]
+
+
+def _read_requests(content: list[Any]) -> list[Request]:
+    objects, rows = content
+    return [
+        Request(name, tuple([objects[n] for n in messages]), max_tokens, temperature, seed, objects[schema])
+        for name, messages, max_tokens, temperature, seed, schema in rows
+    ]
+
+
+def _read_responses(content: list[Any]) -> list[Response]:
+    """Responses with bounded token counts. Raises ValueError for one without text or with an unknown finish."""
+    responses = []
+    for name, text, finish, prompt, completion, cached, error, thought in content:
+        if not isinstance(text, str) or finish not in _FINISHES:
+            raise ValueError(f"a response of type {type(text).__name__} with finish {finish!r}")
+        counts = count_of(prompt), count_of(completion), count_of(cached)
+        responses.append(Response(name, text, finish, *counts, error, thought))
+    return responses
+
+
+def _read_info(content: dict[str, Any]) -> EngineInfo:
+    return EngineInfo(**{**content, "max_batch": max(content["max_batch"], 1)})
+
+
+def _read_refusal(content: dict[str, str]) -> InputError:
+    """The engine's error, with its message and cure in printable characters."""
+    kind = getattr(errors, content["error"], InputError)  # a package's own class is not known here
+    texts = ("\n".join(map(one_line, content[key].split("\n"))) for key in ("message", "cure"))
+    problem: InputError = kind(*texts)
+    return problem
+
+
+def _read_beat(content: dict[str, float]) -> ServerLoad:
+    return {name: float(content.get(name, 0)) for name in ("progress", *LOAD)}
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("hello", "preflight", "cancel", "close"), lambda content: content),
+    "requests": _read_requests,
+    "responses": _read_responses,
+    "refused": _read_refusal,
+    **dict.fromkeys(("ready", "checked", "described"), _read_info),
+    "beat": _read_beat,
+}
 
 
 class _Child:
+    """An engine, its mailbox, and the connection to the worker."""
+
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._sending = threading.Lock()
-        self._received = self._receive()
         self._mailbox = Mailbox()
         self._mailbox.before_sleep = self._flush
-        self._ready: list[Response] = []
+        self._answers: list[Response] = []
         self._redact = Redactor(())
         self._engine: Engine | None = None
         self._sent_info: EngineInfo | None = None
         self._kind = ""
-        self._sent_load: ServerLoad = {}
 
     def serve(self) -> None:
+        """Serve one worker until it closes the connection."""
         threading.Thread(target=self._beat, daemon=True).start()
-        _, hello = next(self._received)
-        engine = self._start(hello)
-        threading.Thread(target=self._read, args=(engine,), daemon=True).start()
+        frames = self._receive()
+        _, hello = next(frames)
+        self._kind = hello["config"]["kind"]
+        if not self._reply("ready", lambda: self._start(hello)):
+            return
+        assert self._engine is not None
+        threading.Thread(target=self._obey, args=(self._engine, frames), daemon=True).start()
         while not self._mailbox.ended:
-            for response in engine.generate(self._mailbox):
-                self._ready.append(response)
-                if len(self._ready) >= FLUSH_AT:
+            for response in self._engine.generate(self._mailbox):
+                self._answers.append(response)
+                if len(self._answers) >= FLUSH_AT:
                     self._flush()
             self._flush()
-        self._send_load()
-        engine.close()
+        self._send_beat()
+        self._engine.close()
 
-    def _start(self, hello: dict[str, Any]) -> Engine:
+    def _start(self, hello: dict[str, Any]) -> None:
+        if hello["plugin"]:
+            load_plugin_file(Path(hello["plugin"]))
+        settings = parse_engine(hello["config"])
+        self._redact = Redactor(settings.secret_names)
+        kind = ENGINES.get(settings.kind)
+        more = {"folder": Path(hello["batches"])} if getattr(kind, "keeps_batches", False) else {}
+        self._engine = kind(settings, Path(hello["memory"]), **more)
+
+    def _reply(self, verb: str, work: Callable[[], None]) -> bool:
+        """Reply with the engine's description after `work()`, or with the error that the user can fix.
+
+        A mistake in the engine's code is such an error, with its entry and line. Other exceptions end the process.
+        """
         try:
-            if hello["plugin"]:
-                load_plugin_file(Path(hello["plugin"]))
-            settings = parse_engine(hello["config"])
-            self._redact = Redactor(settings.secret_names)
-            with _naming_mistakes(settings.kind):
-                kind = ENGINES.get(settings.kind)
-                more = {"folder": Path(hello["batches"])} if getattr(kind, "keeps_batches", False) else {}
-                engine: Engine = kind(settings, Path(hello["memory"]), **more)
-                info = write_info(engine.info)
-            self._engine, self._sent_info = engine, engine.info
-            self._kind = settings.kind
+            try:
+                work()
+                assert self._engine is not None
+                self._sent_info = self._engine.info
+                data = frame(verb, self._sent_info)
+            except _MISTAKES:
+                with ENGINES.calling(self._kind):
+                    raise
         except InputError as problem:
-            self._send("refused", self._refusal(problem))
-            sys.exit(problem.exit_code)
-        self._send("ready", info)
-        return engine
+            words = {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
+            self._send(frame("refused", {key: self._redact.text(value) for key, value in words.items()}))
+            return False
+        self._send(data)
+        return True
 
     def _receive(self) -> Iterator[tuple[str, Any]]:
-        """The worker's frames, one by one; ends the process when the worker has ended."""
-        frames = Frames()
+        """The worker's frames; ends the process when the worker has ended."""
+        received = bytearray()
         while data := self._socket.recv(1 << 20):
-            yield from frames.feed(data)
+            received += data
+            yield from read_frames(received)
         os._exit(0)
 
-    def _read(self, engine: Engine) -> None:
+    def _obey(self, engine: Engine, frames: Iterator[tuple[str, Any]]) -> None:
         try:
-            for verb, content in self._received:
-                self._obey(engine, verb, content)
-        except Exception:  # noqa: BLE001 - a reader that dies unnoticed would leave the worker waiting
+            for verb, content in frames:
+                if verb == "requests":
+                    self._mailbox.put(content)
+                elif verb == "cancel":
+                    self._mailbox.cancel()
+                elif verb == "close":
+                    self._mailbox.close()
+                else:
+                    self._reply("checked", partial(engine.preflight, content))
+        except Exception:  # noqa: BLE001 - without this thread the worker would wait for ever
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
 
-    def _obey(self, engine: Engine, verb: str, content: Any) -> None:
-        if verb == "requests":
-            self._mailbox.put(read_requests(content))
-        elif verb == "cancel":
-            self._mailbox.cancel()
-        elif verb == "close":
-            self._mailbox.close()
-        elif verb == "preflight":
-            try:
-                with _naming_mistakes(self._kind):
-                    engine.preflight(content)
-                self._sent_info = engine.info
-                self._send("checked", write_info(engine.info))
-            except InputError as problem:
-                self._send("refused", self._refusal(problem))
-        else:
-            raise ValueError(f"unknown frame {verb!r}")
-
     def _flush(self) -> None:
-        if self._ready:
-            if self._engine and self._engine.info != self._sent_info:
+        if self._answers and self._engine is not None:
+            if self._engine.info != self._sent_info:
                 self._sent_info = self._engine.info
-                self._send("described", write_info(self._sent_info))
-            self._send("responses", write_responses(map(self._redact.response, self._ready)))
-            self._ready = []
+                self._send(frame("described", self._sent_info))
+            self._send(frame("responses", map(self._redact.response, self._answers)))
+            self._answers = []
 
-    def _send(self, verb: str, content: Any = None) -> None:
-        data = frame(verb, content)
+    def _send(self, data: bytes) -> None:
         with self._sending:
             try:
                 self._socket.sendall(data)
@@ -155,19 +242,22 @@ class _Child:
     def _beat(self) -> None:
         pause = threading.Event()
         while not pause.wait(BEAT_EVERY_S):
-            self._send("beat", int(getattr(self._engine, "progress", 0)))
-            self._send_load()
+            self._send_beat()
 
-    def _send_load(self) -> None:
-        """Send the engine's counts of server failures, if it keeps them and they have changed."""
-        load = dict(getattr(self._engine, "server_load", {}))
-        if any(load.values()) and load != self._sent_load:
-            self._sent_load = load
-            self._send("load", load)
+    def _send_beat(self) -> None:
+        progress, load = getattr(self._engine, "progress", 0), getattr(self._engine, "server_load", {})
+        self._send(frame("beat", {"progress": int(progress), **load}))
 
-    def _refusal(self, problem: InputError) -> dict[str, str]:
-        words = {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
-        return {key: self._redact.text(value) for key, value in words.items()}
+
+def main() -> None:
+    """Serve the worker whose socket and process id are given."""
+    fd, parent = int(sys.argv[1]), int(sys.argv[2])
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _Child(socket.socket(fileno=fd)).serve()
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """The mailbox of an engine, in which it waits for requests, finished answers, cancellation and the end.
 
-Requests come from another thread (the child's reader); answers come from the engine's own worker threads.
-A simple engine iterates over the requests; an engine with many simultaneous requests uses `serve`, or `serve_in_pool`.
+Any thread may add requests and answers; one thread waits. A simple engine iterates over the requests; an engine with
+many simultaneous requests uses `serve` or `serve_in_pool`.
 """
 
 from __future__ import annotations
 
-import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from kgqa_hpc.engines.engine import Request, Response
 
@@ -21,13 +23,12 @@ class Mailbox:
     """
 
     def __init__(self) -> None:
-        self.before_sleep: Callable[[], None] | None = None
+        self.before_sleep: Callable[[], None] = lambda: None
+        self._events: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+        # The state after the events that the waiting thread has taken; no other thread touches it.
         self._requests: deque[Request] = deque()
-        self._answers: deque[Response] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-        self._end_told = False
-        self._cancelled = False
+        self._answers: list[Response] = []
+        self._closed = self._end_reported = self._cancelled = False
         self._failure: BaseException | None = None
 
     @classmethod
@@ -40,46 +41,33 @@ class Mailbox:
 
     def put(self, requests: list[Request]) -> None:
         """Add requests for the engine."""
-        with self._changed:
-            self._requests.extend(requests)
-            self._changed.notify_all()
+        self._events.put(("requests", requests))
 
     def answer(self, response: Response) -> None:
         """Add a finished answer; called by the engine's threads."""
-        with self._changed:
-            self._answers.append(response)
-            self._changed.notify_all()
+        self._events.put(("answer", response))
 
     def close(self) -> None:
-        """Tell the engine that no more requests will come."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        """Announce that no more requests will come."""
+        self._events.put(("close", None))
 
     def fail(self, problem: BaseException) -> None:
         """Make `wait` raise `problem` and return no further answers, because the engine cannot continue."""
-        with self._changed:
-            self._failure = problem
-            self._closed, self._end_told = True, False
-            self._requests.clear()
-            self._changed.notify_all()
+        self._events.put(("fail", problem))
 
     def cancel(self) -> None:
         """Wake the engine to abort its requests."""
-        with self._changed:
-            self._cancelled = True
-            self._changed.notify_all()
+        self._events.put(("cancel", None))
 
     def take_cancel(self) -> list[Request] | None:
         """The requests not taken yet, if `cancel` was called since the last call; otherwise None."""
-        with self._changed:
-            if not self._cancelled:
-                return None
-            self._cancelled = False
-            waiting = list(self._requests)
-            self._requests.clear()
-            self._changed.notify_all()
-            return waiting
+        self._take_events(0)
+        if not self._cancelled:
+            return None
+        waiting = list(self._requests)
+        self._requests.clear()
+        self._cancelled = False
+        return waiting
 
     @property
     def ended(self) -> bool:
@@ -94,18 +82,19 @@ class Mailbox:
         Returns two empty lists after `timeout` seconds, on cancel, and once when the mailbox has ended.
         Raises the exception passed to `fail`.
         """
-        if self.before_sleep is not None and timeout != 0 and not self._ready(room):
-            self.before_sleep()
-        with self._changed:
-            self._changed.wait_for(lambda: self._ready(room), timeout)
-            self._end_told = self.ended
-            if self._failure is not None and self.ended:
-                raise self._failure
-            count = len(self._requests) if room is None else min(room, len(self._requests))
-            requests = [self._requests.popleft() for _ in range(count)]
-            answers = list(self._answers)
-            self._answers.clear()
-            self._changed.notify_all()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._take_events(0)
+        while not self._ready(room):
+            if timeout != 0:
+                self.before_sleep()
+            if not self._take_events(None if deadline is None else max(deadline - time.monotonic(), 0.0)):
+                break
+        if self._failure is not None:
+            raise self._failure
+        count = len(self._requests) if room is None else min(room, len(self._requests))
+        requests = [self._requests.popleft() for _ in range(count)]
+        answers, self._answers = self._answers, []
+        self._end_reported = self.ended
         return requests, answers
 
     def __iter__(self) -> Iterator[Request]:
@@ -118,9 +107,27 @@ class Mailbox:
             self.take_cancel()
 
     def _ready(self, room: int | None) -> bool:
-        if self._answers or self._cancelled or (self._requests and room != 0):
+        if self._answers or self._cancelled or self._failure or (self._requests and room != 0):
             return True
-        return self.ended and not self._end_told
+        return self.ended and not self._end_reported
+
+    def _take_events(self, timeout: float | None) -> bool:
+        """Wait for the first event and apply all that have come; False if none came in time."""
+        came = False
+        try:
+            while True:
+                verb, value = self._events.get(timeout=0 if came else timeout)
+                came = True
+                if verb == "requests":
+                    self._requests.extend(value)
+                elif verb == "answer":
+                    self._answers.append(value)
+                elif verb == "cancel":
+                    self._cancelled = True
+                else:
+                    self._closed, self._failure = True, self._failure or value
+        except Empty:
+            return came
 
 
 def serve(
@@ -132,22 +139,17 @@ def serve(
     On a cancellation `abort()` ends running requests early, which must still be answered; waiting requests are
     aborted here.
     """
-    running = 0
-    while running or not mailbox.ended:
-        new, answers = mailbox.wait(room=room - running)
+    running, cancelled = 0, False
+    while running or not (cancelled or mailbox.ended):
+        new, answers = mailbox.wait(room=0 if cancelled else room - running)
         running += len(new) - len(answers)
         for request in new:
             begin(request)
         yield from answers
-        waiting = mailbox.take_cancel()
-        if waiting is not None:
+        if (waiting := mailbox.take_cancel()) is not None:
+            cancelled = True
             yield from (Response(request.id, "", "abort") for request in waiting)
             abort()
-            while running:
-                answers = mailbox.wait(room=0)[1]
-                running -= len(answers)
-                yield from answers
-            return
 
 
 def serve_in_pool(

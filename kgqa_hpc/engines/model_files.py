@@ -13,10 +13,9 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -37,12 +36,27 @@ _IN_MEMORY = {"tmpfs", "ramfs"}
 def find_model(model: str, revision: str | None = None) -> Path:
     """The folder of a model that is named by path or hub id. Raises EngineConfigError."""
     folder = Path(model).expanduser()
-    if folder.is_dir():
-        return _whole(folder)
-    if model.count("/") != 1 or model.startswith((".", "/", "~")):
+    if not folder.is_dir():
+        if model.count("/") != 1 or model.startswith((".", "/", "~")):
+            cure = "give the model's folder or hub id"
+            raise EngineConfigError(f"engine.model: {model} is no folder here", cure)
+        folder = _cached_model(model, revision)
+    if not (folder / "config.json").is_file():
         raise EngineConfigError(
-            f"engine.model: {model} is no folder here", "give the model's folder or hub id"
+            f"engine.model: {folder} has no config.json",
+            "give the folder of a Hugging Face model, completely downloaded",
         )
+    named = _named_weights(folder)
+    if missing := sorted(name for name in named if not (folder / name).is_file()):
+        raise EngineConfigError(
+            f"engine.model: {folder} lacks {len(missing)} of {len(named)} files of weights ({missing[0]})",
+            "finish the download on a machine with a network: hf download goes on where it stopped",
+        )
+    return folder
+
+
+def _cached_model(model: str, revision: str | None) -> Path:
+    """The folder of a hub id in the cache of this machine."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError as problem:
@@ -51,9 +65,7 @@ def find_model(model: str, revision: str | None = None) -> Path:
             "pip install huggingface_hub, or give the model's folder",
         ) from None
     try:
-        return _whole(Path(snapshot_download(model, revision=revision, local_files_only=True)))
-    except EngineConfigError:
-        raise
+        return Path(snapshot_download(model, revision=revision, local_files_only=True))
     except Exception as problem:
         at = f" at revision {revision}" if revision else ""
         home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
@@ -108,21 +120,6 @@ def model_parts(folder: Path) -> dict[str, int]:
     }
 
 
-def _whole(folder: Path) -> Path:
-    if not (folder / "config.json").is_file():
-        raise EngineConfigError(
-            f"engine.model: {folder} has no config.json",
-            "give the folder of a Hugging Face model, completely downloaded",
-        )
-    named = _named_weights(folder)
-    if missing := sorted(name for name in named if not (folder / name).is_file()):
-        raise EngineConfigError(
-            f"engine.model: {folder} lacks {len(missing)} of {len(named)} files of weights ({missing[0]})",
-            "finish the download on a machine with a network: hf download goes on where it stopped",
-        )
-    return folder
-
-
 def _named_weights(folder: Path) -> set[str]:
     """Files of weights that the index names; empty without an index. Raises EngineConfigError."""
     index = folder / "model.safetensors.index.json"
@@ -145,15 +142,14 @@ def staged_path(folder: Path, target: str) -> Path:
 def stage(folder: Path, target: str) -> Path:
     """A copy of the model on the node's own disk, made by the first process that needs it; the others wait.
 
-    Raises EngineConfigError when it is no place for the model.
+    Raises EngineConfigError when the disk cannot hold the model.
     """
     copy, parts = staged_path(folder, target), model_parts(folder)
     with node_lock(copy.with_name(f".{copy.name}.lock")):
-        for dead in copy.parent.glob(f".{copy.name}.*.partial"):  # its maker was killed, for we hold the lock
-            shutil.rmtree(dead, ignore_errors=True)
-        if copy.is_dir() and not is_whole(copy, parts):  # files were deleted, as cleaners of /tmp do
+        for leftover in copy.parent.glob(f".{copy.name}.*.partial"):  # of a killed process: the lock was free
+            shutil.rmtree(leftover, ignore_errors=True)
+        if not is_whole(copy, parts):  # no copy yet, or one that lost files, as cleaners of /tmp delete them
             shutil.rmtree(copy, ignore_errors=True)
-        if not copy.is_dir():
             require_room(copy.parent, sum(parts.values()))
             _copy(folder, parts, copy)
     return copy
@@ -165,15 +161,14 @@ def is_whole(copy: Path, parts: dict[str, int]) -> bool:
 
 
 def require_room(base: Path, size: int) -> None:
-    """Raises EngineConfigError where `base` lacks the disk, or is in a memory that the job may not fill so far."""
+    """Raise EngineConfigError if `base` has no room for `size` bytes: on its disk, or in the job's memory (tmpfs)."""
     free = shutil.disk_usage(base).free
     if size > 0.95 * free:
         raise EngineConfigError(
             f"engine.stage_to: the model takes {size / 1e9:,.1f} GB, {base} has {free / 1e9:,.1f} GB",
             "leave stage_to out, or name a larger disk",
         )
-    limit = memory_limit()
-    real = base.resolve()
+    limit, real = memory_limit(), base.resolve()
     mounts = [p for p in psutil.disk_partitions(all=True) if real.is_relative_to(p.mountpoint)]
     kind = max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else ""
     if size > MEMORY_SHARE * limit and kind in _IN_MEMORY:
@@ -187,36 +182,28 @@ def require_room(base: Path, size: int) -> None:
 def read_once(folder: Path) -> None:
     """Read the model's files into the node's page cache, by the first process that loads it; the others wait.
 
-    A model that is larger than the memory is left to each process: it would push itself out.
+    A model larger than the memory is not read: its first files would be evicted before they are loaded. Nor is any
+    model read where another user owns the folder of the locks.
     """
     parts = model_parts(folder)
-    try:
-        home = node_folder()
-    except EngineConfigError:  # of another user: not worth the risk
-        return
-    if sum(parts.values()) > MEMORY_SHARE * memory_limit():
-        return
-    # A later process reads the files from the page cache.
-    with node_lock(home / f"read-{folder_digest(folder)[:16]}.lock"):
-        _in_streams(parts, lambda name, start, end: deque(_blocks(folder / name, start, end), maxlen=0))
+    with suppress(EngineConfigError):
+        if sum(parts.values()) <= MEMORY_SHARE * memory_limit():
+            with node_lock(node_folder() / f"read-{folder_digest(folder)[:16]}.lock"):
+                _read(folder, parts)
 
 
 def memory_limit(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
     """Bytes of memory that this process may use: the least limit of its cgroups, else the machine's memory."""
-    limit = int(psutil.virtual_memory().total)
-    lines = proc.read_text().splitlines() if proc.exists() else []
-    for kinds, path in (line.split(":", 2)[1:] for line in lines if line.count(":") >= 2):
-        if kinds not in ("", "memory"):
-            continue
-        top, name = (root, "memory.max") if not kinds else (root / kinds, "memory.limit_in_bytes")
-        group = top / path.lstrip("/")
-        for folder in (group, *group.parents):
-            file = folder / name
-            if file.is_file() and (number := file.read_text().strip()).isdigit():
-                limit = min(limit, int(number))
-            if folder == top:
-                break
-    return limit
+    limits = [int(psutil.virtual_memory().total)]
+    for line in proc.read_text().splitlines() if proc.exists() else []:
+        _, kinds, path = line.split(":", 2)
+        if kinds in ("", "memory"):
+            name = "memory.limit_in_bytes" if kinds else "memory.max"
+            groups = Path(path).parts[1:]
+            files = [root.joinpath(kinds, *groups[:depth], name) for depth in range(len(groups) + 1)]
+            texts = [file.read_text().strip() for file in files if file.is_file()]
+            limits += [int(text) for text in texts if text.isdigit()]
+    return min(limits)
 
 
 def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
@@ -226,7 +213,7 @@ def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             with (partial / name).open("wb") as file:
                 file.truncate(size)
-        _in_streams(parts, lambda name, start, end: _copy_piece(folder / name, partial / name, start, end))
+        _read(folder, parts, partial)
         partial.rename(copy)
     except OSError as problem:
         shutil.rmtree(partial, ignore_errors=True)
@@ -235,28 +222,24 @@ def _copy(folder: Path, parts: dict[str, int], copy: Path) -> None:
         ) from None
 
 
-def _in_streams(parts: dict[str, int], work: Callable[[str, int, int], object]) -> None:
+def _read(folder: Path, parts: dict[str, int], copy: Path | None = None) -> None:
+    """Read the files in several streams; with `copy`, write them into the files of the same size there."""
+
+    def read_piece(name: str, start: int, end: int) -> None:
+        with (
+            (folder / name).open("rb", buffering=0) as source,
+            (copy / name).open("r+b", buffering=0) if copy else nullcontext() as target,
+        ):
+            while start < end:
+                block = os.pread(source.fileno(), min(_BLOCK, end - start), start)
+                if not block:
+                    raise OSError(f"{folder / name} became shorter while it was read")
+                start += os.pwrite(target.fileno(), block, start) if target else len(block)
+
     pieces = [(n, at, min(at + _PIECE, size)) for n, size in parts.items() for at in range(0, size, _PIECE)]
     with ThreadPoolExecutor(STREAMS) as pool:
-        for future in [pool.submit(work, *piece) for piece in pieces]:
+        for future in [pool.submit(read_piece, *piece) for piece in pieces]:
             future.result()
-
-
-def _blocks(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb", buffering=0) as file:
-        while start < end:
-            block = os.pread(file.fileno(), min(_BLOCK, end - start), start)
-            if not block:
-                raise OSError(f"{path} became shorter while it was read")
-            yield start, block
-            start += len(block)
-
-
-def _copy_piece(source: Path, target: Path, start: int, end: int) -> None:
-    with target.open("r+b") as file:
-        for position, block in _blocks(source, start, end):
-            file.seek(position)
-            file.write(block)
 
 
 def node_folder(inner: str = "") -> Path:

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kgqa_hpc.engines.child import frame
 from kgqa_hpc.engines.cpu.engine import CpuSettings
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.protocol import Frames, frame, write_info, write_responses
 from kgqa_hpc.engines.scripted.engine import ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError, EngineDied
 from tests.waiting import gone, wait_for
@@ -80,7 +80,7 @@ def engine(running: Running) -> EngineProcess:
 def test_every_request_is_answered_once(engine: EngineProcess) -> None:
     engine.send([request(n) for n in range(700)])
     assert set(receive_all(engine, 700)) == {request(n).id for n in range(700)}
-    assert engine.in_flight == frozenset()
+    assert engine.in_flight == set()
     assert engine.receive(0.0) == []
 
 
@@ -176,12 +176,9 @@ def test_a_schema_that_cannot_be_served_is_refused_before_work(engine: EnginePro
 
 
 def test_an_answer_right_behind_a_reply_is_kept(engine: EngineProcess) -> None:
-    engine._in_flight.add("r")
-    late = frame("responses", write_responses([Response("r", "text", "stop")]))
-    heard = [("checked", write_info(engine.info)), ("beat", 0), *Frames().feed(late)]
-    engine._listen = lambda timeout, working: heard  # type: ignore[method-assign]
+    engine.in_flight.add("r")
+    engine._incoming += frame("checked", engine.info) + frame("responses", [Response("r", "text", "stop")])
     assert engine.preflight([]) == engine.info
-    del engine._listen
     assert [a.id for a in engine.receive(0.0)] == ["r"]
 
 
@@ -211,30 +208,37 @@ def test_a_stop_is_heard_while_the_engine_starts_and_while_it_checks_its_schemas
 
 
 MALFORMED = {
-    "a number": frame("responses", 5),
-    "nothing": frame("responses", None),
-    "an unknown finish": frame("responses", [["r", "t", "done", 1, 2, 3, None]]),
-    "no text": frame("responses", [["r", None, "stop", 1, 2, 3, None]]),
-    "an object": frame("responses", {"a": 1}),
+    "a number": frame("ready", 5),
+    "nothing": frame("refused", None),
+    "an unknown verb": frame("answers", []),
+    "an unknown finish": frame("responses", [Response("r", "t", "done")]),  # type: ignore[arg-type]
+    "no text": frame("responses", [Response("r", None, "stop")]),  # type: ignore[arg-type]
+    "short rows": frame("responses", [["r", "t"]]),
     "an impossible length": b"\xff\xff\xff\xff",
     "no JSON": b"\x05\x00\x00\x00nope!",
-    "an answer to another request": frame("responses", write_responses([Response("other", "t", "stop")])),
+    "an answer to another request": frame("responses", [Response("other", "t", "stop")]),
 }
 
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
 def test_malformed_answers_of_the_child_are_its_death(engine: EngineProcess, data: bytes) -> None:
     engine.send([request(1)])
-    engine._frames._buffer[:0] = data
+    engine._incoming += data
     with pytest.raises(EngineDied, match=r"gibberish|was not sent or was answered"):
         receive_all(engine, 1)
     assert engine.pid is None
 
 
 @pytest.mark.parametrize("verb", ["ready", "refused"])
-def test_a_malformed_greeting_of_the_child_is_its_death(log: Path, verb: str) -> None:
+def test_a_malformed_greeting_of_the_child_is_its_death(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    program = tmp_path / "python"
+    data = frame(verb, {"strange": 1})
+    program.write_text(f"#!{sys.executable}\nimport os, sys\nos.write(int(sys.argv[3]), {data!r})\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
     engine = EngineProcess(scripted(), log, stall_after=PATIENCE_S)
-    engine._listen = lambda timeout, working: [(verb, {"strange": 1})]  # type: ignore[method-assign]
     with pytest.raises(EngineDied, match="gibberish"):
         engine.start()
 
@@ -242,13 +246,17 @@ def test_a_malformed_greeting_of_the_child_is_its_death(log: Path, verb: str) ->
 def test_a_long_answer_with_progress_is_no_hang_and_one_without_is(engine: EngineProcess) -> None:
     """The limit is the engine's own: a second here, a minute for LMDeploy."""
     engine._info = replace(engine.info, stall_s=1.0)
-    engine._in_flight.add("long")
-    for tick in range(1, 20):
+    engine.in_flight.add("long")
+
+    def hear_a_beat(progress: int) -> None:
+        engine._watch(silent=False, idle=not engine._take("beat", {"progress": progress}))
+
+    for progress in range(1, 20):
         engine._looked -= 0.5
-        engine._watch([("beat", tick)], working=True)
+        hear_a_beat(progress)
     engine._looked -= 2.0
     with pytest.raises(EngineDied, match="answered nothing"):
-        engine._watch([("beat", 19)], working=True)
+        hear_a_beat(19)
 
 
 def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:

@@ -6,24 +6,27 @@ published ones do (BioGraphletQA, section 3.2.2 and its code: questions of
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from itertools import accumulate, count, product
+from itertools import accumulate, count, product, repeat
 from typing import Any, TypeVar
 
 import orjson
 
-from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
+from kgqa_hpc.engines.grammar import array_bounds
+from kgqa_hpc.engines.schema import STRING_LIMIT, Schema
 from kgqa_hpc.text.text_form import TextForm, read_form, reply_form
 
 T = TypeVar("T")
 
 _LONGEST_NAME = 120
-# A line such as `- 0: Ataxia (disease)` or `Node 3. Ptosis`, and a name with its kind.
-_NAMED = re.compile(r"[ \t]*(?:[-*][ \t]*)?(?:[Nn][Oo][Dd][Ee][ \t]+)?\d+[:.)][ \t]*(\S.*?)[ \t]*", re.DOTALL)
-_OF_KIND = re.compile(r"(.+?)[ \t]*\([^()]*\)", re.DOTALL)
-_LISTS = ("Names found: ", "Protein: ")
-_PAIR_OF_NAMES = "Write the question and the answer for "
+# A line such as `- 0: Ataxia (disease)` or `Node 3. Ptosis`: its name, without the kind in brackets.
+_NUMBERED = re.compile(
+    r"^[ \t]*(?:[-*][ \t]*)?(?:[Nn][Oo][Dd][Ee][ \t]+)?\d+[:.)][ \t]*(\S.*?)(?:[ \t]*\([^()\n]*\))?[ \t]*$",
+    re.MULTILINE,
+)
+_LISTED = re.compile(r"^(?:Names found|Protein): (.*)$", re.MULTILINE)
+_PAIR_OF_NAMES = re.compile(r"^Write the question and the answer for (.*?)\.?$", re.MULTILINE)
 _QUOTED = 'Write the question "'
 _AGAIN = "? Write this question"
 
@@ -34,41 +37,33 @@ _GOOD = 0.3  # part of a score's range that an accepted item is in: 7 to 10 of 0
 _ANY_FORM = "^(.|\\n)*$"
 # Values for fields in which later steps expect a name from the prompt or a known name instead of free text.
 _ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
-_PHRASES = tuple(
-    f"{manner} {process} {site}"
-    for manner, process, site in product(
-        (
-            "through altered",
-            "by way of impaired",
-            "with evidence of increased",
-            "in the presence of reduced",
-            "which points to abnormal",
-            "and is accompanied by delayed",
-            "as a consequence of disturbed",
-            "consistent with early",
-        ),
-        (
-            "receptor signalling",
-            "protein folding",
-            "membrane transport",
-            "mitochondrial function",
-            "gene expression",
-            "calcium handling",
-            "immune activation",
-            "connective tissue growth",
-        ),
-        (
-            "in the affected tissue",
-            "during development",
-            "in a subset of patients",
-            "under metabolic stress",
-            "in the central nervous system",
-            "along the same pathway",
-            "after early onset",
-            "in both organs",
-        ),
-    )
+_MANNERS = (
+    "through altered, by way of impaired, with evidence of increased, in the presence of reduced, which points to "
+    "abnormal, and is accompanied by delayed, as a consequence of disturbed, consistent with early"
 )
+_PROCESSES = (
+    "receptor signalling, protein folding, membrane transport, mitochondrial function, gene expression, calcium "
+    "handling, immune activation, connective tissue growth"
+)
+_SITES = (
+    "in the affected tissue, during development, in a subset of patients, under metabolic stress, in the central "
+    "nervous system, along the same pathway, after early onset, in both organs"
+)
+_PHRASES = [" ".join(parts) for parts in product(*(t.split(", ") for t in (_MANNERS, _PROCESSES, _SITES)))]
+_OPENINGS = (
+    "Which mechanism best explains how {a} relates to {b}",
+    "In a patient who presents with {a}, which finding would link it to {b}",
+    "How does {a} contribute to the course of {b}",
+    "What shared process could account for both {a} and {b}",
+)
+_CLOSED = (
+    "Does {a} contribute to the course of {b}",
+    "Is {a} associated with {b}",
+    "Can {a} account for {b}",
+    "Should {b} be looked for in patients with {a}",
+)
+_WILLING: dict[str, Any] = {"worth_asking": True, "decline_reason": ""}  # it never declines an anchor
+_DECISION = "final_decision"  # the field beside which a question is one of yes or no
 
 
 class Draw:
@@ -110,25 +105,11 @@ _ORDER = Draw(b"passage")
 _PIECES = [f", {_ORDER.choose(_PHRASES)}" for _ in range(4096)]
 _PASSAGE = "".join(_PIECES)
 _PASSAGE_STARTS = tuple(accumulate((len(piece) for piece in _PIECES[:-1]), initial=0))
-_OPENINGS = (
-    "Which mechanism best explains how {a} relates to {b}",
-    "In a patient who presents with {a}, which finding would link it to {b}",
-    "How does {a} contribute to the course of {b}",
-    "What shared process could account for both {a} and {b}",
-)
-_CLOSED = (
-    "Does {a} contribute to the course of {b}",
-    "Is {a} associated with {b}",
-    "Can {a} account for {b}",
-    "Should {b} be looked for in patients with {a}",
-)
-_WILLING: dict[str, Any] = {"worth_asking": True, "decline_reason": ""}  # it never declines an anchor
-_DECISION = "final_decision"  # the field beside which a question is one of yes or no
 
 
 def value_for(schema: Schema, prompt: str, draw: Draw, accept: float) -> Any:
     """A value that satisfies `schema`; its booleans are all true with probability `accept`."""
-    return _value(schema, "answer", _Source(schema, prompt, draw, accept))
+    return _Writer(schema, prompt, draw, accept).value(schema, "answer")
 
 
 def free_text(prompt: str, draw: Draw, accept: float) -> str:
@@ -140,100 +121,91 @@ def free_text(prompt: str, draw: Draw, accept: float) -> str:
     return f"{text}\n{orjson.dumps(value_for(schema, prompt, draw, accept)).decode()}"
 
 
-class _Source:
-    """What values are made from. Booleans come one by one and agree with one decision."""
-
-    __slots__ = ("_false_at", "_next", "_schema", "accept", "copied", "draw", "names", "openings")
+class _Writer:
+    """Writes the values of one answer from the names in the prompt and a stream of random numbers."""
 
     def __init__(self, schema: Schema, prompt: str, draw: Draw, accept: float) -> None:
-        self.copied = question_in(prompt)
-        self.names = names_in(prompt)
-        if self.copied:  # a question that names what it is about leaves the other names to the answer
-            uncopied = [name for name in self.names if name not in self.copied]
-            self.names = uncopied or [self.copied.removesuffix("?")]
-        self.draw, self.accept, self._schema = draw, accept, schema
-        self.openings = _CLOSED if _DECISION in schema.get("properties", ()) else _OPENINGS
-        self._next = 0
-        self._false_at: int | None = None
+        self._draw, self._accept = draw, accept
+        self._copied = question_in(prompt)
+        self._names = names_in(prompt)
+        if self._copied:  # a copied question names its subject; the other names are for the answer
+            uncopied = [name for name in self._names if name not in self._copied]
+            self._names = uncopied or [self._copied.removesuffix("?")]
+        self._openings = _CLOSED if _DECISION in schema.get("properties", ()) else _OPENINGS
+        self._verdicts = self._all_verdicts(_count_booleans(schema))
 
-    def boolean(self) -> bool:
-        if self._next == 0:
-            accepted = self.draw.unit() < self.accept
-            self._false_at = None if accepted else self.draw.below(max(_count_booleans(self._schema), 1))
-        self._next += 1
-        if self._false_at is None:
-            return True
-        return self._next - 1 != self._false_at and self.draw.below(2) == 1
+    def _all_verdicts(self, number: int) -> Iterator[bool]:
+        """The booleans of the answer: all true if the item is accepted, otherwise one false and the rest drawn."""
+        if self._draw.unit() < self._accept:
+            yield from repeat(True)
+        false_at = self._draw.below(max(number, 1))
+        for position in count():
+            yield position != false_at and self._draw.below(2) == 1
+
+    def value(self, schema: Schema, key: str) -> Any:
+        """A value of the field `key`."""
+        if key in _WILLING:
+            return _WILLING[key]
+        if "enum" in schema:
+            return self._draw.choose(schema["enum"])
+        kind = schema["type"]
+        if kind == "object":
+            return {name: self.value(inner, name) for name, inner in schema["properties"].items()}
+        if kind == "array":
+            return self._array(schema, key)
+        if kind == "string":
+            return self._string(schema, key)
+        return next(self._verdicts) if kind == "boolean" else self._number(schema, key)
+
+    def _array(self, schema: Schema, key: str) -> list[Any]:
+        """Values of which free texts are numbered at their ends where a short limit made two equal."""
+        items = schema["items"]
+        low, high = array_bounds(schema)
+        if items.get("type") == "object":
+            high = min(high, _OBJECTS)
+        values = [self.value(items, key) for _ in range(low + self._draw.below(max(high, low) - low + 1))]
+        if items.get("type") != "string" or "enum" in items or "pattern" in items:
+            return values
+        distinct: list[str] = []
+        for number, text in enumerate(values):
+            end = f" {number}" if text in distinct and len(text) > len(f" {number}") else ""
+            distinct.append(text[: len(text) - len(end)] + end)
+        return distinct
+
+    def _number(self, schema: Schema, key: str) -> int | float:
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if key == "score" and low is not None and high is not None and self._draw.unit() < self._accept:
+            good = high - _GOOD * (high - low)
+            low = min(good, high // 1) if schema["type"] == "integer" else good
+        if low is None:
+            low = 0 if high is None else high - 10
+        if high is None:
+            high = low + 10
+        if schema["type"] == "integer":
+            smallest = -int(-low // 1)  # the next whole number
+            return smallest + self._draw.below(min(int(high // 1) - smallest + 1, 1 << 32))
+        return round(float(low + (high - low) * self._draw.unit()), 6)
+
+    def _string(self, schema: Schema, key: str) -> str:
+        low, high = next((span for name, span in _LENGTHS.items() if key.endswith(name)), _OTHER_LENGTH)
+        least = schema.get("minLength", 0)
+        most = schema.get("maxLength", max(least, STRING_LIMIT, high))
+        names = self._names if key == "protein" else _ORGANISMS if key.startswith("organism") else ()
+        form = read_form(schema.get("pattern", _ANY_FORM))
+        if fitting := [name for name in names if least <= len(name) <= most and form.holds(name)]:
+            return self._draw.choose(fitting)
+        copied = self._copied if key == "question" else None
+        if copied and least <= len(copied) <= most and form.holds(copied):
+            return copied
+        low, high = max(min(low, most), least), max(min(high, most), least)
+        text = _text(self._names, self._draw, low, high, self._openings if key.endswith("question") else ())
+        return text if form.holds(text) else _formed(text, form, least, most, self._draw)
 
 
 def _count_booleans(schema: Schema) -> int:
     if schema.get("type") == "boolean":
         return 1
     return sum(_count_booleans(inner) for inner in schema.get("properties", {}).values())
-
-
-def _value(schema: Schema, key: str, source: _Source) -> Any:
-    if key in _WILLING:
-        return _WILLING[key]
-    draw = source.draw
-    if "enum" in schema:
-        return draw.choose(schema["enum"])
-    kind = schema["type"]
-    if kind == "object":
-        return {name: _value(inner, name, source) for name, inner in schema["properties"].items()}
-    if kind == "array":
-        low = schema.get("minItems", 0)
-        most = schema.get("maxItems", max(low, ARRAY_LIMIT))
-        if schema["items"].get("type") == "object":
-            most = min(most, _OBJECTS)
-        count = low + draw.below(max(most, low) - low + 1)
-        return _distinct([_value(schema["items"], key, source) for _ in range(count)], schema["items"])
-    if kind == "string":
-        return _string(schema, key, source)
-    return source.boolean() if kind == "boolean" else _number(schema, key, source)
-
-
-def _distinct(values: list[Any], schema: Schema) -> list[Any]:
-    """The values, free texts among them numbered at their ends where a short limit made two equal."""
-    if schema.get("type") != "string" or "enum" in schema or "pattern" in schema:
-        return values
-    distinct: list[str] = []
-    for number, text in enumerate(values):
-        end = f" {number}" if text in distinct and len(text) > len(f" {number}") else ""
-        distinct.append(text[: len(text) - len(end)] + end)
-    return distinct
-
-
-def _number(schema: Schema, key: str, source: _Source) -> int | float:
-    draw, low, high = source.draw, schema.get("minimum"), schema.get("maximum")
-    if key == "score" and low is not None and high is not None and draw.unit() < source.accept:
-        good = high - _GOOD * (high - low)
-        low = min(good, high // 1) if schema["type"] == "integer" else good
-    if low is None:
-        low = 0 if high is None else high - 10
-    if high is None:
-        high = low + 10
-    if schema["type"] == "integer":
-        smallest = -int(-low // 1)  # the next whole number
-        return smallest + draw.below(min(int(high // 1) - smallest + 1, 1 << 32))
-    return round(float(low + (high - low) * draw.unit()), 6)
-
-
-def _string(schema: Schema, key: str, source: _Source) -> str:
-    low, high = next((span for name, span in _LENGTHS.items() if key.endswith(name)), _OTHER_LENGTH)
-    least, most = schema.get("minLength", 0), schema.get("maxLength")
-    if most is None:
-        most = max(least, STRING_LIMIT, high)
-    names = source.names if key == "protein" else _ORGANISMS if key.startswith("organism") else ()
-    form = read_form(schema.get("pattern", _ANY_FORM))
-    if fitting := [name for name in names if least <= len(name) <= most and form.holds(name)]:
-        return source.draw.choose(fitting)
-    low, high = max(min(low, most), least), max(min(high, most), least)
-    copied = source.copied if key == "question" else None
-    if copied and least <= len(copied) <= most and form.holds(copied):
-        return copied
-    text = _text(source.names, source.draw, low, high, source.openings if key.endswith("question") else ())
-    return text if form.holds(text) else _formed(text, form, least, most, source.draw)
 
 
 def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str:
@@ -267,38 +239,19 @@ def _passage(start: int, length: int) -> str:
 
 def names_in(prompt: str) -> list[str]:
     """The names in a prompt: lines such as `- 0: Ataxia (disease)`, `Node 3. Ptosis`, `Names found: CAT; p53`."""
-    lines = prompt.split("\n")
-    listed = [
-        name for line in lines if line.startswith(_LISTS) for name in line[line.index(": ") + 2 :].split("; ")
-    ]
-    listed += [name for line in lines for name in _two_names(line)]
-    return listed + [name for line in lines if (name := _name_in(line))]
+    listed = [name for names in _LISTED.findall(prompt) for name in names.split("; ")]
+    listed += [name for pair in _PAIR_OF_NAMES.findall(prompt) for name in pair.split(" and ", 1)]
+    return listed + [name for name in _NUMBERED.findall(prompt) if len(name) <= _LONGEST_NAME]
 
 
 def question_in(prompt: str) -> str | None:
     """The question that a prompt asks to copy (`Write the question "…?"`, `…? Write this question again`), one about
     the first of two names where it asks for a pair about both, else None.
     """
-    for line in prompt.split("\n"):
-        if names := _two_names(line):
-            return f"Which finding goes together with {names[0]}?"
+    if pair := _PAIR_OF_NAMES.search(prompt):
+        return f"Which finding goes together with {pair[1].split(' and ', 1)[0]}?"
     quoted, end, _ = prompt.partition(_QUOTED)[2].partition('?"')
     if end:
         return f"{quoted}?"
     before, again, _ = prompt.rpartition(_AGAIN)
     return before.rpartition("\n")[2] + "?" if again else None
-
-
-def _two_names(line: str) -> list[str]:
-    if not line.startswith(_PAIR_OF_NAMES):
-        return []
-    return line.removeprefix(_PAIR_OF_NAMES).removesuffix(".").split(" and ", 1)
-
-
-def _name_in(line: str) -> str | None:
-    match = _NAMED.fullmatch(line)
-    if match is None:
-        return None
-    of_kind = _OF_KIND.fullmatch(match[1])
-    name = of_kind[1] if of_kind else match[1]
-    return name if len(name) <= _LONGEST_NAME else None

@@ -1,10 +1,9 @@
-"""A stand-in for a model: the answer follows from the request's content alone, and it misbehaves on demand.
+"""A stand-in for a model: answers follow from the request's content alone, and faults from the settings.
 
 For tests, rehearsals and scheduling measurements. Two runs give the same dataset whatever was killed in
 between, because a fault never changes an answer: `garbage`, `truncate` and `error` are drawn from the
-request's content (a retry has another seed, so another fate); `hang` and `crash` strike once per request,
-which the engine remembers in a file beside its log, since its own process dies of it; `poison` kills at every
-sight.
+request's content with its seed, which a retry changes; `hang` and `crash` happen once per request, which the
+engine remembers in a file beside its log, because its process ends; `poison` happens at every attempt.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Faults(Settings):
 
 
 class Planted(Settings):
-    """Another share of acceptance for requests that hold certain texts: a judge with a known taste."""
+    """Another share of acceptance for requests that contain certain texts: a judge with a known preference."""
 
     holds: list[str] = Field(min_length=1, description="Texts that must all stand in the request's messages.")
     accept: float = Field(ge=0, le=1, description="Share of such requests that are answered true.")
@@ -99,11 +98,6 @@ class ScriptedEngine:
             )
         self._config = config
         self._memory = memory
-        self._instant = not (
-            config.latency.prefill_tokens_per_s
-            or config.latency.decode_tokens_per_s
-            or config.latency.per_request_s
-        )
         self.info = EngineInfo(
             name="scripted",
             version=__version__,
@@ -117,26 +111,24 @@ class ScriptedEngine:
             schemas.check(schema)
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
-        batch: Batch[Request] = Batch(self._config.latency)
+        batch: Batch[tuple[Request, bytes, Cost]] = Batch(self._config.latency)
         while not mailbox.ended or len(batch):
             due = batch.next_time()
             room = max(2 * self.info.max_batch - len(batch), 0)
             new, _ = mailbox.wait(None if due is None else max(due - time.monotonic(), 0.0), room)
             waiting = mailbox.take_cancel()
             if waiting is not None:
-                for request in [*batch.clear(), *new, *waiting]:
+                for request in [*(request for request, _, _ in batch.clear()), *new, *waiting]:
                     yield Response(request.id, "", "abort")
                 return
             now = time.monotonic()
             for request in new:
                 key = _key(self._config.model, request)
-                self._misbehave(key)
-                if self._instant:
-                    yield self._answer(request, key)
-                else:
-                    batch.add(request, self._cost(request, key), now)
-            for request in batch.pop_ready(now):
-                yield self._answer(request, _key(self._config.model, request))
+                self._crash_or_hang(key)
+                cost = self._cost(request, key)
+                batch.add((request, key, cost), cost, now)
+            for request, key, cost in batch.pop_ready(now):
+                yield self._answer(request, key, cost)
 
     def close(self) -> None:
         """Does nothing, because no resource is held."""
@@ -146,21 +138,18 @@ class ScriptedEngine:
         """Always ready, because it needs no package."""
         return Readiness(True, "always there")
 
-    def _answer(self, request: Request, key: bytes) -> Response:
-        faults = self._config.faults
-        cost = self._cost(request, key)
-        fate = _fate(key, b"fault")
-        if fate < faults.error:
+    def _answer(self, request: Request, key: bytes, cost: Cost) -> Response:
+        faults, drawn = self._config.faults, _unit(key, b"fault")
+        if drawn < faults.error:
             return Response(request.id, "", "error", cost.prompt_tokens, error="scripted fault")
         text = self._text(request, key)
         finish: Finish = "stop"
-        if fate < faults.error + faults.truncate:
+        if drawn < faults.error + faults.truncate:
             finish, text = "length", text[: len(text) // 2]
-        elif fate < faults.error + faults.truncate + faults.garbage:
+        elif drawn < faults.error + faults.truncate + faults.garbage:
             text = Draw(key).choose(_GARBAGE)
-        return Response(
-            request.id, text, finish, cost.prompt_tokens, cost.completion_tokens, cost.cached_tokens
-        )
+        tokens = cost.prompt_tokens, cost.completion_tokens, cost.cached_tokens
+        return Response(request.id, text, finish, *tokens)
 
     def _text(self, request: Request, key: bytes) -> str:
         texts = [message["content"] for message in request.messages]
@@ -174,30 +163,31 @@ class ScriptedEngine:
 
     def _cost(self, request: Request, key: bytes) -> Cost:
         model = self._config.latency
-        sizes = {"system": 0, "user": 0}
+        sizes = {True: 0, False: 0}  # tokens of the system messages and of all others
         for message in request.messages:
-            role = "system" if message["role"] == "system" else "user"
-            sizes[role] += -(-len(message["content"]) // CHARS_PER_TOKEN)
-        written = round(self._config.answer_tokens * (0.5 + _part(key, 0)))
+            sizes[message["role"] == "system"] += -(-len(message["content"]) // CHARS_PER_TOKEN)
+        # Numbers in [0, 1) from the key itself: fast, and independence matters less here.
+        length, spread = (int.from_bytes(key[start : start + 4], "little") / 2**32 for start in (0, 4))
+        written = round(self._config.answer_tokens * (0.5 + length))
         return Cost(
-            prompt_tokens=sizes["system"] + sizes["user"],
-            cached_tokens=int(sizes["system"] * model.prefix_hit),
+            prompt_tokens=sum(sizes.values()),
+            cached_tokens=int(sizes[True] * model.prefix_hit),
             completion_tokens=max(1, min(written, request.max_tokens)),
-            stretch=1 + model.jitter * (2 * _part(key, 4) - 1),
+            stretch=1 + model.jitter * (2 * spread - 1),
         )
 
-    def _misbehave(self, key: bytes) -> None:
+    def _crash_or_hang(self, key: bytes) -> None:
         faults = self._config.faults
-        if faults.poison and _fate(key, b"poison") < faults.poison:
+        if faults.poison and _unit(key, b"poison") < faults.poison:
             os.kill(os.getpid(), signal.SIGKILL)
-        if faults.crash and _fate(key, b"crash") < faults.crash and self._first_time(key, "crash"):
+        if faults.crash and _unit(key, b"crash") < faults.crash and self._first_time(key, "crash"):
             os.kill(os.getpid(), signal.SIGKILL)
-        if faults.hang and _fate(key, b"hang") < faults.hang and self._first_time(key, "hang"):
+        if faults.hang and _unit(key, b"hang") < faults.hang and self._first_time(key, "hang"):
             while True:
                 time.sleep(3600)
 
     def _first_time(self, key: bytes, fault: str) -> bool:
-        """Whether this fault strikes this request for the first time; also records it."""
+        """Whether this fault happens to this request for the first time; also records it."""
         assert self._memory is not None
         line = f"{fault} {key.hex()}\n"
         if self._memory.exists() and line in self._memory.read_text():
@@ -217,11 +207,6 @@ def _key(model: str, request: Request) -> bytes:
     return blake2b(content, digest_size=32).digest()
 
 
-def _fate(key: bytes, name: bytes) -> float:
+def _unit(key: bytes, name: bytes) -> float:
     """A number in [0, 1) for a request and a purpose, always the same."""
     return int.from_bytes(blake2b(key, key=name, digest_size=8).digest(), "little") / 2**64
-
-
-def _part(key: bytes, start: int) -> float:
-    """A number in [0, 1) from four bytes of the key itself, where quick matters more than independence."""
-    return int.from_bytes(key[start : start + 4], "little") / 2**32

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class GpuModel(Settings):
-    """What the card is like: `batch` sequences share it, prefill and decode take their time."""
+    """Speed of a GPU: the size of its batch, and the rates of prefill and decoding."""
 
     batch: int = Field(64, ge=1, description="Number of sequences decoded at the same time.")
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: prefill takes no time.")
@@ -40,12 +40,12 @@ class GpuModel(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a request takes: tokens to read, of which `cached_tokens` are cached already, and to write."""
+    """Size of a request in tokens: prompt, part of it in the prefix cache, and answer."""
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
-    stretch: float = 1.0  # of the time to write, from jitter
+    stretch: float = 1.0  # factor of the decoding time, from jitter
 
 
 class Batch(Generic[T]):
@@ -53,11 +53,13 @@ class Batch(Generic[T]):
 
     def __init__(self, latency: GpuModel) -> None:
         self.latency = latency
-        self.busy_sequence_s = 0.0  # sum over sequences of the time each held its place
+        self.busy_sequence_s = 0.0  # sum of the times that sequences were in the batch
         self._queue: deque[tuple[T, Cost]] = deque()
-        self._running: list[tuple[float, int, float, T]] = []
+        self._running: list[
+            tuple[float, int, float, T]
+        ] = []  # a heap: end on the decoding clock, number, entry
         # A clock that advances with the decoding speed of a sequence, and the time of its last update.
-        self._decoded = self._set = 0.0
+        self._decoded = self._now = 0.0
         self._prefill_free = 0.0
         self._count = 0
 
@@ -66,7 +68,7 @@ class Batch(Generic[T]):
 
     def add(self, item: T, cost: Cost, now: float) -> None:
         """Queue a request at time `now`; it starts at once if the batch is not full."""
-        self._pass_to(now)
+        self._advance(now)
         self._queue.append((item, cost))
         self._admit()
 
@@ -74,13 +76,13 @@ class Batch(Generic[T]):
         """The time at which the next answer is ready; None if no sequence is running."""
         if not self._running:
             return None
-        return self._set + (self._running[0][0] - self._decoded) / self._speed()
+        return self._now + (self._running[0][0] - self._decoded) / self._speed()
 
     def pop_ready(self, now: float) -> list[T]:
-        """The answers that are ready at `now`, in order; each frees its place to one that waits."""
+        """The answers that are ready at `now`, in order; a waiting request enters the batch for each."""
         ready: list[T] = []
         while (due := self.next_time()) is not None and due <= now:
-            self._pass_to(due)
+            self._advance(due)
             _, _, entered, item = heapq.heappop(self._running)
             self.busy_sequence_s += due - entered
             ready.append(item)
@@ -89,15 +91,15 @@ class Batch(Generic[T]):
 
     def clear(self) -> list[T]:
         """Remove all running and waiting requests."""
-        items = [item for *_, item in sorted(self._running, key=lambda r: r[1])]
+        items = [item for *_, item in sorted(self._running, key=lambda entry: entry[1])]
         items += [item for item, _ in self._queue]
         self._running.clear()
         self._queue.clear()
         return items
 
-    def _pass_to(self, now: float) -> None:
-        self._decoded += (now - self._set) * self._speed()
-        self._set = now
+    def _advance(self, now: float) -> None:
+        self._decoded += (now - self._now) * self._speed()
+        self._now = now
 
     def _speed(self) -> float:
         """Speed of each sequence, as a share of the full speed."""
@@ -105,20 +107,17 @@ class Batch(Generic[T]):
         return most / len(self._running) if 0 < most < len(self._running) else 1.0
 
     def _admit(self) -> None:
-        while self._queue and len(self._running) < self.latency.batch:
-            item, cost = self._queue.popleft()
-            self._count += 1
-            entry = self._decoded + self._duration(cost), self._count, self._set, item
-            heapq.heappush(self._running, entry)
-
-    def _duration(self, cost: Cost) -> float:
-        """Duration of a request that enters now, at full speed."""
+        """Move waiting requests into the batch while it has room; a prompt is read after the one before it."""
         model = self.latency
-        wait = 0.0
-        if model.prefill_tokens_per_s:
-            start = max(self._set, self._prefill_free)
-            reading = (cost.prompt_tokens - cost.cached_tokens) / model.prefill_tokens_per_s
-            self._prefill_free = start + reading
-            wait = self._prefill_free - self._set
-        write = cost.completion_tokens / model.decode_tokens_per_s if model.decode_tokens_per_s else 0.0
-        return wait + (write + model.per_request_s) * cost.stretch
+        while self._queue and len(self._running) < model.batch:
+            item, cost = self._queue.popleft()
+            duration = model.per_request_s
+            if model.decode_tokens_per_s:
+                duration += cost.completion_tokens / model.decode_tokens_per_s
+            duration *= cost.stretch
+            if model.prefill_tokens_per_s:
+                reading = (cost.prompt_tokens - cost.cached_tokens) / model.prefill_tokens_per_s
+                self._prefill_free = max(self._now, self._prefill_free) + reading
+                duration += self._prefill_free - self._now
+            self._count += 1
+            heapq.heappush(self._running, (self._decoded + duration, self._count, self._now, item))

@@ -6,16 +6,9 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgqa_hpc.engines.child import frame, read_frames
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.protocol import (
-    Frames,
-    frame,
-    read_requests,
-    read_responses,
-    write_requests,
-    write_responses,
-)
 
 PATIENCE_S = 60.0
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -27,16 +20,14 @@ def test_what_goes_in_comes_out_however_the_stream_is_cut(
 ) -> None:
     request = Request(name, ({"role": "user", "content": content},), seed=seed, schema={"type": "null"})
     response = Response(name, content, "length", 1, 2, 3, error=content)
-    stream = frame("requests", write_requests([request])) + frame("beat", 7)
-    stream += frame("responses", write_responses([response]))
-    frames, got, start = Frames(), [], 0
+    stream = frame("requests", [request]) + frame("cancel") + frame("responses", [response])
+    received, frames, start = bytearray(), [], 0
     while start < len(stream):
         end = start + cutter.randint(1, 40)
-        got += list(frames.feed(stream[start:end]))
+        received += stream[start:end]
+        frames += read_frames(received)
         start = end
-    assert [verb for verb, _ in got] == ["requests", "beat", "responses"]
-    assert read_requests(got[0][1]) == [request]
-    assert read_responses(got[2][1]) == [response]
+    assert frames == [("requests", [request]), ("cancel", None), ("responses", [response])]
 
 
 def test_requests_share_what_they_have_in_common_and_nothing_else() -> None:
@@ -46,20 +37,21 @@ def test_requests_share_what_they_have_in_common_and_nothing_else() -> None:
         for n in range(50)
     ]
     requests.append(Request("bare", ({"role": "user", "content": "item 0"},)))
-    stream = frame("requests", write_requests(requests))
+    stream = frame("requests", requests)
     assert stream.count(b"long instructions") == 1
-    ((_, content),) = Frames().feed(stream)
-    assert read_requests(content) == requests
+    assert list(read_frames(bytearray(stream))) == [("requests", requests)]
 
 
 def test_a_lone_surrogate_becomes_a_question_mark_and_nothing_else_changes() -> None:
     response = Response("r", 'a\ud800b "é"', "stop", 5)
-    ((_, content),) = Frames().feed(frame("responses", write_responses([response])))
-    assert read_responses(content)[0] == Response("r", 'a?b "é"', "stop", 5)
+    ((_, content),) = read_frames(bytearray(frame("responses", [response])))
+    assert content == [Response("r", 'a?b "é"', "stop", 5)]
 
 
 def test_token_counts_from_the_engine_are_bounded() -> None:
-    (answer,) = read_responses([["r", "t", "stop", 2**63, -1, 1e300, None, ""]])
+    ((_, (answer,)),) = read_frames(
+        bytearray(frame("responses", [Response("r", "t", "stop", 2**63, -1, 1e300)]))
+    )
     assert answer[3:6] == (MOST_TOKENS, 0, MOST_TOKENS)
 
 
