@@ -22,8 +22,7 @@ from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, change_dataset, open_run
-from kgqa_hpc.runs.checks import require_ready
-from kgqa_hpc.runs.refused import accept_recorded, noting_refusal
+from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready
 from kgqa_hpc.settings_objects import plain
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.run_folder import RunFolder

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run
-from kgqa_hpc.runs.checks import load_ready, notes, require_packages, require_servers
+from kgqa_hpc.runs.checks import (
+    accept_recorded,
+    load_ready,
+    notes,
+    noting_refusal,
+    require_no_refusal,
+    require_packages,
+    require_servers,
+)
 from kgqa_hpc.runs.entries import require_same_code
-from kgqa_hpc.runs.refused import accept_recorded, noting_refusal, require_no_refusal
 from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store import canonical
@@ -133,7 +140,7 @@ def merge(
 ) -> Accounting:
     """Assemble `dataset/` and return its accounting. `dask`: scheduler address of a cluster to use, or "slurm".
 
-    Raises InputError if the run refused the last configuration given for it (runs/refused.py).
+    Raises InputError if the run refused the last configuration given for it (runs/checks.py).
     """
     from kgqa_hpc.dataset.dask_map import stage_by_dask
     from kgqa_hpc.dataset.merge import merge as merge_results

@@ -13,7 +13,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.target import Standing, next_size
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.runs import open_run, run_config
-from kgqa_hpc.runs.alone import alone
+from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend, size_of
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import exists, make_folder

@@ -154,9 +154,9 @@ def requeue(
 @app.command()
 def broadcast(run: Run) -> None:
     """For batch scripts: print the files of the models that `stage_to` copies: source, folder of the copy, name."""
-    from kgqa_hpc.runs import broadcast as room
+    from kgqa_hpc.cluster.submit import model_copies
 
-    for row in room.copies(run):
+    for row in model_copies(run):
         say("\t".join(row))
 
 
@@ -197,7 +197,7 @@ def merge(
     from kgqa_hpc.dataset import accounting
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.run import Run as AnyRun
-    from kgqa_hpc.runs.refused import accept_recorded
+    from kgqa_hpc.runs.checks import accept_recorded
     from kgqa_hpc.store.run_folder import RunFolder
 
     counts: accounting.Accounting | None

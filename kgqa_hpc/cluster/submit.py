@@ -9,14 +9,16 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, Stage, jobs_of, parameters, script
 from kgqa_hpc.cluster.slurm import record_job
+from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
 from kgqa_hpc.errors import InputError, StoppedEarly
+from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -158,6 +160,23 @@ def _has_ended(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True
+
+
+def model_copies(run: Path) -> Iterator[tuple[str, str, str]]:
+    """(source, folder of the copy, name in it) of each model file to copy to every node's disk, for `sbcast`.
+
+    These are the files of the models that the run's engines stage, except those that this node has already. Raises
+    EngineConfigError.
+    """
+    _, config = open_run(run)
+    engines = [config.engine_of(entry.name) for entry in config.passes]
+    staging = [engine for engine in engines if getattr(engine, "stage_to", None)]
+    models = {(engine.model, getattr(engine, "revision", None), engine.stage_to) for engine in staging}
+    for model, revision, target in sorted(models, key=str):
+        folder = find_model(model, revision)
+        copy, parts = staged_path(folder, target), model_parts(folder)
+        if not is_whole(copy, parts):
+            yield from ((str(folder / name), str(copy), name) for name in sorted(parts))
 
 
 class Decision(NamedTuple):

@@ -1,7 +1,7 @@
 """Builder of a pass's chain of steps, with loaded and checked prompts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from kgqa_hpc.steps.lifecycle import check_kind
 from kgqa_hpc.steps.step import ADDS, Step, StepContext
 from kgqa_hpc.steps.variants import KindFamily, StepFamily
 
+# Values of a record's fields, by their JSON type, with which prompts are rendered before a run begins.
 EXAMPLES: dict[str, Any] = {
     "string": "An example.",
     "boolean": True,
@@ -51,18 +52,17 @@ def build_chain(
     Raises PromptError as `load_prompt` does, for a prompt of another step, and for a prompt with variables that its
     step does not supply.
     """
-    only = next(pass_config.variant for pass_config in config.passes if pass_config.name == pass_name)
-    variants = {n: variant for n, variant in config.variant_configs().items() if only in (None, n)}
+    only = next(entry.variant for entry in config.passes if entry.name == pass_name)
+    variants = {name: v for name, v in config.variant_configs().items() if only in (None, name)}
     kind = kind_of(config)
     if not variants:
         return _chain(config, pass_name, kind, engine, prompts)
     chains = {name: _chain(variant, pass_name, kind, engine, prompts) for name, variant in variants.items()}
-    families = (dict(zip(chains, steps, strict=True)) for steps in zip(*chains.values(), strict=True))
     chain: list[Step] = []
-    for members in families:
-        reference, *compared = ([s.settings, s.context.edge_types, s.prompts] for s in members.values())
-        differ = any(settings != reference for settings in compared)
-        chain.append(StepFamily(members) if only or differ else next(iter(members.values())))
+    for steps in zip(*chains.values(), strict=True):
+        first, *compared = ([step.settings, step.context.edge_types, step.prompts] for step in steps)
+        differ = any(step != first for step in compared)
+        chain.append(StepFamily(dict(zip(chains, steps, strict=True))) if only or differ else steps[0])
     return chain
 
 
@@ -70,7 +70,7 @@ def _chain(
     config: RunConfig, pass_name: str, kind: AnchorKind, engine: EngineInfo | None, prompts: Path | None
 ) -> list[Step]:
     folder, domain = prompts or config.prompts.folder, config.prompts.domain
-    settings = next(pass_config.steps for pass_config in config.passes if pass_config.name == pass_name)
+    settings = next(entry.steps for entry in config.passes if entry.name == pass_name)
     instructions: tuple[str, ...] = ()  # the system texts of all prompts that write fields of the records
     if any(STEPS.get(s.use).sees_instructions for s in settings):
         writers = [step for step in config.steps if step.prompt and STEPS.get(step.use).adds == "output"]
@@ -79,8 +79,7 @@ def _chain(
         config.seed, kind, bool(config.prompts.edge_types), decision_of(config), engine, instructions
     )
     chain = [_step(step_settings, context, folder, domain) for step_settings in settings]
-    own_kind = kind_of(config)
-    _try_prompts(chain, own_kind, _fields_before(config, own_kind, pass_name))
+    _try_prompts(chain, config, pass_name)
     return chain
 
 
@@ -90,16 +89,13 @@ def set_engine(chain: list[Step], engine: EngineInfo) -> None:
         step.context.engine = engine
 
 
-def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None = None) -> dict[str, Prompt]:
-    """All prompts of a run (or only those of the pass `only`) by name. Raises PromptError."""
-    return {
-        prompt.name: prompt
-        for pass_config in config.passes
-        if only in (None, pass_config.name)
-        for step in build_chain(config, pass_config.name, prompts=prompts)
-        for member in step.members
-        for prompt in member.prompts
-    }
+def run_prompts(
+    config: RunConfig, prompts: Path | None = None, only: Collection[str] | None = None
+) -> dict[str, Prompt]:
+    """All prompts of a run (or those of the passes `only`) by name. Raises PromptError."""
+    names = [entry.name for entry in config.passes if only is None or entry.name in only]
+    chain = [step for name in names for step in build_chain(config, name, prompts=prompts)]
+    return {prompt.name: prompt for step in chain for member in step.members for prompt in member.prompts}
 
 
 def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
@@ -108,11 +104,20 @@ def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
 
 
 def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
+    """A step with its prompts. Raises ExtensionError if its class lacks a method, or declares an unknown addition."""
     entry: type[Step] = STEPS.get(settings.use)
-    _check_class(entry, settings)
+    asks, name = entry.asks_with(settings), STEPS.entry(settings.use)
+    if entry.adds not in ADDS:
+        raise ExtensionError(f"{name}: adds {entry.adds!r}", f"`adds` is one of {', '.join(ADDS)}")
+    if asks and entry.accept is Step.accept and entry.adds != "verdict":
+        raise ExtensionError(f"{name}: has no accept(item, answer)", "say there what an answer means")
+    if not asks and entry.compute is Step.compute:
+        raise ExtensionError(
+            f"{name}: has no compute(item), and no `answer` to ask for", "give it one of the two"
+        )
     with STEPS.calling(settings.use):
         columns = entry.columns_for(settings)
-    check_columns(columns, STEPS.entry(settings.use))
+    check_columns(columns, name)
     prompts = prompts_of(settings, folder, domain)
     with STEPS.calling(settings.use):
         step = entry(settings, prompts[0] if prompts else None, context)
@@ -121,66 +126,48 @@ def _step(settings: StepSettings, context: StepContext, folder: str | Path | Non
     return step
 
 
-def _check_class(entry: type[Step], settings: StepSettings) -> None:
-    """Raises ExtensionError for a step that lacks its method or declares what no step adds."""
-    idle = entry.accept is Step.accept and entry.adds != "verdict"
-    if entry.adds not in ADDS:
-        problem, cure = f"adds {entry.adds!r}", f"`adds` is one of {', '.join(ADDS)}"
-    elif entry.asks_with(settings) and idle:
-        problem, cure = "has no accept(item, answer)", "say there what an answer means"
-    elif not entry.asks_with(settings) and entry.compute is Step.compute:
-        problem, cure = "has no compute(item), and no `answer` to ask for", "give it one of the two"
-    else:
-        return
-    raise ExtensionError(f"{STEPS.entry(settings.use)}: {problem}", cure)
-
-
 def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -> list[Prompt]:
-    """The prompts of a step's turns. Raises PromptError, also for a schema without a field that the step reads."""
+    """The prompts of a step's turns.
+
+    Raises PromptError, also for a prompt of another step, or a schema without a field that the step reads.
+    """
     entry: type[Step] = STEPS.get(settings.use)
-    later = settings.later_prompts or []
-    names = [name for name in (settings.prompt, *later) if name is not None]
-    answers = [entry.answer, *entry.later_answers][: len(names)]
-    answers += [answers[-1]] * (len(names) - len(answers)) if answers else []
-    return [_prompt(settings, *pair, folder, domain) for pair in zip(names, answers, strict=True)]
+    answers = (entry.answer, *entry.later_answers)
+    prompts: list[Prompt] = []
+    for name in (settings.prompt, *(settings.later_prompts or ())):
+        if name is None:
+            continue
+        prompt = load_prompt(name, folder, domain)
+        if prompt.step not in STEPS:
+            problem = f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}"
+            raise PromptError(problem, "see docs/guide/prompts.md")
+        if prompt.step != settings.use:
+            folders = Folders.with_user(folder, domain)
+            head = re.compile(rf"^step: {re.escape(settings.use)}\s*$", re.MULTILINE)
+            names = [fit for fit in folders.names() if head.search(read_text(folders.prompt(fit)))]
+            raise PromptError(
+                f"step {settings.label}: {name} is a prompt of step {prompt.step}",
+                f"prompts of step {settings.use}: {', '.join(names) or 'none yet'}",
+            )
+        answer = answers[min(len(prompts), len(answers) - 1)]  # the last answer is that of all later turns
+        for problem in lacking(prompt.fields, settings.use, answer):
+            raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/guide/prompts.md")
+        prompts.append(prompt)
+    return prompts
 
 
-def _prompt(
-    settings: StepSettings, name: str, answer: Mapping[str, str], folder: str | Path | None, domain: str
-) -> Prompt:
-    prompt = load_prompt(name, folder, domain)
-    if prompt.step not in STEPS:
-        raise PromptError(
-            f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/guide/prompts.md"
-        )
-    if prompt.step != settings.use:
-        folders = Folders.with_user(folder, domain)
-        head = re.compile(rf"^step: {re.escape(settings.use)}\s*$", re.MULTILINE)
-        names = [fit for fit in folders.names() if head.search(read_text(folders.prompt(fit)))]
-        raise PromptError(
-            f"step {settings.label}: {name} is a prompt of step {prompt.step}",
-            f"prompts of step {settings.use}: {', '.join(names) or 'none yet'}",
-        )
-    for problem in lacking(prompt.fields, settings.use, answer):
-        raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/guide/prompts.md")
-    return prompt
+def _try_prompts(chain: list[Step], config: RunConfig, pass_name: str) -> None:
+    """Render every prompt with the kind's sample anchor and example fields of the record. Raises PromptError.
 
-
-def _fields_before(config: RunConfig, kind: AnchorKind, pass_name: str) -> dict[str, Any]:
-    """Example values of the record's fields that the kind and earlier passes add."""
+    The record has the fields that the kind, earlier passes and earlier steps of this pass add.
+    """
+    kind, example = kind_of(config), EXAMPLES["string"]
     with KINDS.calling(config.anchors.kind):
-        fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
-    for pass_config in config.passes:
-        if pass_config.name == pass_name:
-            break
-        for settings in pass_config.steps:
-            entry: type[Step] = STEPS.get(settings.use)
-            fields |= {**dict.fromkeys(entry.gives, EXAMPLES["string"]), **entry.example}
-    return fields
-
-
-def _try_prompts(chain: list[Step], kind: AnchorKind, fields: dict[str, Any]) -> None:
-    """Render every prompt with the kind's sample anchor and example fields. Raises PromptError."""
+        fields = dict.fromkeys(kind.gives, example) | kind.start(kind.sample)
+    position = [entry.name for entry in config.passes].index(pass_name)
+    for settings in (settings for entry in config.passes[:position] for settings in entry.steps):
+        earlier: type[Step] = STEPS.get(settings.use)
+        fields |= {**dict.fromkeys(earlier.gives, example), **earlier.example}
     for step in chain:
         if step.asks:
             item = Item(kind.sample, output=dict(fields))
@@ -191,5 +178,5 @@ def _try_prompts(chain: list[Step], kind: AnchorKind, fields: dict[str, Any]) ->
             schema = step.prompt.schema["properties"]
             fields |= {name: EXAMPLES[schema[name]["type"]] for name in step.gives if name in schema}
         else:
-            fields |= dict.fromkeys(step.gives, EXAMPLES["string"])
+            fields |= dict.fromkeys(step.gives, example)
         fields |= step.example

@@ -1,10 +1,11 @@
-"""Checks before a run is created: missing files, models, prompts and packages.
+"""Checks before work: missing files, models, prompts, packages and servers; and a configuration that a run refused.
 
 `problems` stop `kgqa init`, which reports all of them with their keys. `notes` only inform the user: a run may be
 created on a machine without a GPU or an engine, and processed on others.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.config.dataset import DatasetConfig
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError
+from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError, StoreError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.runs.chain import prompts_of, run_prompts
 from kgqa_hpc.settings import Package, packages
+from kgqa_hpc.store import atomic
+from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.run_folder import RunFolder
 
 PICTURES = Package("matplotlib", "kgqa_hpc[report]")
 
@@ -48,10 +52,12 @@ def require_ready(config: RunConfig, location: str) -> None:
 
 def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
     """One sentence for each missing file or model path in plain configuration data, which need not be valid."""
-    anchors = _resolved(data.get("anchors"), KINDS, "kind", "graphlet", base)
-    graph = _resolved(data.get("graph"), SOURCES, "source", "hpo", base)
-    for name, (section, keys) in {"anchors": anchors, "graph": graph}.items():
-        for key in keys:
+    for name, registry, by, default in (
+        ("anchors", KINDS, "kind", "graphlet"),
+        ("graph", SOURCES, "source", "hpo"),
+    ):
+        section, keys = _resolved(data.get(name), registry, by, default, base)
+        for key in (*keys, "hydrate") if keys and name == "graph" else keys:
             value = section.get(key)
             for path in value if isinstance(value, list) else [value]:
                 if isinstance(path, str) and not Path(path).exists():
@@ -81,7 +87,7 @@ def _resolved(
     if not isinstance(name, str) or name not in registry:
         return section, ()
     model = registry.get(name).Settings
-    return model.with_paths(section, base), (*model.paths, "hydrate") if by == "source" else model.paths
+    return model.with_paths(section, base), model.paths
 
 
 def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
@@ -89,16 +95,15 @@ def problems(config: RunConfig) -> Iterator[tuple[str, str]]:
     every = [config, *config.variant_configs().values()]
     for line in dict.fromkeys(line for variant in every for line in missing(variant.plain(), Path())):
         yield line, ""
-    unloadable: dict[tuple[str, str], None] = {}
+    unloadable: dict[str, str] = {}
     for variant in every:
         for number, pass_config in enumerate(variant.passes):
             for position, step in enumerate(pass_config.steps):
                 try:
                     prompts_of(step, variant.prompts.folder, variant.prompts.domain)
                 except KgqaError as problem:
-                    key = f"passes.{number}.steps.{position}.prompt"
-                    unloadable[f"{key}: {problem.message}", problem.cure] = None
-    yield from unloadable
+                    unloadable[f"passes.{number}.steps.{position}.prompt: {problem.message}"] = problem.cure
+    yield from unloadable.items()
     if not unloadable:
         try:
             run_prompts(config)
@@ -144,3 +149,39 @@ def require_servers(config: RunConfig) -> None:
         ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
         if ask_once is not None:
             ask_once(engine)
+
+
+@contextmanager
+def noting_refusal(folder: Path, source: str) -> Iterator[None]:
+    """Note in an existing run that it refused the configuration `source` within the block: RUN/refused.json.
+
+    The user wanted other settings than the run has. A later `kgqa merge` would still use the recorded ones, so it ends
+    with exit 2 until the user gives new settings or asks for the recorded ones. docs/reference/format.md, section 4.
+    """
+    run = RunFolder(folder)
+    try:
+        yield
+    except InputError as problem:
+        if atomic.exists(run.manifest_file):
+            content = {"format": "kgqa-refused", "version": 1, "config": source, "problem": problem.message}
+            with suppress(StoreError):  # of a run that this user cannot write, and so cannot merge
+                write_document(run.refused, content)
+        raise
+
+
+def accept_recorded(run: RunFolder) -> None:
+    """Delete the note of a refused configuration: the recorded settings are those that the user wants."""
+    with atomic.disk_errors(run.refused):
+        run.refused.unlink(missing_ok=True)
+
+
+def require_no_refusal(run: RunFolder) -> None:
+    """Raises InputError if the last configuration given for this run was refused. Raises CorruptFile."""
+    if not atomic.exists(run.refused):
+        return
+    refusal = read_document(run.refused, "refused")
+    config, merge = refusal["config"], f"kgqa merge {run.path}"
+    file = f"its dataset: section alone: {merge} --config {config}; " if Path(config).is_file() else ""
+    lines = [f"nothing merged, because this run refused {config}:", *refusal["problem"].splitlines()]
+    cure = f"{file}the run's recorded settings: {merge} --as-recorded"
+    raise InputError(f"{run.path}: " + "\n  ".join(lines), cure)

@@ -19,7 +19,7 @@ from kgqa_hpc.runs.trust import require_own
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.fingerprint import require_same
+from kgqa_hpc.store.fingerprint import Sections, require_same
 from kgqa_hpc.store.run_folder import RunFolder
 
 SECTION = "entries"
@@ -27,37 +27,39 @@ SECTION = "entries"
 
 def entries_section(config: RunConfig) -> dict[str, dict[str, Any]]:
     """The section `entries` of the fingerprint; empty for a run that uses only shipped entries."""
-    every = [config, *config.variant_configs().values()]
     used: set[tuple[Registry, str]] = set()
-    for variant in every:
+    for variant in (config, *config.variant_configs().values()):
         used.add((KINDS, variant.anchors.kind))
         if variant.graph is not None:
             used.add((SOURCES, variant.graph.source))
         for entry in variant.passes:
             used.add((ENGINES, variant.engine_of(entry.name).kind))
             used |= {(STEPS, step.use) for step in entry.steps}
-    values: dict[str, Any] = {}
-    for registry, name in sorted(used, key=lambda pair: (pair[0].group, pair[1])):
-        if identity := registry.identity(name):
-            values[f"{registry.group}.{name}"] = identity
-    values |= {name: {"source": loaded_digest(name)} for name in (Path(path).name for path in config.plugins)}
+    identities = {f"{registry.group}.{name}": registry.identity(name) for registry, name in used}
+    values: dict[str, Any] = {key: identity for key, identity in sorted(identities.items()) if identity}
+    values |= {Path(path).name: {"source": loaded_digest(Path(path).name)} for path in config.plugins}
     return {SECTION: {"sha256": canonical.digest(values), "values": values}} if values else {}
+
+
+def _values(sections: Sections) -> dict[str, Any]:
+    """The identity of each entry, by its key."""
+    values: dict[str, Any] = sections.get(SECTION, {}).get("values", {})
+    return values
 
 
 def texts_of(run: RunFolder) -> dict[str, str]:
     """Readable package, version and source digest of each recorded entry, including those before accepted changes."""
+
+    def text(identity: Mapping[str, str]) -> str:
+        words = (identity.get("package"), identity.get("version"), f"source sha256 {identity['source'][:16]}")
+        return " ".join(filter(None, words))
+
     manifest = run.manifest()
-    values = manifest.sections.get(SECTION, {}).get("values", {})
-    texts = {key: _text(identity) for key, identity in values.items()}
+    texts = {key: text(identity) for key, identity in _values(manifest.sections).items()}
     for key in texts:
-        before = [_text(earlier[key]) for earlier in manifest.earlier if key in earlier]
+        before = [text(earlier[key]) for earlier in manifest.earlier if key in earlier]
         texts[key] += f"; parts of the run were made with {', '.join(before)}" if before else ""
     return texts
-
-
-def _text(identity: Mapping[str, str]) -> str:
-    words = (identity.get("package"), identity.get("version"), f"source sha256 {identity['source'][:16]}")
-    return " ".join(filter(None, words))
 
 
 def keep_plugins(run: RunFolder, config: RunConfig) -> None:
@@ -72,15 +74,14 @@ def load_plugins(run: RunFolder, config: Mapping[str, Any]) -> None:
 
     Raises InputError for a run of another user, FingerprintMismatch for a copy whose digest differs from the manifest.
     """
-    recorded = run.manifest().sections.get(SECTION, {}).get("values", {})
+    recorded = _values(run.manifest().sections)
     for name in (Path(path).name for path in config.get("plugins") or ()):
         path = run.plugins / name
         try:
             require_own(run, f"plugins: {name} is a program that would run here")
         except InputError as problem:
             raise InputError(problem.message, f"read it, then copy the run: cp -r {run.path} MINE") from None
-        digest = file_digest(path)
-        if digest != recorded.get(name, {}).get("source"):
+        if file_digest(path) != recorded.get(name, {}).get("source"):
             raise FingerprintMismatch(
                 f"{path}: was changed since this run was made", "put the file back that was there"
             )
@@ -105,9 +106,8 @@ def require_unchanged_plugins(run: RunFolder, config: RunConfig) -> None:
 
 def require_same_code(run: RunFolder, config: RunConfig) -> None:
     """Raises FingerprintMismatch if the package, version or source of an entry differs from the run's record."""
-    sections = (run.manifest().sections, entries_section(config))
-    recorded, present = ({SECTION: section.get(SECTION, {}).get("values", {})} for section in sections)
-    require_same(str(run.path), recorded, present, _cure(run))
+    recorded, present = _values(run.manifest().sections), _values(entries_section(config))
+    require_same(str(run.path), {SECTION: recorded}, {SECTION: present}, _cure(run))
 
 
 def _cure(run: RunFolder) -> str:
@@ -116,21 +116,19 @@ def _cure(run: RunFolder) -> str:
 
 def require_entries(run: RunFolder) -> None:
     """Raises ConfigError if a package that provides an entry of the run is not installed here."""
-    values = run.manifest().sections.get(SECTION, {}).get("values", {})
     missing: dict[str, list[str]] = {}
-    for key, identity in values.items():
+    for key, identity in _values(run.manifest().sections).items():
         group, _, name = key.partition(".")
         if "package" in identity and group in REGISTRIES and name not in REGISTRIES[group]:
             package = f"{identity['package']}=={identity['version']}"
             missing.setdefault(package, []).append(f"{REGISTRIES[group].what} {name}")
-    if missing:
-        lines = [f"{run.path}: {', '.join(names)}: {package}" for package, names in missing.items()]
-        raise ConfigError(
-            "\n".join(f"{line} is not installed here" for line in lines), f"pip install {' '.join(missing)}"
-        )
+    lines = [f"{run.path}: {', '.join(names)}: {package}" for package, names in missing.items()]
+    if lines:
+        text = "\n".join(f"{line} is not installed here" for line in lines)
+        raise ConfigError(text, f"pip install {' '.join(missing)}")
 
 
-def only_entries_differ(run: RunFolder, sections: Mapping[str, Mapping[str, Any]]) -> bool:
+def only_entries_differ(run: RunFolder, sections: Sections) -> bool:
     """Whether the code of entries is the only difference from the run's fingerprint."""
     before = run.manifest().sections
     names = {*before, *sections} - {SECTION}

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config import GraphConfig, RunConfig
+from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs.alone import alone
-from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.runs.open import alone, fingerprint, kept_prompts, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.fingerprint import anchors_origin
@@ -23,9 +22,9 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
 if TYPE_CHECKING:
-    from kgqa_hpc.anchors.anchor import Anchor
+    from kgqa_hpc.anchors.anchor import Anchor, Drawn, Source, Tools
     from kgqa_hpc.kg.graph import KnowledgeGraph
-    from kgqa_hpc.kg.reduce import AnswerGraph, Reduction
+    from kgqa_hpc.kg.reduce import Reduction
 
 
 @dataclass(frozen=True)
@@ -57,69 +56,75 @@ def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -
 
 def _draw(
     run: RunFolder, config: RunConfig, threads: int | None
-) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
+) -> tuple[Drawn, dict[str, Any], tuple[str, ...]]:
     """The drawn anchors, the header of anchors.h5, and notes for the user."""
     from kgqa_hpc.anchors.anchor import Source, Tools
-    from kgqa_hpc.kg.properties import SYNONYMS
-    from kgqa_hpc.runs.chain import kind_of
 
     source, notes, files = Source(), list[str](), dict[str, bytes]()
+    header = {"seed": config.seed, "kind": config.anchors.kind}
     if config.graph is not None:
-        reduction, answers, files = _reduced_and_profiles(run, config.graph, kind_of(config).whole_graph)
-        source, notes = Source(reduction.graph, reduction.counts(), answers), [str(reduction)]
+        source, reduction, files = _graph_source(run, config)
+        notes = [str(reduction)]
+        header["reduction"] = source.reduction
     with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
     graph = source.graph if source.answers is None else source.answers.graph
-    if graph is not None and SYNONYMS in graph.node_properties:
-        drawn = replace(drawn, anchors=_with_synonyms(drawn.anchors, graph))
-    drawn = replace(drawn, files={**files, **drawn.files})
-    header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
-    if source.reduction is not None:
-        header["reduction"] = source.reduction
+    anchors = drawn.anchors if graph is None else _with_synonyms(drawn.anchors, graph)
     relations = graph.edge_types if graph is not None else ()
-    unfit = (line for step in config.steps for line in STEPS.get(step.use).notes_on(step, relations))
-    return drawn, header, (*notes, *drawn.notes, *unfit)
+    unfit = [line for step in config.steps for line in STEPS.get(step.use).notes_on(step, relations)]
+    header["totals"] = dict(drawn.totals)
+    return (
+        replace(drawn, anchors=anchors, files={**files, **drawn.files}),
+        header,
+        (*notes, *drawn.notes, *unfit),
+    )
 
 
-def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterator[Anchor]:
+def _graph_source(run: RunFolder, config: RunConfig) -> tuple[Source, Reduction, dict[str, bytes]]:
+    """The graphs to draw from, the reduction, and the file with the profiles of both graphs.
+
+    The memory of the imported graph is freed on return, unless a kind needs the whole graph for answers.
+    """
+    from kgqa_hpc.anchors.anchor import Source
+    from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
+    from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
+    from kgqa_hpc.runs.chain import kind_of
+
+    graph = read_graph(run.kg)
+    reduction = reduce_to(graph, config.graph)
+    answers = AnswerGraph.of(graph, reduction) if kind_of(config).whole_graph else None
+    profiles = dump_profiles(Profiles(profile(graph), profile(reduction.graph)))
+    return Source(reduction.graph, reduction.counts(), answers), reduction, {FILE: profiles}
+
+
+def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterable[Anchor]:
     """Anchors whose data have `synonyms`: other names of their nodes, by name, for the step `check`.
 
     The id of an anchor depends on what its kind drew, not on the synonyms.
     """
     from kgqa_hpc.kg.properties import SYNONYMS
 
+    if SYNONYMS not in graph.node_properties:
+        return anchors
     cells = graph.node_properties[SYNONYMS].cast("large_string").to_pylist()
     by_id = {node: cell.split("|") for node, cell in zip(graph.node_ids.tolist(), cells, strict=True) if cell}
-    for anchor in anchors:
+
+    def named(anchor: Anchor) -> Anchor:
         synonyms = {node.name: by_id[node.id] for node in anchor.nodes if node.id in by_id}
-        yield replace(anchor, data={**anchor.data, SYNONYMS: synonyms}) if synonyms else anchor
+        return replace(anchor, data={**anchor.data, SYNONYMS: synonyms}) if synonyms else anchor
+
+    return map(named, anchors)
 
 
-def _reduced_and_profiles(
-    run: RunFolder, config: GraphConfig, whole: bool
-) -> tuple[Reduction, AnswerGraph | None, dict[str, bytes]]:
-    """The reduced graph, the whole graph for answers (only with `whole`), and the file with both graphs' profiles.
-
-    Without `whole`, the memory of the imported graph is freed on return.
-    """
-    from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
-    from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
-
-    graph = read_graph(run.kg)
-    reduction = reduce_to(graph, config)
-    answers = AnswerGraph.of(graph, reduction) if whole else None
-    return reduction, answers, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
-
-
-def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
+def _anchors(config: RunConfig, source: Source, tools: Tools) -> Drawn:
     """Draw the anchors of a run; of a study, those of each variant, or once for all if the variants share anchors."""
     from kgqa_hpc.anchors.anchor import Drawn
     from kgqa_hpc.anchors.family import gathered
     from kgqa_hpc.runs.chain import kind_of
     from kgqa_hpc.steps.variants import with_variants
 
-    def draw(variant: RunConfig) -> Any:
+    def draw(variant: RunConfig) -> Drawn:
         with KINDS.calling(variant.anchors.kind):
             drawn = kind_of(variant).draw(source, variant.anchors, variant.seed, tools)
             return drawn if isinstance(drawn, Drawn) else gathered(drawn, variant.anchors, variant.seed)
@@ -130,14 +135,13 @@ def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     if share_anchors(config.variants):
         drawn = draw(next(iter(variants.values())))
         return replace(drawn, anchors=with_variants(drawn.anchors, list(variants)))
-    parts = {name: draw(value) for name, value in variants.items()}
-    anchors = (value for name, part in parts.items() for value in with_variants(part.anchors, [name]))
-    files = {
-        f"{name}-{file}": content for name, part in parts.items() for file, content in part.files.items()
-    }
-    notes = tuple(f"{name}: {note}" for name, part in parts.items() for note in part.notes)
-    totals = {group: total for part in parts.values() for group, total in part.totals.items()}
-    return Drawn(anchors, totals, files, notes)
+    parts = {name: draw(variant) for name, variant in variants.items()}
+    return Drawn(
+        (anchor for name, part in parts.items() for anchor in with_variants(part.anchors, [name])),
+        {group: total for part in parts.values() for group, total in part.totals.items()},
+        {f"{name}-{file}": content for name, part in parts.items() for file, content in part.files.items()},
+        tuple(f"{name}: {line}" for name, part in parts.items() for line in part.notes),
+    )
 
 
 def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool = False) -> Sampled:
@@ -147,37 +151,48 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
     consent, or `trust` (runs/trust.py). Raises InputError if the larger sample would not begin with the old one
     (balanced samples, studies whose variants draw different anchors), or is not larger.
     """
-    with alone(RunFolder.open(folder)):
-        return _extended(folder, size, threads, trust=trust)
-
-
-def _extended(folder: Path, size: int, threads: int | None, *, trust: bool) -> Sampled:
     from kgqa_hpc.store.sealed import read_header
     from kgqa_hpc.store.shards import AnchorsFile, write_anchors
 
-    run, config = open_run(folder)
-    require_agreed(run, config.plain(), trust=trust)
-    if config.variants is not None and not share_anchors(config.variants):
-        raise InputError(
-            "this study's variants draw anchors of their own", "make a new run with more of each"
-        )
-    recorded = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
-    # True if an earlier growth to this size was killed after it wrote config.yaml and before the manifest.
-    half_grown = size_of(config) == size != recorded
-    grown = config if half_grown else larger(open_for_work(folder)[1], size)
-    sections = fingerprint(grown, kept_prompts(run))
-    before = read_header(run.anchors, "anchors")
-    if before.get("made_by") != anchors_origin(sections)["made_by"]:
-        drawn, header, _ = _draw(run, grown, threads)
-        with AnchorsFile(run.anchors) as anchors:
-            new: Iterator[Any] = (anchor.to_dict() for anchor in drawn.anchors)
-            if grown.variants is not None:
-                new = _old_first(anchors.rows(), new)
-            rows = _beginning_with(anchors.rows(), new, folder)
-            rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
-            write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
-    run.grow(grown.plain(), sections)
-    return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
+    with alone(RunFolder.open(folder)):
+        run, config = open_run(folder)
+        require_agreed(run, config.plain(), trust=trust)
+        if config.variants is not None and not share_anchors(config.variants):
+            raise InputError(
+                "this study's variants draw anchors of their own", "make a new run with more of each"
+            )
+        recorded = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
+        # True if an earlier growth to this size was killed after it wrote config.yaml and before the manifest.
+        half_grown = size_of(config) == size != recorded
+        grown = config if half_grown else _larger(open_for_work(folder)[1], size)
+        sections = fingerprint(grown, kept_prompts(run))
+        before = read_header(run.anchors, "anchors")
+        if before.get("made_by") != anchors_origin(sections)["made_by"]:
+            drawn, header, _ = _draw(run, grown, threads)
+            header["grown"] = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
+            with AnchorsFile(run.anchors) as anchors:
+                new: Iterator[Any] = (anchor.to_dict() for anchor in drawn.anchors)
+                if grown.variants is not None:
+                    new = _old_first(anchors.rows(), new)
+                rows = _beginning_with(anchors.rows(), new, folder)
+                write_anchors(run.anchors, rows, header | anchors_origin(sections))
+        run.grow(grown.plain(), sections)
+        return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
+
+
+def _larger(config: RunConfig, size: int) -> RunConfig:
+    """The configuration with a larger sample, which will contain the present one.
+
+    Raises InputError for a size that is not larger, or a kind without a size.
+    """
+    anchors, key = config.plain()["anchors"], type(config.anchors).size
+    if key not in anchors:
+        raise InputError(f"anchors of kind {config.anchors.kind} have no {key}", "make a new run")
+    if anchors[key] is None or size <= anchors[key]:
+        raise InputError(f"anchors.{key} is {anchors[key]} already, not below {size}", "ask for more")
+    if "grown" in anchors:
+        anchors["grown"] = [*(anchors["grown"] or ()), anchors[key]]
+    return config.changed("the larger sample", anchors={**anchors, key: size})
 
 
 def size_of(config: RunConfig) -> int | None:

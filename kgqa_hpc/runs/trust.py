@@ -8,7 +8,7 @@ new values. See docs/reference/security.md.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kgqa_hpc.engines.registry import ENGINES
@@ -27,9 +27,7 @@ def effects(config: Mapping[str, Any]) -> dict[str, Any]:
         kind = engine.get("kind") if isinstance(engine, Mapping) else None
         if isinstance(engine, Mapping) and isinstance(kind, str) and kind in ENGINES:
             keys = sorted(ENGINES.get(kind).Settings.dangerous)
-            dangerous |= {
-                f"{name}.{key}": engine[key] for key in keys if engine.get(key) not in (None, "", [])
-            }
+            dangerous |= {f"{name}.{k}": engine[k] for k in keys if engine.get(k) not in (None, "", [])}
     return dangerous
 
 
@@ -56,10 +54,10 @@ def require_own(run: RunFolder, *lines: str, trust: bool = False) -> None:
     with disk_errors(run.manifest_file):
         owner = os.stat(run.manifest_file).st_uid
     if not trust and owner not in (os.geteuid(), 0):
-        raise _refusal(run, "another user made it", map(shown, lines))
+        raise _refusal(run, "another user made it", [shown(line) for line in lines])
 
 
-def _refusal(run: RunFolder, reason: str, lines: Iterable[str]) -> InputError:
+def _refusal(run: RunFolder, reason: str, lines: list[str]) -> InputError:
     return InputError(
         "\n  ".join([f"{run.path}: {reason}:", *lines]),
         "if you want this machine to do that: repeat the command with --trust-config",
