@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.kg.assemble import Policy
-from kgqa_hpc.kg.properties import Columns, type_name, typed
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.properties import type_name, typed
 from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.kg.sources.graphml import read_graphml
 
@@ -51,11 +51,21 @@ def test_any_cells_are_typed_and_texts_come_back(cells):
 
 
 def test_batches_that_lack_a_property_have_nothing_there():
-    columns = Columns()
-    columns.add(2, {"a": pa.array(["1", ""]), "empty": pa.array(["", ""])})
-    columns.add(1, {"b": pa.array(["x"])})
-    found = columns.finish(np.array([True, False, True]))
-    assert {name: column.to_pylist() for name, column in found.items()} == {"a": [1, None], "b": [None, "x"]}
+    assembly = Assembly(Policy(duplicate_nodes="first"))
+    for ids, properties in (
+        (["a", "a"], {"a": ["1", ""], "empty": ["", ""]}),
+        (["b"], {"c": ["z"], "b": ["x"]}),
+    ):
+        texts = [pa.array(values) for values in (ids, ids, ids)]
+        columns = {name: pa.array(cells) for name, cells in properties.items()}
+        assembly.nodes("n", *texts, lambda row: row, columns)
+    assembly.edges("e", pa.array(["a"]), pa.array(["b"]), pa.array(["r"]), lambda row: row)
+    columns = assembly.finish({}).node_properties
+    assert [(name, column.to_pylist()) for name, column in columns.items()] == [
+        ("a", [1, None]),
+        ("c", [None, "z"]),
+        ("b", [None, "x"]),
+    ]
 
 
 def test_further_csv_columns_are_properties_of_the_kept_rows(write):
