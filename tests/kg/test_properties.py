@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.properties import type_name, typed
 from kgqa_hpc.kg.sources.csv import read_csv
-from kgqa_hpc.kg.sources.graphml import read_graphml
 
 
 def _typed(cells):
@@ -81,11 +80,11 @@ def test_further_csv_columns_are_properties_of_the_kept_rows(write):
     assert len(part.edge_properties["weight"]) == 0
 
 
-def test_graphml_data_that_name_nothing_are_properties(write):
+def test_graphml_data_that_name_nothing_are_properties(write, load):
     text = """<graphml><key id="y" for="node" attr.name="year"/><key id="w" for="edge" attr.name="weight">
     <default>2</default></key><graph><node id="a"><data key="y">1975</data></node><node id="b"/>
     <edge source="a" target="b"><data key="w">0.5</data></edge><edge source="b" target="a"/></graph>
     </graphml>"""
-    graph = read_graphml(write("g.graphml", text))
+    graph = load("graphml", path=write("g.graphml", text))
     assert graph.node_properties["year"].to_pylist() == [1975, None]
     assert graph.edge_properties["weight"].to_pylist() == [0.5, 2.0]
