@@ -20,9 +20,9 @@ from kgqa_hpc.kg.assemble import Assembly, Lines
 from kgqa_hpc.kg.delimited import RAGGED, Batch, DelimitedFile, Dialect
 from kgqa_hpc.registry import did_you_mean
 
-_BATCH = 100_000  # rows held as Python objects
-_NONE: Mapping[str, Any] = {}
-_Row = tuple[str, str, str, int, Mapping[str, Any]]
+_BATCH = 20_000  # rows held as Python objects
+_Properties = Mapping[str, Any] | None
+_Row = tuple[str, str, str, int, _Properties]
 
 
 @dataclass(frozen=True)
@@ -143,22 +143,23 @@ def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, di
 
 @dataclass
 class Buffer:
-    """Nodes and edges of one file, each with its line and its properties, passed to an assembly in batches."""
+    """Nodes and edges of one file, each with its line and its properties, passed to an assembly in batches.
+
+    Rows without properties hold texts and numbers only, which the garbage collector need not visit.
+    """
 
     assembly: Assembly
     file: str
     _nodes: list[_Row] = field(default_factory=list)
     _edges: list[_Row] = field(default_factory=list)
 
-    def node(self, line: int, node: str, name: str, kind: str, properties: Mapping[str, Any] = _NONE) -> None:
-        self._nodes.append((node, name, kind, line, properties))
+    def node(self, line: int, node: str, name: str, kind: str, properties: _Properties = None) -> None:
+        self._nodes.append((node, name, kind, line, properties or None))
         if len(self._nodes) >= _BATCH:
             self._pass_on(self._nodes, self.assembly.nodes)
 
-    def edge(
-        self, line: int, source: str, target: str, kind: str, properties: Mapping[str, Any] = _NONE
-    ) -> None:
-        self._edges.append((source, target, kind, line, properties))
+    def edge(self, line: int, source: str, target: str, kind: str, properties: _Properties = None) -> None:
+        self._edges.append((source, target, kind, line, properties or None))
         if len(self._edges) >= _BATCH:
             self._pass_on(self._edges, self.assembly.edges)
 
@@ -169,23 +170,22 @@ class Buffer:
 
     def _pass_on(self, rows: list[_Row], take: Callable[..., None]) -> None:
         columns = [self._column(rows, [row[position] for row in rows]) for position in range(3)]
-        names = dict.fromkeys(name for row in rows for name in row[4])
-        properties = {name: self._column(rows, [cell(row[4].get(name)) for row in rows]) for name in names}
+        names = dict.fromkeys(name for row in rows if row[4] for name in row[4])
+        cells = {name: [cell(row[4].get(name)) if row[4] else "" for row in rows] for name in names}
+        properties = {name: self._column(rows, texts) for name, texts in cells.items()}
         # Line numbers of the rows (8 bytes a row), kept instead of the rows.
         take(self.file, *columns, array("q", [row[3] for row in rows]).__getitem__, properties)
         rows.clear()
 
-    def _column(self, rows: list[_Row], texts: list[Any]) -> pa.Array:
+    def _column(self, rows: list[_Row], values: list[Any]) -> pa.Array:
         """Arrow strings of the values. Raises GraphFormatError with the line for a value that is not text."""
         try:
-            column = pa.array(texts, pa.large_string())
+            column = pa.array(values, pa.large_string())
         except (TypeError, ValueError):
             column = None
         if column is None or column.null_count:
-            line, text = next(
-                (row[3], text) for row, text in zip(rows, texts, strict=True) if not _is_text(text)
-            )
-            problem = f"{self.file} line {line:,}: expected a text, found {repr(text)[:60]}"
+            row, value = next(pair for pair in zip(rows, values, strict=True) if not _is_text(pair[1]))
+            problem = f"{self.file} line {row[3]:,}: expected a text, found {repr(value)[:60]}"
             raise GraphFormatError(problem, "mend it")
         return column
 

@@ -38,6 +38,7 @@ _NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category",
 _EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
 _NAME, _TYPE = 0, 1  # columns beside the properties, which have their names
 _LAST_RANK = 99  # of the XML attributes label and labels
+_MISSING = 0, ""
 _PIECE = 1 << 20
 
 
@@ -89,7 +90,7 @@ class _Element:
 
     domain: str
     line: int
-    ids: list[str]
+    ids: tuple[str, ...]
     values: dict[int | str, tuple[int, str]]
     complete: bool = False  # a node is, at the graph nested in it: it can get no more data
 
@@ -163,11 +164,11 @@ class _Parser:
             key = attributes.get("key", "")
             self.attribute = self.keys.get(key, key)
         elif name == "edge":
-            element = self._element(name, attributes, ("source", "target"))
+            element = self._element(name, attributes, "source", "target")
             if "label" in attributes:
                 element.values[_TYPE] = _LAST_RANK, attributes["label"]
         elif name == "node":
-            element = self._element(name, attributes, ("id",))
+            element = self._element(name, attributes, "id")
             for column, attribute in ((_NAME, "label"), (_TYPE, "labels")):
                 if attribute in attributes:
                     element.values[column] = _LAST_RANK, attributes[attribute]
@@ -184,11 +185,11 @@ class _Parser:
         elif name == "hyperedge":
             raise self._fail("hyperedges are not supported", "write each as edges between pairs of nodes")
 
-    def _element(self, domain: str, attributes: dict[str, str], required: tuple[str, ...]) -> _Element:
-        for name in required:
-            if name not in attributes:
-                raise self._fail(f"the {domain} has no attribute {name!r}", "add it")
-        ids = [attributes[name] for name in required]
+    def _element(self, domain: str, attributes: dict[str, str], *required: str) -> _Element:
+        try:
+            ids = tuple(map(attributes.__getitem__, required))
+        except KeyError as problem:
+            raise self._fail(f"the {domain} has no attribute {problem}", "add it") from None
         element = _Element(domain, self.parser.CurrentLineNumber, ids, {})
         self.open.append(element)
         return element
@@ -209,15 +210,15 @@ class _Parser:
 
     def _value(self, text: str) -> None:
         """Take the text of a <data> or <default>; of several for a column, the first of the best rank counts."""
+        element = self.open[-1] if self.open else None
         if self.declared is not None:
             attribute, domain = self.declared
-            domains = [name for name in self.defaults if domain in (name, "all")]
-            targets = [(name, self.defaults[name]) for name in domains]
-        elif self.open and (element := self.open[-1]) is not None:
+            targets = [pair for pair in self.defaults.items() if domain in (pair[0], "all")]
+        elif element is not None:
+            attribute, targets = self.attribute, [(element.domain, element.values)]
             if element.complete:
                 cure = "move it before the nested graph"
                 raise self._fail("data of a node after the graph nested in it", cure)
-            attribute, targets = self.attribute, [(element.domain, element.values)]
         else:
             return
         for domain, values in targets:
@@ -227,13 +228,16 @@ class _Parser:
 
     def _pass_on(self, element: _Element) -> None:
         element.complete = True
-        values = self.defaults[element.domain] | element.values
-        _, kind = values.pop(_TYPE, (0, ""))
+        values = element.values
+        if defaults := self.defaults[element.domain]:
+            values = defaults | values
+        _, name = values.pop(_NAME, _MISSING)
+        _, kind = values.pop(_TYPE, _MISSING)
         if kind.startswith(":"):  # Neo4j's ":Gene:Entity"
             kind = kind.split(":")[1]
-        _, name = values.pop(_NAME, (0, ""))
-        properties = {str(column): text for column, (_, text) in values.items()}
+        properties = {str(column): text for column, (_, text) in values.items()} if values else None
         if element.domain == "node":
             self.rows.node(element.line, element.ids[0], name, kind, properties)
         else:
-            self.rows.edge(element.line, *element.ids, kind, properties)
+            source, target = element.ids
+            self.rows.edge(element.line, source, target, kind, properties)
