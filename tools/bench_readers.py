@@ -97,30 +97,6 @@ def _arrow(folder: Path) -> None:
         pyarrow.csv.read_csv(folder / name)
 
 
-def _ours(folder: Path) -> None:
-    from kgqa_hpc.kg.sources.csv import read_csv
-
-    read_csv(folder / "nodes.csv", folder / "edges.csv")
-
-
-def _ours_gz(folder: Path) -> None:
-    from kgqa_hpc.kg.sources.csv import read_csv
-
-    read_csv(folder / "nodes.csv.gz", folder / "edges.csv.gz")
-
-
-def _triples(folder: Path) -> None:
-    from kgqa_hpc.kg.sources.triples import read_triples
-
-    read_triples(folder / "triples.tsv")
-
-
-def _graphml(folder: Path) -> None:
-    from kgqa_hpc.kg.sources.graphml import read_graphml
-
-    read_graphml(folder / "graph.graphml")
-
-
 def _source(source: str, **files: str) -> Callable[[Path], None]:
     def read(folder: Path) -> None:
         from kgqa_hpc.kg.load import load_graph
@@ -137,11 +113,11 @@ READERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "pandas read_csv": (_pandas, ""),
     "pandas read_csv, text": (_pandas_text, "pandas read_csv"),
     "arrow read_csv": (_arrow, "pandas read_csv"),
-    "kgqa csv": (_ours, "pandas read_csv"),
+    "kgqa csv": (_source("csv", nodes="nodes.csv", edges="edges.csv"), "pandas read_csv"),
     "pandas read_csv .gz": (_pandas_gz, ""),
-    "kgqa csv .gz": (_ours_gz, "pandas read_csv .gz"),
-    "kgqa triples": (_triples, "pandas read_csv"),
-    "kgqa graphml": (_graphml, "pandas read_csv"),
+    "kgqa csv .gz": (_source("csv", nodes="nodes.csv.gz", edges="edges.csv.gz"), "pandas read_csv .gz"),
+    "kgqa triples": (_source("triples", path="triples.tsv"), "pandas read_csv"),
+    "kgqa graphml": (_source("graphml", path="graph.graphml"), "pandas read_csv"),
     "kgqa drkg": (_source("drkg", path="triples.tsv"), "pandas read_csv"),
     "kgqa kgx": (_source("kgx", nodes="kgx_nodes.tsv", edges="kgx_edges.tsv"), "pandas read_csv"),
     "kgqa kgx, JSON Lines": (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.intern import Interner
-from kgqa_hpc.kg.properties import Columns
+from kgqa_hpc.kg.properties import typed
 from kgqa_hpc.text.plain_text import normalized
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ Lines = Callable[[int], int]
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 """Names and types of nodes that only edges mention."""
 _LONG_NAME = 2_000  # bytes
+_PROPERTY = "/"  # prefix of a property's column, which no other column has
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,10 @@ class Assembly:
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self._ids = Interner()
-        self._declared = np.zeros(1024, dtype=bool)  # by number of id
-        self._node_rows = _Rows()
-        self._node_code: list[Codes] = []
-        self._node_kept: list[Mask] = []
-        self._names: list[pa.Array] = []
-        self._node_types, self._edge_types = _Types(), _Types()
-        self._edge_rows = _Rows()
-        self._sources: list[Codes] = []
-        self._targets: list[Codes] = []
-        self._node_properties, self._edge_properties = Columns(), Columns()
+        from kgqa_hpc.kg.intern import Interner  # its compiler loads slowly, and only readers need it
+
+        self._policy, self._ids = policy, Interner()
+        self._nodes, self._edges = _Batches(), _Batches()
 
     def nodes(
         self,
@@ -80,18 +72,9 @@ class Assembly:
         line_of: Lines,
         properties: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        """Add a batch of node rows of `file`. Raises GraphFormatError for an empty or a repeated id."""
-        self._node_rows.add(file, len(ids), line_of)
-        before = len(self._ids)
-        codes = self._ids.numbers(_large(ids))
-        self._refuse_blank(before, codes, line_of, f"{file} line", "the node's id")
-        is_first = self._first_of_each_id(codes)
-        self._node_code.append(codes)
-        self._node_kept.append(is_first)
-        row_mask = pa.array(is_first)
-        self._names.append(_normalized(names).filter(row_mask))
-        self._node_types.add(types.filter(row_mask))
-        self._node_properties.add(len(ids), properties or {})
+        """Add a batch of node rows of `file`."""
+        columns = {"node": self._ids.numbers(_large(ids)), "name": _normalized(names)}
+        self._nodes.add(file, line_of, types, properties or {}, columns)
 
     def edges(
         self,
@@ -102,16 +85,9 @@ class Assembly:
         line_of: Lines,
         properties: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        """Add a batch of edge rows of `file`. Raises GraphFormatError for an empty id."""
-        self._edge_rows.add(file, len(sources), line_of)
-        before = len(self._ids)
+        """Add a batch of edge rows of `file`."""
         source, target = self._ids.pairs(_large(sources), _large(targets))
-        self._refuse_blank(before, source, line_of, f"{file} line", "the edge's source")
-        self._refuse_blank(before, target, line_of, f"{file} line", "the edge's target")
-        self._sources.append(source)
-        self._targets.append(target)
-        self._edge_types.add(types)
-        self._edge_properties.add(len(sources), properties or {})
+        self._edges.add(file, line_of, types, properties or {}, {"source": source, "target": target})
 
     def finish(
         self,
@@ -128,24 +104,34 @@ class Assembly:
 
         Raises GraphFormatError with file and line, EmptyGraphError when there is no node or no edge.
         """
+        texts, files = self._ids.texts(), (self._nodes.files(), self._edges.files())
+        node, source, target = (
+            self._nodes.codes("node"),
+            self._edges.codes("source"),
+            self._edges.codes("target"),
+        )
+        self._refuse_blank(texts, node, source, target)
         if declare is not None:
-            self._declare(declare)
-        row_mask = np.concatenate(self._node_kept) if self._node_kept else np.empty(0, bool)
-        order = _joined(self._node_code)[row_mask]
-        node_file, edge_file = self._node_rows.files(), self._edge_rows.files()
-        source, target, has_ends = self._ends(order, node_file)
+            declared = np.zeros(len(texts), bool)
+            declared[node] = True
+            only_in_edges = np.flatnonzero(~declared).astype(np.int32)
+            names, types = declare(texts.take(pa.array(only_in_edges)))
+            self._nodes.add(files[1], lambda row: row + 1, types, {}, {"name": _normalized(names)})
+            node = np.append(node, only_in_edges)
+        row_mask = self._first_rows(node, texts)
+        order = node[row_mask]
+        source, target, has_ends = self._ends(order, source, target, texts)
         if not len(order):
             cure = "give at least one row after the header"
-            raise EmptyGraphError(f"{node_file or edge_file} has no node", cure)
+            raise EmptyGraphError(f"{files[0] or files[1]} has no node", cure)
         if not has_ends.any():
             raise EmptyGraphError(
-                f"{edge_file or node_file} has no edge between known nodes", "is it the right file?"
+                f"{files[1] or files[0]} has no edge between known nodes", "is it the right file?"
             )
-        ids = self._ids.texts().take(pa.array(order))
+        ids = texts.take(pa.array(order))
         names = self._finished_names(ids, row_mask, named_by_id=defaults is not None)
-        node_type, node_types = self._node_types.finish(None, defaults and defaults[0])
-        whole = bool(has_ends.all())
-        edge_type, edge_types = self._edge_types.finish(None if whole else has_ends, defaults and defaults[1])
+        node_type, node_types, node_properties = self._nodes.finish(row_mask, defaults and defaults[0])
+        edge_type, edge_types, edge_properties = self._edges.finish(has_ends, defaults and defaults[1])
         dropped = {
             "dropped_duplicate_nodes": int((~row_mask).sum()),
             "dropped_edges_with_unknown_nodes": int((~has_ends).sum()),
@@ -155,102 +141,60 @@ class Assembly:
             names=to_objects(names),
             node_type=node_type,
             node_types=node_types,
-            edge_source=source if whole else source[has_ends],
-            edge_target=target if whole else target[has_ends],
+            edge_source=source if has_ends.all() else source[has_ends],
+            edge_target=target if has_ends.all() else target[has_ends],
             edge_type=edge_type,
             edge_types=edge_types,
             attributes={**attributes, **{key: count for key, count in dropped.items() if count}},
-            node_properties=self._node_properties.finish(None if row_mask.all() else row_mask),
-            edge_properties=self._edge_properties.finish(None if whole else has_ends),
+            node_properties=node_properties,
+            edge_properties=edge_properties,
         )
 
-    def _refuse_blank(self, before: int, codes: Codes, line_of: Lines, file_name: str, element: str) -> None:
-        if len(self._ids) == before:
-            return
-        blank = pc.equal(pc.utf8_trim_whitespace(self._ids.texts(before)), "").to_numpy(zero_copy_only=False)
+    def _refuse_blank(self, texts: pa.Array, node: Codes, source: Codes, target: Codes) -> None:
+        blank = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy(zero_copy_only=False)
         if blank.any():
-            rows = np.flatnonzero(np.isin(codes, before + np.flatnonzero(blank)))
-            if len(rows):
-                raise GraphFormatError(
-                    f"{file_name} {line_of(int(rows[0])):,}: {element} is empty",
-                    "fill it in or delete the line",
-                )
+            ends = (self._edges, source, "the edge's source"), (self._edges, target, "the edge's target")
+            for rows, codes, element in ((self._nodes, node, "the node's id"), *ends):
+                for row in np.flatnonzero(blank[codes])[:1].tolist():
+                    cure = "fill it in or delete the line"
+                    raise GraphFormatError(f"{' '.join(rows.place(row))}: {element} is empty", cure)
 
-    def _first_of_each_id(self, codes: Codes) -> Mask:
-        """Mask of the rows to keep: all, or with `duplicate_nodes: first` the first of each id."""
-        if len(self._ids) > len(self._declared):
-            self._declared = np.append(
-                self._declared, np.zeros(max(len(self._ids), len(self._declared)), dtype=bool)
-            )
-        is_first = ~self._declared[codes]
-        _, rows = np.unique(codes, return_index=True)
-        repeated = np.ones(len(codes), dtype=bool)
-        repeated[rows] = False
-        is_first &= ~repeated
-        self._declared[codes] = True
+    def _first_rows(self, node: Codes, texts: pa.Array) -> Mask:
+        """Mask of the node rows to keep: all, or with `duplicate_nodes: first` the first of each id."""
+        rows = np.arange(len(node))
+        first = np.empty(len(texts), np.int64)
+        first[node[::-1]] = rows[::-1]  # of several rows of an id the first is written last
+        is_first: Mask = first[node] == rows
         if self._policy.duplicate_nodes == "error" and not is_first.all():
             row = int(np.argmin(is_first))
-            earlier = int(np.argmax(np.concatenate([*self._node_code, codes]) == codes[row]))
-            start = sum(map(len, self._node_code))
-            (file, line), (earlier_file, old) = (
-                self._node_rows.place(start + row),
-                self._node_rows.place(earlier),
+            (file, line), (earlier_file, earlier) = (
+                self._nodes.place(row),
+                self._nodes.place(first[node[row]]),
             )
-            text = self._ids.texts(int(codes[row]))[0]
             raise GraphFormatError(
-                f"{file} line {line:,}: node id {_shown(text)} already stands in"
-                + (f" line {old:,}" if earlier_file == file else f" {earlier_file} line {old:,}")
+                f"{file} {line}: node id {_shown(texts[node[row]])} already stands in "
+                + (earlier if earlier_file == file else f"{earlier_file} {earlier}")
                 + _more(int((~is_first).sum()) - 1, "such line"),
                 "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
             )
         return is_first
 
-    def _declare(self, declare: Declare) -> None:
-        """Add the nodes that only edges mention, after all other nodes."""
-        declared = np.zeros(len(self._ids), dtype=bool)
-        declared[: len(self._declared)] = self._declared[: len(declared)]
-        codes = np.flatnonzero(~declared).astype(np.int32)
-        names, types = declare(self._ids.texts().take(pa.array(codes)))
-        self._node_rows.add(self._edge_rows.files(), len(codes), lambda row: row + 1)
-        self._node_code.append(codes)
-        self._node_kept.append(np.ones(len(codes), dtype=bool))
-        self._names.append(_normalized(names))
-        self._node_types.add(types)
-        self._node_properties.add(len(codes), {})
-
-    def _finished_names(self, ids: pa.Array, row_mask: Mask, *, named_by_id: bool) -> pa.Array:
-        names = pa.concat_arrays(self._names) if self._names else pa.array([], pa.large_string())
-        self._names = []
-        blank = pc.equal(pc.utf8_trim_whitespace(names), "")
-        unnamed = blank.to_numpy(zero_copy_only=False)
-        if named_by_id and unnamed.all():
-            return ids
-        if self._policy.unnamed_nodes == "error" and unnamed.any():
-            position = int(np.argmax(unnamed))
-            file, line = self._node_rows.place(int(np.flatnonzero(row_mask)[position]))
-            raise GraphFormatError(
-                f"{file} line {line:,}: node {_shown(ids[position])} has no name"
-                + _more(int(unnamed.sum()) - 1, "such node"),
-                "name it, or set graph.unnamed_nodes: drop, which leaves such nodes out, as published",
-            )
-        return pc.if_else(blank, pa.scalar("", pa.large_string()), names) if unnamed.any() else names
-
-    def _ends(self, order: Codes, node_file: str) -> tuple[Codes, Codes, Mask]:
+    def _ends(
+        self, order: Codes, sources: Codes, targets: Codes, texts: pa.Array
+    ) -> tuple[Codes, Codes, Mask]:
         """Node positions of both ends of each edge (-1: unknown), and the mask of edges with known ends."""
-        position = np.full(len(self._ids), -1, np.int32)
+        position = np.full(len(texts), -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
-        codes = _joined(self._sources), _joined(self._targets)
-        source, target = (position[codes_of_end] for codes_of_end in codes)
+        source, target = position[sources], position[targets]
         has_ends = (source >= 0) & (target >= 0)
         if self._policy.unknown_nodes == "error" and not has_ends.all():
             row = int(np.argmin(has_ends))
-            end, which = ("source", 0) if source[row] < 0 else ("target", 1)
-            text = self._ids.texts(int(codes[which][row]))[0]
-            stripped = pc.index(self._ids.texts(), text.as_py().strip()).as_py()
+            end, codes = ("source", sources) if source[row] < 0 else ("target", targets)
+            text = texts[codes[row]]
+            stripped = pc.index(texts, text.as_py().strip()).as_py()
             spaces = stripped >= 0 and position[stripped] >= 0
-            file, line = self._edge_rows.place(row)
             raise GraphFormatError(
-                f"{file} line {line:,}: {end} {_shown(text)} is not in {node_file}"
+                f"{' '.join(self._edges.place(row))}: {end} {_shown(text)} is not in {self._nodes.files()}"
                 + _more(int((~has_ends).sum()) - 1, "such edge"),
                 "the node file has it without the spaces around it"
                 if spaces
@@ -259,60 +203,86 @@ class Assembly:
             )
         return source, target, has_ends
 
+    def _finished_names(self, ids: pa.Array, row_mask: Mask, *, named_by_id: bool) -> pa.Array:
+        names = pa.concat_arrays(self._nodes.columns.pop("name")).filter(pa.array(row_mask))
+        blank = pc.equal(pc.utf8_trim_whitespace(names), "")
+        unnamed = blank.to_numpy(zero_copy_only=False)
+        if named_by_id and unnamed.all():
+            return ids
+        if self._policy.unnamed_nodes == "error" and unnamed.any():
+            position = int(np.argmax(unnamed))
+            file, line = self._nodes.place(np.flatnonzero(row_mask)[position])
+            raise GraphFormatError(
+                f"{file} {line}: node {_shown(ids[position])} has no name"
+                + _more(int(unnamed.sum()) - 1, "such node"),
+                "name it, or set graph.unnamed_nodes: drop, which leaves such nodes out, as published",
+            )
+        return pc.if_else(blank, pa.scalar("", pa.large_string()), names) if unnamed.any() else names
 
-class _Rows:
-    """File and line of each row."""
+
+class _Batches:
+    """The rows of all batches so far as columns in chunks, with the file and line of each row."""
 
     def __init__(self) -> None:
-        self._total = 0
-        self._starts: list[int] = []
+        self.columns: dict[str, list[Any]] = {}
+        self._types: dict[str, int] = {}  # codes in the order of first appearance
+        self._starts = [0]
         self._batches: list[tuple[str, Lines]] = []
 
-    def add(self, file: str, rows: int, line_of: Lines) -> None:
-        self._starts.append(self._total)
+    def add(
+        self,
+        file: str,
+        line_of: Lines,
+        types: pa.Array,
+        properties: Mapping[str, pa.Array],
+        columns: Mapping[str, Any],
+    ) -> None:
+        """Append a batch; a property that a batch lacks is null in its rows."""
+        encoded = types.dictionary_encode()
+        codes = [self._types.setdefault(kind, len(self._types)) for kind in encoded.dictionary.to_pylist()]
+        batch = {**columns, "type": np.array(codes, np.int32)[encoded.indices.to_numpy()]}
+        batch |= {_PROPERTY + name: _large(cells) for name, cells in properties.items()}
+        for name in dict.fromkeys((*self.columns, *batch)):
+            if name not in self.columns:
+                before = self._starts[-1]
+                self.columns[name] = [pa.nulls(before, pa.large_string())] if before else []
+            chunk = batch.get(name)
+            self.columns[name].append(pa.nulls(len(types), pa.large_string()) if chunk is None else chunk)
         self._batches.append((file, line_of))
-        self._total += rows
+        self._starts.append(self._starts[-1] + len(types))
 
-    def place(self, row: int) -> tuple[str, int]:
-        """File and line of a row, counted over all batches."""
+    def codes(self, name: str) -> Codes:
+        """A column of codes, int32, which is forgotten here."""
+        return np.concatenate([np.empty(0, np.int32), *self.columns.pop(name, ())])
+
+    def finish(self, keep: Mask, default: str | None) -> tuple[Codes, tuple[str, ...], dict[str, pa.Array]]:
+        """Type codes of the rows to keep, the types they have, and the properties any of them has.
+
+        The columns are forgotten. `default` is the type of rows none of which has one.
+        """
+        codes, names = self.codes("type"), list(self._types)
+        if not keep.all():
+            used = pa.array(codes[keep]).dictionary_encode()
+            codes, names = used.indices.to_numpy(), [names[code] for code in used.dictionary.to_pylist()]
+        properties: dict[str, pa.Array] = {}
+        for name in [name for name in self.columns if name.startswith(_PROPERTY)]:
+            column = typed(pa.concat_arrays(self.columns.pop(name)))
+            column = column if keep.all() else column.filter(pa.array(keep))
+            if column.null_count < len(column):
+                properties[name.removeprefix(_PROPERTY)] = column
+        self.columns.clear()
+        return codes, (default,) if default is not None and names == [""] else tuple(names), properties
+
+    def place(self, row: int) -> tuple[str, str]:
+        """File and line of a row, counted over all batches, as errors say them."""
         batch = bisect_right(self._starts, row) - 1
         file, line_of = self._batches[batch]
-        return file, line_of(row - self._starts[batch])
+        return file, f"line {line_of(int(row) - self._starts[batch]):,}"
 
     def files(self) -> str:
         """The distinct file names; if there are many, the first three."""
         names = list(dict.fromkeys(file for file, _ in self._batches))
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-class _Types:
-    """Types as codes, in the order of their first appearance."""
-
-    def __init__(self) -> None:
-        self._code: dict[str, int] = {}
-        self._chunks: list[Codes] = []
-
-    def add(self, values: pa.Array) -> None:
-        encoded = values.dictionary_encode()
-        codes = [self._code.setdefault(kind, len(self._code)) for kind in encoded.dictionary.to_pylist()]
-        self._chunks.append(np.array(codes, np.int32)[encoded.indices.to_numpy()])
-
-    def finish(self, keep: Mask | None, default: str | None) -> tuple[Codes, tuple[str, ...]]:
-        """Codes int32 of the kept rows and the names of the types they have."""
-        codes, names = _joined(self._chunks), list(self._code)
-        if keep is not None:
-            used = pa.array(codes[keep]).dictionary_encode()
-            codes, names = used.indices.to_numpy(), [names[code] for code in used.dictionary.to_pylist()]
-        if default is not None and names == [""]:
-            names = [default]
-        return codes, tuple(names)
-
-
-def _joined(chunks: list[Codes]) -> Codes:
-    """Concatenate `chunks`, and empty the list to free their memory."""
-    whole = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
-    chunks.clear()
-    return whole
 
 
 def _large(values: pa.Array) -> pa.Array:

@@ -58,12 +58,11 @@ class Record:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DelimitedFile:
-    """A file, its first record (the header, if any), and the byte offset behind that record."""
+    """A file and its first record (the header, if any)."""
 
     path: Path
     dialect: Dialect
     first_record: Record
-    first_end: int
 
     @property
     def file(self) -> str:
@@ -72,8 +71,7 @@ class DelimitedFile:
     @classmethod
     def open(cls, path: Path, dialect: Dialect) -> DelimitedFile:
         """Read the first record. Raises InputError or GraphFormatError as `TextStream`."""
-        used: list[str] = []
-        for record in _records(_kept(_lines(path, dialect), used), dialect):
+        for record in _records(path, dialect):
             if any("\udc80" <= letter <= "\udcff" for letter in record.text):
                 refuse_other_encodings(path)
             if len(record.fields) > (limit := COLUMNS.value):
@@ -81,8 +79,7 @@ class DelimitedFile:
                     f"{path.name} line {record.line:,}: {len(record.fields):,} columns; {limit:,} are allowed",
                     f"is the separator right? {COLUMNS.cure}",
                 )
-            end = len("".join(used).encode("utf-8", "surrogateescape"))
-            return cls(path, dialect, record, end)
+            return cls(path, dialect, record)
         raise GraphFormatError(f"{path.name}: is empty", "is it the right file?")
 
     def batches(
@@ -96,17 +93,16 @@ class DelimitedFile:
         GraphFormatError with the line of a record with too few or too many fields, an open quote, or a byte
         that is not UTF-8.
         """
+        row = -1 if header else 0
         with TextStream(self.path) as stream:
-            behind = self.first_end if header else 0
-            while behind > 0:
-                behind -= len(stream.read(behind))
             blocks = self._quoted if self.dialect.quote else self._plain
-            row = 0
             for table in blocks(stream, names, columns):
+                if row < 0 and len(table):
+                    table, row = table.slice(1), 0
                 if len(table):
                     yield row, {name: table.column(name).combine_chunks() for name in columns}
                     row += len(table)
-        if not row:  # an empty batch, so that the caller gets the columns of a file without rows
+        if row <= 0:  # an empty batch, so that the caller gets the columns of a file without rows
             yield 0, {name: pa.array([], pa.large_string()) for name in columns}
 
     def line_of(self, row: int, *, offset: int = 0, header: bool) -> int:
@@ -118,13 +114,11 @@ class DelimitedFile:
 
     def records(self) -> Iterator[Record]:
         """All records from the start. Blank lines are skipped, as by Arrow."""
-        return _records(_lines(self.path, self.dialect), self.dialect)
+        return _records(self.path, self.dialect)
 
     def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Parse with Arrow's streaming reader, which recognises line ends inside quotes."""
         source = _Counting(stream, self.dialect.quote.encode())
-        if not source.has_rows():
-            return
         try:
             for batch in pa.csv.open_csv(source, **self._options(names, columns)):
                 yield pa.Table.from_batches([batch])
@@ -233,51 +227,47 @@ class _Counting:
 
     def __init__(self, stream: TextStream, quote: bytes) -> None:
         self._stream, self._quote = stream, quote
-        self._ahead: list[bytes] = []
         self.quotes = 0
 
-    def has_rows(self) -> bool:
-        """Whether more than line ends follow; the bytes read ahead are kept for `read`."""
-        while piece := self._stream.read(_BLOCK_BYTES):
-            if piece.strip(b"\r\n"):
-                self._ahead.append(piece)
-                return True
-        return False
-
     def read(self, size: int) -> bytes:
-        data = self._ahead.pop() if self._ahead else self._stream.read(size)
-        if len(data) > size:
-            data, remainder = data[:size], data[size:]
-            self._ahead.append(remainder)
+        data = self._stream.read(size)
         self.quotes += data.count(self._quote)
         return data
 
 
-def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
-    """Lines with their ends; a byte that is not UTF-8 becomes a surrogate, to be reported with its line."""
+def _records(path: Path, dialect: Dialect) -> Iterator[Record]:
+    """All records; a byte that is not UTF-8 becomes a surrogate, to be reported with its line."""
     stream = io.BufferedReader(TextStream(path), 1 << 20)
     # In a ragged table such as KGX's, only \n ends a line.
     newline = "\n" if dialect.ragged else ""
-    with io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline=newline) as lines:
-        limit = LINE_BYTES.value
-        while line := lines.readline(limit):
-            if len(line) == limit:
-                raise GraphFormatError(
-                    f"{path.name}: has a line of more than {limit:,} letters", LINE_BYTES.cure
-                )
-            yield line
-
-
-def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
-    if not dialect.quote:
+    with io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline=newline) as file:
+        lines = _lines(file, path.name)
+        if dialect.quote:
+            yield from _quoted_records(lines, dialect)
+            return
         for number, line in enumerate(lines, 1):
             text = line.removesuffix("\n").removesuffix("\r")
             if text:
                 yield Record(number, number, text.split(dialect.separator), line)
-        return
-    used: list[str] = []
-    begin = 0
-    reader = csv.reader(_kept(lines, used), **_csv_options(dialect))
+
+
+def _lines(file: io.TextIOWrapper, name: str) -> Iterator[str]:
+    limit = LINE_BYTES.value
+    while line := file.readline(limit):
+        if len(line) == limit:
+            raise GraphFormatError(f"{name}: has a line of more than {limit:,} letters", LINE_BYTES.cure)
+        yield line
+
+
+def _quoted_records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
+    used: list[str] = []  # the lines of the current record
+
+    def kept() -> Iterator[str]:
+        for line in lines:
+            used.append(line)
+            yield line
+
+    begin, reader = 0, csv.reader(kept(), **_csv_options(dialect))
     limit = csv.field_size_limit(LINE_BYTES.value)
     try:
         for fields in reader:
@@ -289,13 +279,6 @@ def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
         yield Record(begin + 1, begin + len(used), [], "".join(used[:1]))
     finally:
         csv.field_size_limit(limit)
-
-
-def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:
-    """Yield the lines, and append each to `used`."""
-    for line in lines:
-        used.append(line)
-        yield line
 
 
 def _quote_is_open(text: str, dialect: Dialect) -> bool:

@@ -6,10 +6,6 @@ any case), else text. An integer beyond 64 bits or a number beyond a double make
 digit is lost. In memory a column is one Arrow array with nulls: int64, double, bool or large_string.
 """
 
-from collections.abc import Mapping
-
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -45,35 +41,3 @@ def type_name(column: pa.Array) -> str:
 def _all_match(cells: pa.Array, pattern: str) -> bool:
     matches = pc.match_substring_regex(cells, pattern)
     return bool(pc.all(matches, skip_nulls=True, min_count=0).as_py())
-
-
-class Columns:
-    """The properties of all rows so far; a row's batch may lack some of them."""
-
-    def __init__(self) -> None:
-        self._rows = 0
-        self._chunks: dict[str, list[pa.Array]] = {}
-
-    def add(self, rows: int, batch: Mapping[str, pa.Array]) -> None:
-        """Append `rows` rows; `batch` has one text array of that length for each of their possible properties."""
-        for name in batch.keys() - self._chunks.keys():
-            self._chunks[name] = [pa.nulls(self._rows, pa.large_string())] if self._rows else []
-        for name, chunks in self._chunks.items():
-            cells = batch.get(name)
-            chunks.append(pa.nulls(rows, pa.large_string()) if cells is None else cells)
-        self._rows += rows
-
-    def finish(self, keep: npt.NDArray[np.bool_] | None) -> dict[str, pa.Array]:
-        """Typed columns by name, of the rows where `keep` is true, without those that are null in all rows."""
-        finished: dict[str, pa.Array] = {}
-        for name in list(self._chunks):
-            column = typed(_whole(self._chunks.pop(name)))
-            if keep is not None:
-                column = column.filter(pa.array(keep))
-            if column.null_count < len(column):
-                finished[name] = column
-        return finished
-
-
-def _whole(chunks: list[pa.Array]) -> pa.Array:
-    return pa.concat_arrays([chunk.cast(pa.large_string()) for chunk in chunks])

@@ -1,22 +1,28 @@
-"""Delimited files with a header: columns by name, in any order, as batches with line numbers; and tables of
-entities as OREGANO writes them.
+"""Rows with line numbers: delimited files with a header (columns by name, in any order), tables of entities as
+OREGANO writes them, and single rows that are passed to an assembly in batches.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Lines
+from kgqa_hpc.kg.assemble import Assembly, Lines
 from kgqa_hpc.kg.delimited import RAGGED, Batch, DelimitedFile, Dialect
 from kgqa_hpc.registry import did_you_mean
+
+_BATCH = 20_000  # rows held as Python objects
+_Properties = Mapping[str, Any] | None
+_Row = tuple[str, str, str, int, _Properties]
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,10 @@ class Rows:
 
     def where(self, keep: pa.Array) -> Rows:
         """The rows at which a boolean array is true."""
-        columns, properties = (
-            {name: values.filter(keep) for name, values in mapping.items()}
-            for mapping in (self.columns, self.properties)
-        )
-        lines, row_numbers = (
-            self.line_of,
-            np.flatnonzero(keep.to_numpy(zero_copy_only=False)).astype(np.int32),
-        )
-        return Rows(self.file, columns, lambda row: lines(int(row_numbers[row])), properties)
+        columns = {name: values.filter(keep) for name, values in self.columns.items()}
+        properties = {name: values.filter(keep) for name, values in self.properties.items()}
+        lines, numbers = self.line_of, np.flatnonzero(keep.to_numpy(zero_copy_only=False)).astype(np.int32)
+        return Rows(self.file, columns, lambda row: lines(int(numbers[row])), properties)
 
 
 def rows_of(
@@ -73,16 +74,12 @@ def read_table(
     """
     file = DelimitedFile.open(path, dialect)
     names = header_names(file, required)
-    lacking = [name for name in optional if name not in names]
     present = [*required, *(name for name in optional if name in names)]
-    further = [
-        name
-        for name in dict.fromkeys(names)
-        if name and name not in present and (properties is None or name in properties)
-    ]
+    further = [name for name in dict.fromkeys(names) if name and name not in present]
+    further = [name for name in further if properties is None or name in properties]
     for rows in rows_of(file, unique(names), [*present, *further], header=True):
-        columns = {name: rows[name] for name in present}
-        columns |= {name: constant("", len(rows)) for name in lacking}
+        columns = {name: constant("", len(rows)) for name in optional}
+        columns |= {name: rows[name] for name in present}
         yield replace(rows, columns=columns, properties={name: rows[name] for name in further})
 
 
@@ -93,12 +90,8 @@ def constant(value: str, size: int) -> pa.Array:
 
 def unique(names: Sequence[str]) -> list[str]:
     """The names; a repeated or empty name is prefixed with its position."""
-    seen: set[str] = set()
-    distinct = []
-    for position, name in enumerate(names):
-        distinct.append(name if name and name not in seen else f"{position}:{name}")
-        seen.add(name)
-    return distinct
+    first = {name: position for position, name in reversed(list(enumerate(names))) if name}
+    return [name if first.get(name) == k else f"{k}:{name}" for k, name in enumerate(names)]
 
 
 def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
@@ -111,15 +104,15 @@ def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
                 f"{position}: column {column!r} is missing{did_you_mean(column, names)}",
                 _header_cure(names, columns, file.dialect.separator),
             )
-        if Counter(names)[column] > 1:
+        if names.count(column) > 1:
             raise GraphFormatError(f"{position}: column {column!r} stands twice", "rename one of them")
     return names
 
 
 def _header_cure(names: Sequence[str], columns: Sequence[str], separator: str) -> str:
     words = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
-    for separator_found, word in words.items():
-        if separator_found != separator and len(names) == 1 and separator_found in names[0]:
+    for sign, word in words.items():
+        if sign != separator and len(names) == 1 and sign in names[0]:
             return f"the file is separated by {word}; separate it by {words.get(separator, separator)}"
     return f"the first line must name the columns {','.join(columns)}; it names {','.join(names)[:100]}"
 
@@ -135,22 +128,88 @@ def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, di
     header = [name.strip() for name in file.first_record.fields]
     for name in requested:
         if name not in header[1:]:
-            raise GraphFormatError(
-                f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}",
-                "is it the right table?",
-            )
-    positions = {
-        name: [str(k) for k, label in enumerate(header) if label == name and k] for name in requested
-    }
-    needed = ["0", *(position for name_positions in positions.values() for position in name_positions)]
-    names = [str(k) for k in range(len(header))]
-    for _, batch in file.batches(names, list(dict.fromkeys(needed)), header=True):
-        values = {position: column.to_pylist() for position, column in batch.items()}
-        for row, node in enumerate(values["0"]):
-            yield (
-                node.strip(),
-                {
-                    name: next((v for p in reversed(name_positions) if (v := values[p][row].strip())), "")
-                    for name, name_positions in positions.items()
-                },
-            )
+            problem = f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}"
+            raise GraphFormatError(problem, "is it the right table?")
+    numbers = list(map(str, range(len(header))))
+    same = {
+        name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested
+    }  # the last first
+    columns = dict.fromkeys(["0", *(k for positions in same.values() for k in positions)])
+    for _, batch in file.batches(numbers, list(columns), header=True):
+        cells = {k: [text.strip() for text in column.to_pylist()] for k, column in batch.items()}
+        for row, node in enumerate(cells["0"]):
+            yield node, {name: next((v for k in ks if (v := cells[k][row])), "") for name, ks in same.items()}
+
+
+@dataclass
+class Buffer:
+    """Nodes and edges of one file, each with its line and its properties, passed to an assembly in batches.
+
+    Rows without properties hold texts and numbers only, which the garbage collector need not visit.
+    """
+
+    assembly: Assembly
+    file: str
+    _nodes: list[_Row] = field(default_factory=list)
+    _edges: list[_Row] = field(default_factory=list)
+
+    def node(self, line: int, node: str, name: str, kind: str, properties: _Properties = None) -> None:
+        self._nodes.append((node, name, kind, line, properties or None))
+        if len(self._nodes) >= _BATCH:
+            self._pass_on(self._nodes, self.assembly.nodes)
+
+    def edge(self, line: int, source: str, target: str, kind: str, properties: _Properties = None) -> None:
+        self._edges.append((source, target, kind, line, properties or None))
+        if len(self._edges) >= _BATCH:
+            self._pass_on(self._edges, self.assembly.edges)
+
+    def flush(self) -> None:
+        """Pass on the remaining rows; call it at the end of the file."""
+        self._pass_on(self._nodes, self.assembly.nodes)
+        self._pass_on(self._edges, self.assembly.edges)
+
+    def _pass_on(self, rows: list[_Row], take: Callable[..., None]) -> None:
+        columns = [self._column(rows, [row[position] for row in rows]) for position in range(3)]
+        names = dict.fromkeys(name for row in rows if row[4] for name in row[4])
+        cells = {name: [cell(row[4].get(name)) if row[4] else "" for row in rows] for name in names}
+        properties = {name: self._column(rows, texts) for name, texts in cells.items()}
+        # Line numbers of the rows (8 bytes a row), kept instead of the rows.
+        take(self.file, *columns, array("q", [row[3] for row in rows]).__getitem__, properties)
+        rows.clear()
+
+    def _column(self, rows: list[_Row], values: list[Any]) -> pa.Array:
+        """Arrow strings of the values. Raises GraphFormatError with the line for a value that is not text."""
+        try:
+            column = pa.array(values, pa.large_string())
+        except (TypeError, ValueError):
+            column = None
+        if column is None or column.null_count:
+            row, value = next(pair for pair in zip(rows, values, strict=True) if not _is_text(pair[1]))
+            problem = f"{self.file} line {row[3]:,}: expected a text, found {repr(value)[:60]}"
+            raise GraphFormatError(problem, "mend it")
+        return column
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text without a lone surrogate."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def members(item: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The members of a JSON object that `names` lists and that exist."""
+    return {name: item[name] for name in names if item.get(name) is not None}
+
+
+def first_of(item: Mapping[str, Any], names: Iterable[str]) -> str:
+    """The first existing member among `names`; the text "Null", which some exports write, counts as missing."""
+    values = (item.get(name) for name in names)
+    return next((str(value) for value in values if value and value != "Null"), "")
+
+
+def cell(value: Any) -> str:
+    """A JSON value as the cell of a column: a text as it is, the items of a list between bars, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not any(isinstance(member, list | dict) for member in value):
+        return "|".join(map(cell, value))
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

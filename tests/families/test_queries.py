@@ -13,12 +13,11 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.kg.export import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.sources.csv import read_csv
-from kgqa_hpc.kg.sources.graphml import read_graphml
 from tests.command import kgqa
 from tests.families.graphs import draw
 from tests.families.sampled_runs import dataset, lines, sampled
 from tests.families.test_whole_graph import EXCLUDED, hub_graph, source_of
+from tests.kg.conftest import load_source
 
 FORMATS = {".nt": ox.RdfFormat.N_TRIPLES, ".ttl": ox.RdfFormat.TURTLE}
 LABEL = ox.NamedNode("http://www.w3.org/2000/01/rdf-schema#label")
@@ -157,7 +156,8 @@ def test_cypher_says_the_same_chain(graph: KnowledgeGraph) -> None:
 def test_an_exported_graph_is_read_again(graph: KnowledgeGraph, tmp_path: Path, ending: str) -> None:
     named = graph.subgraph([bool(name.strip()) for name in graph.names])
     files = export_graph(named, [EXCLUDED], tmp_path / f"graph{ending}")
-    again = read_csv(*files) if ending == ".csv" else read_graphml(*files)
+    keys = ("nodes", "edges") if ending == ".csv" else ("path",)
+    again = load_source(ending[1:], **dict(zip(keys, files, strict=True)))
     kept = named.with_edges([named.edge_types[code] != EXCLUDED for code in named.edge_type])
     assert [again.node(k) for k in range(again.num_nodes)] == [kept.node(k) for k in range(kept.num_nodes)]
     for one in (again, kept):

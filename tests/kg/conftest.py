@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.load import load_graph
+from kgqa_hpc.kg.settings import graph_config
 
 Edges = Sequence[tuple[int, int, int]]
 
@@ -43,18 +45,16 @@ def write(tmp_path):
     return put
 
 
+def load_source(source, **settings):
+    """The graph of a section `graph:` of a configuration."""
+    plain = {k: [str(e) for e in v] if isinstance(v, list) else v for k, v in settings.items()}
+    texts = {k: str(v) if isinstance(v, Path) else v for k, v in plain.items()}
+    return load_graph(graph_config({"source": source, **texts}))
+
+
 @pytest.fixture
 def load():
-    """The graph of a section `graph:` of a configuration."""
-    from kgqa_hpc.kg.load import load_graph
-    from kgqa_hpc.kg.settings import graph_config
-
-    def read(source, **settings):
-        plain = {k: [str(e) for e in v] if isinstance(v, list) else v for k, v in settings.items()}
-        texts = {k: str(v) if isinstance(v, Path) else v for k, v in plain.items()}
-        return load_graph(graph_config({"source": source, **texts}))
-
-    return read
+    return load_source
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,6 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.kg.sources.csv import read_csv
-from kgqa_hpc.kg.sources.graphml import read_graphml
-from kgqa_hpc.kg.sources.triples import read_triples
 from tests.by_path import load
 
 TOOL = Path(__file__).parents[2] / "tools" / "bench_readers.py"
@@ -15,12 +13,12 @@ def bench():
     return load(TOOL)
 
 
-def test_all_formats_of_the_benchmark_hold_the_same_graph(bench, tmp_path):
+def test_all_formats_of_the_benchmark_hold_the_same_graph(bench, load, tmp_path):
     bench.write_files(tmp_path, 20, 60)
     plain = read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv")
     zipped = read_csv(tmp_path / "nodes.csv.gz", tmp_path / "edges.csv.gz")
-    graphml = read_graphml(tmp_path / "graph.graphml")
-    triples = read_triples(tmp_path / "triples.tsv", tmp_path / "nodes.csv")
+    graphml = load("graphml", path=tmp_path / "graph.graphml")
+    triples = load("triples", path=tmp_path / "triples.tsv", nodes=tmp_path / "nodes.csv")
     assert plain.num_edges == 60
     for other in (zipped, graphml, triples):
         assert other.names.tolist() == plain.names.tolist()

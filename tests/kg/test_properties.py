@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.kg.assemble import Policy
-from kgqa_hpc.kg.properties import Columns, type_name, typed
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.properties import type_name, typed
 from kgqa_hpc.kg.sources.csv import read_csv
-from kgqa_hpc.kg.sources.graphml import read_graphml
 
 
 def _typed(cells):
@@ -51,11 +50,21 @@ def test_any_cells_are_typed_and_texts_come_back(cells):
 
 
 def test_batches_that_lack_a_property_have_nothing_there():
-    columns = Columns()
-    columns.add(2, {"a": pa.array(["1", ""]), "empty": pa.array(["", ""])})
-    columns.add(1, {"b": pa.array(["x"])})
-    found = columns.finish(np.array([True, False, True]))
-    assert {name: column.to_pylist() for name, column in found.items()} == {"a": [1, None], "b": [None, "x"]}
+    assembly = Assembly(Policy(duplicate_nodes="first"))
+    for ids, properties in (
+        (["a", "a"], {"a": ["1", ""], "empty": ["", ""]}),
+        (["b"], {"c": ["z"], "b": ["x"]}),
+    ):
+        texts = [pa.array(values) for values in (ids, ids, ids)]
+        columns = {name: pa.array(cells) for name, cells in properties.items()}
+        assembly.nodes("n", *texts, lambda row: row, columns)
+    assembly.edges("e", pa.array(["a"]), pa.array(["b"]), pa.array(["r"]), lambda row: row)
+    columns = assembly.finish({}).node_properties
+    assert [(name, column.to_pylist()) for name, column in columns.items()] == [
+        ("a", [1, None]),
+        ("c", [None, "z"]),
+        ("b", [None, "x"]),
+    ]
 
 
 def test_further_csv_columns_are_properties_of_the_kept_rows(write):
@@ -71,11 +80,11 @@ def test_further_csv_columns_are_properties_of_the_kept_rows(write):
     assert len(part.edge_properties["weight"]) == 0
 
 
-def test_graphml_data_that_name_nothing_are_properties(write):
+def test_graphml_data_that_name_nothing_are_properties(write, load):
     text = """<graphml><key id="y" for="node" attr.name="year"/><key id="w" for="edge" attr.name="weight">
     <default>2</default></key><graph><node id="a"><data key="y">1975</data></node><node id="b"/>
     <edge source="a" target="b"><data key="w">0.5</data></edge><edge source="b" target="a"/></graph>
     </graphml>"""
-    graph = read_graphml(write("g.graphml", text))
+    graph = load("graphml", path=write("g.graphml", text))
     assert graph.node_properties["year"].to_pylist() == [1975, None]
     assert graph.edge_properties["weight"].to_pylist() == [0.5, 2.0]

@@ -6,7 +6,7 @@ further columns are properties. The separator is read off the first line. Ids, n
 double quotes. Without a node table the nodes are the ends of the edges, named by their ids.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -25,8 +25,6 @@ from kgqa_hpc.settings import Settings, later_key
 
 NODE_COLUMNS = ("id", "name", "type")
 EDGE_COLUMNS = ("source_id", "target_id", "type")
-NODE_TYPE = "entity"
-SEPARATORS = (",", ";", "\t", "|")
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
 
@@ -89,12 +87,8 @@ class Csv:
 
 
 def read_csv(nodes: Path, edges: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
-    """Read both files; nodes and edges keep the order of their lines.
-
-    Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
-    """
-    keys = {name: getattr(policy, name) for name in ("unknown_nodes", "unnamed_nodes", "duplicate_nodes")}
-    return Csv().read(CsvSettings(source="csv", nodes=str(nodes), edges=str(edges), **keys))
+    """Read both files; nodes and edges keep the order of their lines. Raises the errors of `Csv.read`."""
+    return Csv().read(CsvSettings(source="csv", nodes=str(nodes), edges=str(edges), **vars(policy)))
 
 
 def add_nodes(
@@ -107,36 +101,28 @@ def add_nodes(
 
 def named_by_id(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Names and types of nodes that only edges mention."""
-    return ids, constant(NODE_TYPE, len(ids))
-
-
-def separator_of(path: Path, columns: Sequence[str]) -> str:
-    """The separator with which the first line has all of `columns`; else the one that splits it most.
-
-    Raises GraphFormatError.
-    """
-    fields = {separator: _first(path, separator) for separator in SEPARATORS}
-    for separator, names in fields.items():
-        if set(columns) <= set(names):
-            return separator
-    return max(fields, key=lambda separator: len(fields[separator]))
-
-
-def _first(path: Path, separator: str) -> list[str]:
-    return [name.strip() for name in DelimitedFile.open(path, Dialect(separator, '"')).first_record.fields]
+    return ids, constant("entity", len(ids))
 
 
 def _read(path: Path, columns: NodeColumns | EdgeColumns, key: str, delimiter: str | None) -> Iterator[Rows]:
-    """The rows with our names of the columns. Raises GraphFormatError, for a missing column with the key to name it."""
+    """The rows with our names of the columns.
+
+    The separator is the one with which the first line has all columns; else the one that splits it most.
+    Raises GraphFormatError, for a missing column with the key to name it.
+    """
     mapping: dict[str, str] = columns.model_dump()
-    separator = delimiter or separator_of(path, list(mapping.values()))
-    names = _first(path, separator)
+    signs = (delimiter,) if delimiter else (",", ";", "\t", "|")
+    records = {sign: DelimitedFile.open(path, Dialect(sign, '"')).first_record for sign in signs}
+    headers = {sign: [name.strip() for name in record.fields] for sign, record in records.items()}
+    fitting = [sign for sign, names in headers.items() if set(mapping.values()) <= set(names)]
+    separator = fitting[0] if fitting else max(signs, key=lambda sign: len(headers[sign]))
+    names = headers[separator]
     for theirs in mapping.values():
         if theirs not in names:
-            line = DelimitedFile.open(path, Dialect(separator, '"')).first_record.line
             keys = ", ".join(f"{ours}: …" for ours in mapping)
             raise GraphFormatError(
-                f"{path.name} line {line:,}: column {theirs!r} is missing{did_you_mean(theirs, names)}",
+                f"{path.name} line {records[separator].line:,}: column {theirs!r} is missing"
+                f"{did_you_mean(theirs, names)}",
                 f"the first line must name the columns; it reads {','.join(names)[:200]}; if these are the names, set "
                 f"graph.{key}: {{{keys}}}" + (", or set graph.delimiter" if len(names) == 1 else ""),
             )

@@ -19,27 +19,27 @@ expat is used directly because it knows the line of every element.
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers import expat
 
-import pyarrow as pa
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
 _NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
 _EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
-_ABSENT = 99  # the rank of a missing value
+_NAME, _TYPE = 0, 1  # columns beside the properties, which have their names
+_LAST_RANK = 99  # of the XML attributes label and labels
+_MISSING = 0, ""
 _PIECE = 1 << 20
-_BATCH = 100_000  # elements held as Python objects
 
 
 class GraphMlSettings(SourceSettings):
@@ -59,102 +59,62 @@ class GraphMl:
 
     def read(self, settings: GraphMlSettings) -> KnowledgeGraph:
         """The graph of the file of a configuration."""
-        return read_graphml(Path(settings.path), Policy.of(settings))
+        path, assembly = Path(settings.path), Assembly(Policy.of(settings))
+        add_graphml(assembly, path)
+        attributes = {"source": self.name, "files": path.name}
+        return assembly.finish(attributes, defaults=("entity", "related_to"))
 
 
-def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
-    """Read the file; nodes and edges keep its order, an undirected edge points as it is written.
+def add_graphml(
+    assembly: Assembly,
+    path: Path,
+    names: Iterable[str] = _NAMES,
+    node_types: Iterable[str] = _NODE_TYPES,
+    edge_types: Iterable[str] = _EDGE_TYPES,
+) -> None:
+    """Add the nodes and edges of a file, in its order; an undirected edge points as it is written.
 
-    Raises GraphFormatError with file and line, EmptyGraphError, or InputError when the file cannot be read.
+    The attributes that may give a name or a type are in order of preference. Raises GraphFormatError with file
+    and line, or InputError when the file cannot be read.
     """
-    assembly = Assembly(policy)
-    Document(path, assembly).read()
-    return assembly.finish({"source": "graphml", "files": path.name}, defaults=("entity", "related_to"))
+    ranked = [
+        {attribute: (column, rank) for rank, attribute in enumerate(attributes)}
+        for column, attributes in ((_NAME, names), (_TYPE, node_types), (_TYPE, edge_types))
+    ]
+    _Parser(path, assembly, {"node": ranked[1] | ranked[0], "edge": ranked[2]}).read()
 
 
 @dataclass(slots=True)
-class _Column:
-    """Values of one property for all nodes or edges; `rank` is the priority of the last value's attribute."""
+class _Element:
+    """A node or an edge: its first line, its id or ends, and the best value of each column with its rank."""
 
-    names: tuple[str, ...]  # attributes that may give the value, best first; empty: a property
-    values: list[str] = field(default_factory=list)
-    rank: int = _ABSENT
-    default: str = ""
-    default_rank: int = _ABSENT
-
-    def offer(self, rank: int, value: str) -> None:
-        """Set the last value, unless a better value is set already."""
-        if rank < self.rank:
-            self.rank = rank
-            self.values[-1] = value
-
-    def labels(self) -> list[str]:
-        """The values as types; of Neo4j's ":Gene:Entity" the first label."""
-        return [value.split(":")[1] if value.startswith(":") else value for value in self.values]
+    domain: str
+    line: int
+    ids: tuple[str, ...]
+    values: dict[int | str, tuple[int, str]]
+    complete: bool = False  # a node is, at the graph nested in it: it can get no more data
 
 
-@dataclass(slots=True)
-class _Elements:
-    """The nodes or edges of the current batch, and the first line of each."""
-
-    element: str
-    required: dict[str, list[str]]
-    columns: tuple[_Column, ...]
-    lines: array[int] = field(default_factory=lambda: array("q"))
-    slots: dict[str, tuple[_Column, int]] = field(default_factory=dict)  # by key, filled as keys occur
-    properties: dict[str, _Column] = field(default_factory=dict)
-
-    def slot(self, attribute: str) -> tuple[_Column, int]:
-        """The column of an attribute and its rank there; any other attribute becomes a property column."""
-        for column in self.columns:
-            if attribute.lower() in column.names:
-                return column, column.names.index(attribute.lower())
-        if attribute not in self.properties:
-            self.properties[attribute] = _Column((), [""] * len(self.lines))
-        return self.properties[attribute], 0
-
-    def begin(self, line: int) -> None:
-        self.lines.append(line)
-        for column in (*self.columns, *self.properties.values()):
-            column.values.append(column.default)
-            column.rank = _ABSENT  # any value of the element itself takes precedence over a default
-
-    def clear(self) -> None:
-        self.lines = array("q")
-        for values in (*self.required.values(), *(column.values for column in self.columns)):
-            values.clear()
-        for column in self.properties.values():
-            column.values.clear()
-
-
-class Document:
-    """Parser state: the current element, and the nodes and edges read so far."""
+class _Parser:
+    """The state of the parser: the elements around the current position, and the keys declared so far."""
 
     def __init__(
-        self,
-        path: Path,
-        assembly: Assembly,
-        names: tuple[str, ...] = _NAMES,
-        node_types: tuple[str, ...] = _NODE_TYPES,
-        edge_types: tuple[str, ...] = _EDGE_TYPES,
+        self, path: Path, assembly: Assembly, columns: dict[str, dict[str, tuple[int, int]]]
     ) -> None:
-        self.path, self.file = path, path.name
-        self.assembly = assembly
-        self.nodes = _Elements("node", {"id": []}, (_Column(names), _Column(node_types)))
-        self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(edge_types),))
+        self.path, self.file, self.rows = path, path.name, Buffer(assembly, path.name)
+        self.columns = columns  # by domain and attribute: the column and the attribute's rank there
+        self.defaults: dict[str, dict[int | str, tuple[int, str]]] = {"node": {}, "edge": {}}
         self.keys: dict[str, str] = {}  # key id -> attr.name
-        self.key: tuple[str, str] | None = None  # id and domain of the current <key>
-        # Open elements around the current position: nodes, edges, and None for graphs.
-        self.open: list[_Elements | None] = []
-        self.closed = False  # the node around has had its nested graph; it can get no more data
-        self.inside_data = 0  # depth below and including <data> or <default>
-        self.slot: tuple[_Column, int] | None = None  # destination of the text of the current <data>
+        self.declared: tuple[str, str] | None = None  # attribute and domain of the current <key>
+        self.open: list[_Element | None] = []  # None: a graph, whose <data> is no node's
+        self.depth = 0  # below and including <data> or <default>
+        self.attribute = ""  # of the current <data>
         self.text: list[str] = []
         self.prefix = ""
         self.parser = expat.ParserCreate()
 
     def read(self) -> None:
-        """Parse the file, and pass its elements on in batches."""
+        """Parse the file, and pass its elements on."""
         parser = self.parser
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
@@ -177,15 +137,7 @@ class Document:
             raise GraphFormatError(
                 f"{self.file} line {line:,}: not well-formed XML: {reason}", "export or download it again"
             ) from None
-        self._flush(self.nodes, self.assembly.nodes)
-        self._flush(self.edges, self.assembly.edges)
-
-    def _flush(self, elements: _Elements, take: Callable[..., None]) -> None:
-        *columns, types = elements.columns
-        texts = [*elements.required.values(), *(column.values for column in columns), types.labels()]
-        properties = {name: _array(column.values) for name, column in elements.properties.items()}
-        take(self.file, *map(_array, texts), elements.lines.__getitem__, properties)
-        elements.clear()
+        self.rows.flush()
 
     def _fail(self, reason: str, cure: str) -> GraphFormatError:
         return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {reason}", cure)
@@ -203,81 +155,89 @@ class Document:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         # Called millions of times, once per element: frequent elements are tested first, with few function calls.
         self.text.clear()
-        if self.inside_data:
-            self.inside_data += 1
+        if self.depth:
+            self.depth += 1
             return
         name = tag.removeprefix(self.prefix)
         if name == "data":
-            self.inside_data = 1
-            elements = self.open[-1] if self.open else None
-            if elements is not None:
-                key = attributes.get("key", "")
-                if key not in elements.slots:
-                    elements.slots[key] = elements.slot(self.keys.get(key, key))
-                self.slot = elements.slots[key]
+            self.depth = 1
+            key = attributes.get("key", "")
+            self.attribute = self.keys.get(key, key)
         elif name == "edge":
-            self._element(self.edges, attributes)
+            element = self._element(name, attributes, "source", "target")
             if "label" in attributes:
-                self.edges.columns[0].offer(_ABSENT - 1, attributes["label"])
+                element.values[_TYPE] = _LAST_RANK, attributes["label"]
         elif name == "node":
-            self._element(self.nodes, attributes)
-            for column, attribute in zip(self.nodes.columns, ("label", "labels"), strict=True):
+            element = self._element(name, attributes, "id")
+            for column, attribute in ((_NAME, "label"), (_TYPE, "labels")):
                 if attribute in attributes:
-                    column.offer(_ABSENT - 1, attributes[attribute])
-        else:
-            self._rare(name, attributes)
-
-    def _element(self, elements: _Elements, attributes: dict[str, str]) -> None:
-        for name, values in elements.required.items():
-            if name not in attributes:
-                raise self._fail(f"the {elements.element} has no attribute {name!r}", "add it")
-            values.append(attributes[name])
-        elements.begin(self.parser.CurrentLineNumber)
-        self.open.append(elements)
-        self.closed = False
-
-    def _rare(self, name: str, attributes: dict[str, str]) -> None:
-        if name == "graph":
-            self.open.append(None)  # <data> of a nested graph does not belong to the enclosing node
+                    element.values[column] = _LAST_RANK, attributes[attribute]
+        elif name == "graph":
+            if self.open and self.open[-1] is not None:
+                self._pass_on(self.open[-1])
+            self.open.append(None)
         elif name == "key":
-            self.key = attributes.get("id", ""), attributes.get("for", "all")
-            self.keys[self.key[0]] = attributes.get("attr.name", self.key[0])
-        elif name == "default" and self.key is not None:
-            self.inside_data = 1
+            key = attributes.get("id", "")
+            self.keys[key] = attributes.get("attr.name", key)
+            self.declared = self.keys[key], attributes.get("for", "all")
+        elif name == "default" and self.declared is not None:
+            self.depth = 1
         elif name == "hyperedge":
             raise self._fail("hyperedges are not supported", "write each as edges between pairs of nodes")
 
+    def _element(self, domain: str, attributes: dict[str, str], *required: str) -> _Element:
+        try:
+            ids = tuple(map(attributes.__getitem__, required))
+        except KeyError as problem:
+            raise self._fail(f"the {domain} has no attribute {problem}", "add it") from None
+        element = _Element(domain, self.parser.CurrentLineNumber, ids, {})
+        self.open.append(element)
+        return element
+
     def _end(self, tag: str) -> None:
-        if self.inside_data:
-            self.inside_data -= 1
-            if not self.inside_data:
-                text = "".join(self.text)
-                if self.slot is not None:
-                    (column, rank), self.slot = self.slot, None
-                    if self.closed:
-                        cure = "move it before the nested graph"
-                        raise self._fail("data of a node after the graph nested in it", cure)
-                    column.offer(rank, text)
-                elif self.key is not None:
-                    key, domain = self.key
-                    for elements in (self.nodes, self.edges):
-                        if domain not in (elements.element, "all"):
-                            continue
-                        column, rank = elements.slot(self.keys[key])
-                        if rank < column.default_rank:
-                            column.default, column.default_rank = text, rank
+        if self.depth:
+            self.depth -= 1
+            if not self.depth:
+                self._value("".join(self.text))
             return
         name = tag.removeprefix(self.prefix)
         if name in ("edge", "node", "graph"):
-            self.open.pop()
-            self.closed = name == "graph"
-            if len(self.edges.lines) >= _BATCH:
-                self._flush(self.edges, self.assembly.edges)
-            if len(self.nodes.lines) >= _BATCH and not any(self.open):
-                self._flush(self.nodes, self.assembly.nodes)
+            element = self.open.pop()
+            if element is not None and not element.complete:
+                self._pass_on(element)
         elif name == "key":
-            self.key = None
+            self.declared = None
 
+    def _value(self, text: str) -> None:
+        """Take the text of a <data> or <default>; of several for a column, the first of the best rank counts."""
+        element = self.open[-1] if self.open else None
+        if self.declared is not None:
+            attribute, domain = self.declared
+            targets = [pair for pair in self.defaults.items() if domain in (pair[0], "all")]
+        elif element is not None:
+            attribute, targets = self.attribute, [(element.domain, element.values)]
+            if element.complete:
+                cure = "move it before the nested graph"
+                raise self._fail("data of a node after the graph nested in it", cure)
+        else:
+            return
+        for domain, values in targets:
+            column, rank = self.columns[domain].get(attribute.lower(), (attribute, 0))
+            if column not in values or rank < values[column][0]:
+                values[column] = rank, text
 
-def _array(values: list[str]) -> pa.Array:
-    return pa.array(values, pa.large_string())
+    def _pass_on(self, element: _Element) -> None:
+        element.complete = True
+        values = element.values
+        if defaults := self.defaults[element.domain]:
+            values = defaults | values
+        _, name = values.pop(_NAME, _MISSING)
+        _, kind = values.pop(_TYPE, _MISSING)
+        if kind.startswith(":"):  # Neo4j's ":Gene:Entity"
+            kind = kind.split(":")[1]
+        properties = {str(column): text for column, (_, text) in values.items()} if values else None
+        if element.domain == "node":
+            self.rows.node(element.line, element.ids[0], name, kind, properties)
+        else:
+            source, target = element.ids
+            self.rows.edge(element.line, source, target, kind, properties)

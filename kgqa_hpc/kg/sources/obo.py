@@ -18,8 +18,8 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.properties import SYNONYMS
-from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.text.limits import OBO_LINES
 from kgqa_hpc.text.streams import text_lines
 

@@ -19,8 +19,6 @@ from kgqa_hpc.kg.sources.csv import NodeColumns, Separator, add_nodes, named_by_
 from kgqa_hpc.kg.tables import rows_of
 from kgqa_hpc.settings import later_key
 
-COLUMNS = ("subject", "predicate", "object")
-
 _FIRST_NAMES = {"subject", "head", "source", "source_id", "from", "s", "h", "x_id", "start"}
 _LAST_NAMES = {"object", "tail", "target", "target_id", "to", "o", "t", "y_id", "end"}
 
@@ -57,23 +55,15 @@ class Triples:
         return assembly.finish({"source": "triples", "files": files}, declare=declare)
 
 
-def read_triples(path: Path, nodes: Path | None = None, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
-    """Read the file; edges keep the order of its lines.
-
-    Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
-    """
-    keys = {name: getattr(policy, name) for name in ("unknown_nodes", "unnamed_nodes", "duplicate_nodes")}
-    named = None if nodes is None else str(nodes)
-    return Triples().read(TriplesSettings(source="triples", path=str(path), nodes=named, **keys))
-
-
 def _dialect(path: Path, delimiter: str | None) -> Dialect:
     """The file's dialect: tabs, unless only another separator gives three fields in the first line."""
-    for separator in (delimiter,) if delimiter else ("\t", ",", ";", "|"):
-        dialect = TSV if separator == "\t" else Dialect(separator, quote='"')
-        if delimiter or len(DelimitedFile.open(path, dialect).first_record.fields) == len(COLUMNS):
-            return dialect
-    return TSV
+    dialects = [
+        TSV if sign == "\t" else Dialect(sign, quote='"') for sign in (delimiter or "\t", ",", ";", "|")
+    ]
+    if delimiter:
+        return dialects[0]
+    fields = (len(DelimitedFile.open(path, dialect).first_record.fields) for dialect in dialects)
+    return next((dialect for dialect, count in zip(dialects, fields, strict=True) if count == 3), TSV)
 
 
 def add_triples(
@@ -83,5 +73,8 @@ def add_triples(
     file = DelimitedFile.open(path, dialect)
     names = [name.strip().lstrip("#").lower() for name in file.first_record.fields]
     is_header = len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
-    for rows in rows_of(file, COLUMNS, COLUMNS, header=may_have_header and is_header):
-        assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
+    columns = ("subject", "object", "predicate")
+    for rows in rows_of(
+        file, ("subject", "predicate", "object"), columns, header=may_have_header and is_header
+    ):
+        assembly.edges(rows.file, *rows.columns.values(), rows.line_of)

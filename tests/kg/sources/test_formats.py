@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.kg.sources.csv import read_csv
-from kgqa_hpc.kg.sources.graphml import read_graphml
 from kgqa_hpc.text.plain_text import normalized
+from tests.kg.conftest import load_source
 
 NODES = "id,name,type\nG1,BRCA1,gene\nD1,breast cancer,disease\n"
 HEAD = "source_id,target_id,type\n"
@@ -242,7 +242,9 @@ def test_any_text_of_graphml_comes_back_as_it_was_written(tmp_path_factory, node
     edge = f"<edge source={quoteattr(ids[0])} target={quoteattr(ids[-1])}/>"
     path = tmp_path_factory.mktemp("any") / "g.graphml"
     path.write_text(f"<graphml><graph>{nodes}{edge}</graph></graphml>", encoding="utf-8")
-    assert [(node, kind) for node, _, kind in nodes_of(read_graphml(path))] == [(i, i) for i in ids]
+    assert [(node, kind) for node, _, kind in nodes_of(load_source("graphml", path=path))] == [
+        (i, i) for i in ids
+    ]
 
 
 def test_a_name_with_a_long_run_of_accents_is_normalised_in_pieces_as_linear_time_needs(read):

@@ -29,10 +29,9 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.rows import Buffer, first_of, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.sources.graphml import Document
-from kgqa_hpc.kg.tables import Rows, constant, read_table
+from kgqa_hpc.kg.sources.graphml import add_graphml
+from kgqa_hpc.kg.tables import Buffer, Rows, constant, first_of, members, read_table
 from kgqa_hpc.plugins.biokg.sources.json_members import json_members
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.bounded_json import json_objects
@@ -225,8 +224,7 @@ class NanoGraphRag:
         """The graph of the document, in its order; names are its ids without quotes."""
         path = Path(settings.path)
         assembly = Assembly(Policy.of(settings))
-        document = Document(path, assembly, names=(), node_types=("entity_type",), edge_types=("keywords",))
-        document.read()
+        add_graphml(assembly, path, names=(), node_types=("entity_type",), edge_types=("keywords",))
         graph = assembly.finish({"source": self.name, "files": path.name}, defaults=("UNKNOWN", ""))
         kinds, codes = _merged([kind.strip(_QUOTES) for kind in graph.node_types])
         edge_kinds = [kind.strip(_QUOTES) or settings.edge_type for kind in graph.edge_types]

@@ -23,9 +23,8 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.rows import Buffer, first_of, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import Rows, constant, rows_of
+from kgqa_hpc.kg.tables import Buffer, Rows, constant, first_of, members, rows_of
 from kgqa_hpc.plugins.biokg.sources.exchange import NAMES, json_names
 from kgqa_hpc.plugins.biokg.sources.neo4j_layout import (
     Layout,

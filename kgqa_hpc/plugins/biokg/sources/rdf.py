@@ -29,8 +29,8 @@ from pydantic import Field
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.text.limits import XML_ENTITY_BYTES, XML_TEXT_BYTES, Limit
 from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 

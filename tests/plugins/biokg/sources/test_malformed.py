@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ConfigError, GraphFormatError, InputError
-from kgqa_hpc.kg.sources.csv import read_csv
-from kgqa_hpc.kg.sources.graphml import read_graphml
-from kgqa_hpc.kg.sources.triples import read_triples
 from kgqa_hpc.plugins.biokg.sources import rdf
 from kgqa_hpc.text.limits import XML_ENTITY_BYTES
+from tests.kg.conftest import load_source
 
 PRIMEKG = (
     "relation,display_relation,x_index,x_id,x_type,x_name,x_source,y_index,y_id,y_type,y_name,y_source\n"
@@ -147,10 +145,9 @@ def test_a_damaged_file_gives_a_graph_or_one_clear_error(source):
             path.write_bytes(damaged)
             edges.write_bytes(EDGES)
             try:
-                if source == "csv":
-                    read_csv(path, edges)
-                else:
-                    (read_triples if source == "triples" else read_graphml)(path)
+                load_source(
+                    source, **({"nodes": path, "edges": edges} if source == "csv" else {"path": path})
+                )
             except InputError as problem:
                 assert "damaged" in problem.message or "whole.csv" in problem.message
                 assert "\n" not in problem.message
