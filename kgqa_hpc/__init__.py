@@ -15,11 +15,11 @@ _LAZY = {
     "Run": ("kgqa_hpc.run", "Run"),
     "count": ("kgqa_hpc.graphlets.from_libraries", "count"),
     "open": ("kgqa_hpc.run", "Run"),
-    "step": ("kgqa_hpc.steps.function_step", "step"),
+    "step": ("kgqa_hpc.plugin_files", "step"),
     "section": ("kgqa_hpc.plugin_files", "section"),
     "metric": ("kgqa_hpc.plugin_files", "metric"),
     "rule": ("kgqa_hpc.plugin_files", "rule"),
-    "Reject": ("kgqa_hpc.steps.outcomes", "Reject"),
+    "Reject": ("kgqa_hpc.steps.item", "Reject"),
     "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
 }
 

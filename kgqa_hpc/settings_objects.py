@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.engines.registry import ENGINES
@@ -75,11 +75,12 @@ def settings_of(sort: str, keys: Mapping[str, Any], entry: str) -> Any:
     data = {**keys, by: entry}
     if sort == "step":
         data = {"as": entry, "prompt": STEPS.get(entry).default_prompt, **data}
-    problems = Problems()
-    settings = section(registry, by, data, (entry,), problems)
-    if problems.lines:
-        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md")
-    return settings
+    try:
+        return section(registry, by, data)
+    except ValidationError as problem:
+        problems = Problems()
+        problems.add_all((entry,), BaseModel, problem)
+        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
 
 
 def plain(sort: str, value: Any) -> Any:

@@ -8,6 +8,7 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import COMMANDS, AsJson, Run, app, print_json, print_result
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import METRICS, SECTIONS, Registry, first_paragraph
 
 Entry = dict[str, Any]
@@ -32,7 +33,6 @@ def list_(
 ) -> None:
     """List the entries of a registry with description and package; with NAME, also its keys and columns."""
     from kgqa_hpc.cli.key_table import keys_of
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.plugin_files import load_plugin_file
     from kgqa_hpc.registry import did_you_mean
 
@@ -126,7 +126,6 @@ def config(
 ) -> None:
     """Print the JSON Schema of a configuration, for editors that complete and check keys."""
     from kgqa_hpc.config.files import FILE, json_schema
-    from kgqa_hpc.errors import InputError
 
     if not schema:
         raise InputError(

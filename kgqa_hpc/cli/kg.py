@@ -9,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
+from kgqa_hpc.errors import InputError
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -20,7 +21,6 @@ Limit = Annotated[int, Option("-n", min=0, help="Number of entries to show.")]
 
 
 def _graph(run: Path) -> KnowledgeGraph:
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.store.run_folder import RunFolder
 
@@ -39,7 +39,6 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Show node types, relations with direction, degrees and components, before and after reduction."""
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg import look
     from kgqa_hpc.kg.reduce import reduce_to
     from kgqa_hpc.runs import open_run
