@@ -1,9 +1,7 @@
 """Commands on a run's graph: statistics, one node, search by name, export."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -11,16 +9,13 @@ from typer import Argument, Option
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
 from kgqa_hpc.errors import InputError
 
-if TYPE_CHECKING:
-    from kgqa_hpc.kg.graph import KnowledgeGraph
-
 kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
 app.add_typer(kg_app, name="kg")
 
 Limit = Annotated[int, Option("-n", min=0, help="Number of entries to show.")]
 
 
-def _graph(run: Path) -> KnowledgeGraph:
+def _graph(run: Path) -> Any:
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.store.run_folder import RunFolder
 

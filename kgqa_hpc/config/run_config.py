@@ -4,12 +4,10 @@ Every setting is one typed field with one sentence. Unknown keys are refused wit
 all errors are reported at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BeforeValidator,
@@ -72,7 +70,7 @@ class RunConfig(Settings):
     _added_judges: frozenset[str] = PrivateAttr(frozenset())  # labels of judges added to the run later
 
     @model_validator(mode="after")
-    def _filled(self) -> RunConfig:
+    def _filled(self) -> Self:
         """Fill in the bundled graph and `prompts.edge_types`, so that config.yaml of a run states them."""
         if "graph" not in self.model_fields_set and KINDS.get(self.anchors.kind).needs_graph:
             object.__setattr__(self, "graph", graph_config({}))
@@ -90,7 +88,7 @@ class RunConfig(Settings):
             by_label |= {step.label: step for step in pass_config.steps if step.label not in by_label}
         return list(by_label.values())
 
-    def variant_configs(self) -> dict[str, RunConfig]:
+    def variant_configs(self) -> "dict[str, RunConfig]":
         """Checked configurations of a study's variants, by variant name; empty for other runs. Raises ConfigError."""
         if self.variants is None:
             return {}
@@ -104,11 +102,11 @@ class RunConfig(Settings):
         """The engine configuration of a pass."""
         return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
 
-    def changed(self, where: str, **keys: Any) -> RunConfig:
+    def changed(self, where: str, **keys: Any) -> "RunConfig":
         """A copy with these sections replaced, checked again. Raises ConfigError; `where` names the origin in it."""
         return parse_config({**self.plain(), **keys}, where)
 
-    def with_last_steps(self) -> RunConfig:
+    def with_last_steps(self) -> "RunConfig":
         """A copy in which `dataset.steps` has replaced settings of the last steps that use no engine.
 
         Raises ConfigError for the label of any other step, or a wrong setting.

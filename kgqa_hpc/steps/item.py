@@ -1,12 +1,10 @@
 """The item: an anchor with the results of all its steps; and the outcome of a step on it: Done, Ask, Retry, Reject."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import isfinite
 from string import ascii_uppercase
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import orjson
 
@@ -59,7 +57,7 @@ class Item:
         return record
 
     @classmethod
-    def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
+    def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Self:
         """The inverse of `to_record`, for the next pass. Raises ValueError for the record of another anchor."""
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")

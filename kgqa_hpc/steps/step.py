@@ -12,8 +12,6 @@ for a request, passes it the response, and acts on the outcome:
 `take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `finish` sets it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -161,11 +159,11 @@ class Step:
         return self.prompts[min(turn, len(self.prompts) - 1)]
 
     @property
-    def members(self) -> tuple[Step, ...]:
+    def members(self) -> "tuple[Step, ...]":
         """This step alone; for a StepFamily, its steps by variant (steps/variants.py)."""
         return (self,)
 
-    def of(self, item: Item) -> Step:
+    def of(self, item: Item) -> "Step":
         """The step of the family that processes this item."""
         return self
 
@@ -202,8 +200,8 @@ class Step:
     def _temperature(self, prompt: Prompt, attempt: int) -> float:
         if attempt:
             return prompt.retry_temperature
-        first: float | None = self.settings.temperature
-        return prompt.temperature if first is None else first
+        temperature: float | None = self.settings.temperature
+        return prompt.temperature if temperature is None else temperature
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
         """Process the response to `request(item, attempt, …)`. Raises no exception for any text of a model.
