@@ -19,7 +19,7 @@ _LAZY = {
     "section": ("kgqa_hpc.plugin_files", "section"),
     "metric": ("kgqa_hpc.plugin_files", "metric"),
     "rule": ("kgqa_hpc.plugin_files", "rule"),
-    "Reject": ("kgqa_hpc.steps.outcomes", "Reject"),
+    "Reject": ("kgqa_hpc.steps.item", "Reject"),
     "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
 }
 

@@ -15,8 +15,6 @@ Classes of a file that the configuration names under `plugins:` are entries too 
 entry may take the name of a shipped one: `judge` must mean the same on every machine.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import pkgutil
@@ -78,7 +76,7 @@ class FileEntry(NamedTuple):
 
 
 FILE_ENTRIES: dict[str, dict[str, FileEntry]] = {}  # by registry and name
-REGISTRIES: dict[str, Registry] = {}  # by group; each when its module is imported
+REGISTRIES: dict[str, "Registry"] = {}  # by group; each when its module is imported
 
 
 class Registry:

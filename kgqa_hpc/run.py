@@ -10,15 +10,14 @@
 `Run("runs/mine")` alone opens a run that is there. The commands of `kgqa` call the same methods.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kgqa_hpc import settings_objects, stages
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
+from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, change_dataset, open_run
@@ -30,7 +29,6 @@ from kgqa_hpc.store.run_folder import RunFolder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kgqa_hpc.dataset.accounting import Accounting
     from kgqa_hpc.dataset.publish import Published
 
 Which = Literal["accepted", "rejected", "lost"]
@@ -58,14 +56,14 @@ class Run:
     ) -> None:
         self.path = Path(folder)
         self._file: Path | None = None
-        self._inputs = settings_objects.Inputs()
+        self._files: dict[str, bytes] = {}  # to write into RUN/inputs
         data = {key: value for key, value in {**sections, "seed": seed}.items() if value is not None}
         if graph is not None:
-            data["graph"] = self._inputs.graph(graph)
+            data["graph"] = settings_objects.graph_section(graph, self._files)
         if anchors is not None:
             data["anchors"] = plain("anchors", anchors)
         if engine is not None:
-            data["engine"] = self._inputs.engine(engine)
+            data["engine"] = settings_objects.engine_section(engine, self._files)
         if steps is not None:
             data["passes"] = [{"name": "main", "steps": [plain("step", step) for step in steps]}]
         self._data, self._base = data or None, Path.cwd()
@@ -75,7 +73,7 @@ class Run:
             self._parsed()
 
     @classmethod
-    def from_config(cls, config: str | Path | Mapping[str, Any], folder: str | Path) -> Run:
+    def from_config(cls, config: str | Path | Mapping[str, Any], folder: str | Path) -> Self:
         """A run from a configuration file or an equivalent mapping. Raises ConfigError."""
         if isinstance(config, Mapping):
             return cls(folder, **dict(config))
@@ -83,7 +81,7 @@ class Run:
             cure = f"the configuration comes first, then the run folder: {folder} {config}"
             raise InputError(f"{config}: is a folder, not a configuration", cure)
         run = cls.__new__(cls)
-        run.path, run._file, run._inputs = Path(folder), Path(config), settings_objects.Inputs()
+        run.path, run._file, run._files = Path(folder), Path(config), {}
         with noting_refusal(run.path, str(config)):
             run._data, run._base = plain_config(run._file), run._file.resolve().parent
         return run
@@ -111,17 +109,16 @@ class Run:
         return stages.standing(self.path)
 
     @property
-    def dataset(self) -> Dataset:
+    def dataset(self) -> "Dataset":
         """The merged dataset. Raises InputError when there is no run."""
         return Dataset(RunFolder.open(self.path))
 
-    def preview(self, number: int = 3) -> Preview:
+    def preview(self, number: int = 3) -> "Preview":
         """Process a few items with all steps, without creating a run; displayed as a table in a notebook."""
         from kgqa_hpc.trials.preview import preview
 
         with tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch:
             config = self.config if self._data is None else self._parsed(Path(scratch))
-            self._inputs.write(Path(scratch))
             return Preview(preview(config, number))
 
     def create(self, *, accept_code: bool = False) -> RunFolder:
@@ -139,21 +136,20 @@ class Run:
             noting_refusal(self.path, "kgqa_hpc.Run"),
             tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch,
         ):
-            self._inputs.write(Path(scratch))
             require_ready(self._parsed(Path(scratch)), "Run")
             run = stages.create(self._parsed(), self.path, accept_code=accept_code)
         accept_recorded(run)
-        self._inputs.place(run)
+        settings_objects.place_files(self._files, run)
         return run
 
-    def work(self, threads: int | None = None) -> Run:
+    def work(self, threads: int | None = None) -> Self:
         """Import the graph, sample, and process every item; a repeated call resumes."""
         self.create()
         until = [stage.gpus for stage in stages.STAGES].index(True) + 1
         stages.work_through(stages.STAGES[:until], self.path, threads)
         return self
 
-    def all(self, threads: int | None = None) -> Run:
+    def all(self, threads: int | None = None) -> Self:
         """Run all stages, from the graph to the report; a repeated call resumes."""
         self.create()
         stages.work_through(stages.STAGES, self.path, threads)
@@ -186,7 +182,7 @@ class Run:
 
     def judge(
         self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False
-    ) -> Run:
+    ) -> Self:
         """Add a judge to the run, by the name of its prompt or a file NAME.md, and ask it. Call merge afterwards."""
         from kgqa_hpc.work.run import run_command
 
@@ -196,17 +192,16 @@ class Run:
         stem = file.stem if file else str(prompt)
         label = name or stem
         settings: dict[str, Any] = {"name": label, "steps": [{"use": "judge", "prompt": stem, "as": label}]}
-        inputs = settings_objects.Inputs()
         if engine is not None:
-            settings["engine"] = settings_objects.with_folder(
-                inputs.engine(engine), RunFolder(self.path).path
-            )
-            inputs.place(RunFolder.open(self.path))
+            files: dict[str, bytes] = {}
+            section = settings_objects.engine_section(engine, files)
+            settings["engine"] = settings_objects.with_folder(section, RunFolder(self.path).path)
+            settings_objects.place_files(files, RunFolder.open(self.path))
         add_pass(self.path, settings, file, trust=trust)
         run_command(self.path, trust=trust)
         return self
 
-    def extend(self, size: int, threads: int | None = None, *, trust: bool = False) -> Run:
+    def extend(self, size: int, threads: int | None = None, *, trust: bool = False) -> Self:
         """Draw a larger sample that contains the present one; answers are kept. Call work and merge afterwards."""
         from kgqa_hpc.runs.sampling import extend
 
@@ -217,7 +212,7 @@ class Run:
         """Write report/index.html, with a sample of the records or all, and return its path."""
         return stages.report(self.path, all_records=all_records)
 
-    def publish(self, folder: str | Path, to: Sequence[str] = ()) -> Published:
+    def publish(self, folder: str | Path, to: Sequence[str] = ()) -> "Published":
         """Write a folder ready for upload; the result lists missing metadata. Nothing is uploaded."""
         from kgqa_hpc.dataset.publish import publish
 
@@ -229,10 +224,13 @@ class Run:
 
         return explain(self.path, item)
 
-    def _parsed(self, inputs: Path | None = None) -> RunConfig:
-        data = settings_objects.with_folder(
-            self._data, inputs or self.path.resolve() / settings_objects.FOLDER
-        )
+    def _parsed(self, scratch: Path | None = None) -> RunConfig:
+        """The checked configuration; its files are written into `scratch`, or are those of RUN/inputs."""
+        inputs = scratch or self.path.resolve() / settings_objects.FOLDER
+        for name, content in self._files.items():
+            if inputs == scratch:
+                (inputs / name).write_bytes(content)
+        data = settings_objects.with_folder(self._data, inputs)
         return parse_config(data, "Run" if self._file is None else str(self._file), self._base)
 
 
@@ -257,7 +255,7 @@ class Dataset:
             for line in file:
                 yield canonical.loads(line)
 
-    def to_pandas(self, which: Which = "accepted") -> pd.DataFrame:
+    def to_pandas(self, which: Which = "accepted") -> "pd.DataFrame":
         """The records as a DataFrame, one row each. Raises InputError before the first merge."""
         import pandas as pd
 
@@ -285,7 +283,7 @@ class Preview(dict[str, Any]):
 
         return render(self)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """A DataFrame with one row per item: group, status, reason, and the fields of its record."""
         import pandas as pd
 

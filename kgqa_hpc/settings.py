@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import Registry, did_you_mean
@@ -154,41 +155,41 @@ class Problems:
 
 
 def section(
-    registry: Registry,
-    by: str,
-    data: Any,
-    key: Key,
-    problems: Problems,
-    default: str | None = None,
-    base: Path | None = None,
+    registry: Registry, by: str, data: Any, base: Path | None = None, default: str | None = None
 ) -> Any:
-    """Validate a section with the settings model of the registry entry named by data[`by`].
+    """The settings of the registry entry that data[`by`] names; its model checks the other keys.
 
-    Returns the settings, or None after adding to `problems`. Relative paths are resolved against `base`.
+    Relative paths are resolved against `base`. Raises ValidationError with a sentence for each problem.
     """
-    if not isinstance(data, dict):
-        problems.add(key, f"is a mapping with the key {by}")
-        return None
+    if isinstance(data, Settings):
+        return data
+    if not isinstance(data, Mapping):
+        raise _invalid(data, (), f"is a mapping with the key {by}")
     name = data.get(by, default)
     if not isinstance(name, str):
-        problems.add((*key, by), f"is missing; known: {', '.join(registry.names())}")
-        return None
+        raise _invalid(data, (by,), f"is missing; known: {', '.join(registry.names())}")
     if name not in registry:
-        problems.add((*key, by), registry.unknown(name))
-        return None
+        raise _invalid(data, (by,), registry.unknown(name))
     try:
         model = registry.get(name).Settings
-    except ConfigError as problem:
-        problems.add((*key, by), str(problem))
-        return None
-    if not (isinstance(model, type) and issubclass(model, Settings)):
-        problems.add((*key, by), f"{registry.entry(name)}: its Settings is no class of kgqa_hpc.settings")
-        return None
-    try:
+        if not (isinstance(model, type) and issubclass(model, Settings)):
+            raise ConfigError(f"{registry.entry(name)}: its Settings is no class of kgqa_hpc.settings")
         return model.model_validate({**data, by: name}, context={"base": base})
+    except ConfigError as problem:
+        raise _invalid(data, (by,), str(problem)) from None
     except ValidationError as problem:
-        problems.add_all(key, model, problem)
-        return None
+        details = [_detail(entry.value, entry.key, sentence(model, entry)) for entry in problems_of(problem)]
+        raise ValidationError.from_exception_data(name, details) from None
+
+
+def _invalid(value: Any, key: Key, text: str) -> ValidationError:
+    return ValidationError.from_exception_data("section", [_detail(value, key, text)])
+
+
+def _detail(value: Any, key: Key, text: str) -> InitErrorDetails:
+    return InitErrorDetails(
+        type=PydanticCustomError("section", "{words}", {"words": text}), loc=key, input=value
+    )
 
 
 def packages(settings: Any, key: Key = ()) -> Iterator[tuple[Key, Package]]:

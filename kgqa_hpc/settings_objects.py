@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.engines.registry import ENGINES
@@ -75,11 +75,12 @@ def settings_of(sort: str, keys: Mapping[str, Any], entry: str) -> Any:
     data = {**keys, by: entry}
     if sort == "step":
         data = {"as": entry, "prompt": STEPS.get(entry).default_prompt, **data}
-    problems = Problems()
-    settings = section(registry, by, data, (entry,), problems)
-    if problems.lines:
-        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md")
-    return settings
+    try:
+        return section(registry, by, data)
+    except ValidationError as problem:
+        problems = Problems()
+        problems.add_all((entry,), BaseModel, problem)
+        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
 
 
 def plain(sort: str, value: Any) -> Any:
@@ -100,64 +101,58 @@ _MARK = "/{inputs}/"  # absolute, so that no working folder is put before it
 NODE_TYPE, EDGE_TYPE = "entity", "related_to"  # of a networkx graph that states none
 
 
-class Inputs:
-    """Files to write into the run folder after its creation."""
+def graph_section(value: Any, files: dict[str, bytes]) -> Any:
+    """The `graph:` section for settings, a mapping (nodes and edges may be frames), frames, or a networkx graph.
 
-    def __init__(self) -> None:
-        self._files: dict[str, bytes] = {}
+    Frames are added to `files`, the contents of RUN/inputs by name.
+    """
+    if hasattr(value, "number_of_nodes"):
+        value = _frames(value)
+    if isinstance(value, tuple) and len(value) == 2:
+        value = {"nodes": value[0], "edges": value[1]}
+    section = plain("graph", value)
+    if not isinstance(section, Mapping):
+        raise InputError(
+            f"graph: {type(value).__name__} is not a graph",
+            "give settings such as kgqa_hpc.Csv(...), (nodes, edges) as pandas frames, or a networkx graph",
+        )
+    frames = {key: section[key] for key in ("nodes", "edges") if hasattr(section.get(key), "to_csv")}
+    files |= {f"{key}.csv": frame.to_csv(index=False).encode() for key, frame in frames.items()}
+    return {
+        **({"source": "csv"} if frames else {}),
+        **section,
+        **{key: f"{_MARK}{key}.csv" for key in frames},
+    }
 
-    def graph(self, value: Any) -> Any:
-        """The `graph:` section for settings, a mapping (nodes and edges may be frames), frames, or a networkx graph."""
-        if hasattr(value, "number_of_nodes"):
-            value = _frames(value)
-        if isinstance(value, tuple) and len(value) == 2:
-            value = {"nodes": value[0], "edges": value[1]}
-        section = plain("graph", value)
-        if not isinstance(section, Mapping):
-            raise InputError(
-                f"graph: {type(value).__name__} is not a graph",
-                "give settings such as kgqa_hpc.Csv(...), (nodes, edges) as pandas frames, or a networkx graph",
+
+def engine_section(value: Any, files: dict[str, bytes]) -> Any:
+    """The `engine:` section for settings, a mapping or a function, which is added to `files`."""
+    if not callable(value):
+        return plain("engine", value)
+    name = getattr(value, "__name__", type(value).__name__).strip("<>")
+    content = _saved(value)
+    try:
+        source = inspect.getsource(value).encode()
+    except (OSError, TypeError):
+        source = content
+    file = f"{name}-{hashlib.sha256(source).hexdigest()[:12]}.pickle"
+    files[file] = content
+    return {"kind": "function", "call": _MARK + file, "model": name}
+
+
+def place_files(files: Mapping[str, bytes], run: RunFolder) -> None:
+    """Write every file into RUN/inputs. Raises FingerprintMismatch when work was done with another graph."""
+    folder = run.path / FOLDER
+    for name, content in files.items():
+        path = folder / name
+        if path.exists() and (name.endswith(".pickle") or path.read_bytes() == content):
+            continue  # the name of a function says its source
+        if path.exists() and not run.untouched():
+            raise FingerprintMismatch(
+                f"{path}: {run.path} was made with another graph", "use another run folder for this graph"
             )
-        frames = {key: section[key] for key in ("nodes", "edges") if hasattr(section.get(key), "to_csv")}
-        files = {key: self._add(f"{key}.csv", frame.to_csv(index=False)) for key, frame in frames.items()}
-        return {**({"source": "csv"} if frames else {}), **section, **files}
-
-    def engine(self, value: Any) -> Any:
-        """The `engine:` section for settings, a mapping or a function."""
-        if not callable(value):
-            return plain("engine", value)
-        name = getattr(value, "__name__", type(value).__name__).strip("<>")
-        content = _saved(value)
-        try:
-            source = inspect.getsource(value).encode()
-        except (OSError, TypeError):
-            source = content
-        digest = hashlib.sha256(source).hexdigest()[:12]
-        return {"kind": "function", "call": self._add(f"{name}-{digest}.pickle", content), "model": name}
-
-    def write(self, folder: Path) -> None:
-        """Write every file into a folder."""
-        for name, content in self._files.items():
-            make_folder(folder)
-            write_file(folder / name, content)
-
-    def place(self, run: RunFolder) -> None:
-        """Write every file into RUN/inputs. Raises FingerprintMismatch when work was done with another graph."""
-        folder = run.path / FOLDER
-        for name, content in self._files.items():
-            path = folder / name
-            if path.exists() and (name.endswith(".pickle") or path.read_bytes() == content):
-                continue  # the name of a function says its source
-            if path.exists() and not run.untouched():
-                raise FingerprintMismatch(
-                    f"{path}: {run.path} was made with another graph", "use another run folder for this graph"
-                )
-            make_folder(folder)
-            write_file(path, content)
-
-    def _add(self, name: str, content: str | bytes) -> str:
-        self._files[name] = content.encode() if isinstance(content, str) else content
-        return _MARK + name
+        make_folder(folder)
+        write_file(path, content)
 
 
 def with_folder(data: Any, folder: Path) -> Any:

@@ -4,14 +4,13 @@ A stage is one entry of STAGES: its command, its output, and whether it needs GP
 calls the packages that do the work, and returns data. It keeps finished output, so every command can be repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run
 from kgqa_hpc.runs.checks import (
@@ -32,10 +31,6 @@ from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
 
-if TYPE_CHECKING:
-    from kgqa_hpc.config import RunConfig
-    from kgqa_hpc.dataset.accounting import Accounting
-
 
 class Stage(NamedTuple):
     """A stage: name of its command, path of its output in the run folder, function, and whether it needs GPUs.
@@ -47,21 +42,6 @@ class Stage(NamedTuple):
     makes: str
     work: Callable[[Path, int | None], object]
     gpus: bool = False
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Result of the import: path and size of the graph in kg.h5; `path` is None for a run that reads no graph."""
-
-    path: Path | None
-    nodes: int = 0
-    node_types: int = 0
-    edges: int = 0
-
-    def __str__(self) -> str:
-        if self.path is None:
-            return "this run reads no graph"
-        return f"{self.path}: {self.nodes:,} nodes of {self.node_types} types, {self.edges:,} edges"
 
 
 def init(config_file: str | Path, folder: str | Path, *, accept_code: bool = False) -> RunFolder:
@@ -84,15 +64,15 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
     return run
 
 
-def import_graph(folder: Path, threads: int | None = None) -> Imported:
-    """Read the knowledge graph and write it to `kg.h5`; a finished kg.h5 of the same origin is kept."""
+def import_graph(folder: Path, threads: int | None = None) -> str:
+    """Write the knowledge graph to `kg.h5`, and describe it; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.input_files import contents, graph_files, record, require_unchanged
     from kgqa_hpc.kg.load import load_graph
 
     run, config = open_for_import(folder)
     if config.graph is None:
-        return Imported(None)
+        return "this run reads no graph"
     origin = graph_origin(run.manifest().sections)
     if keeps_own(run.quarantine, run.kg, "knowledge-graph", origin):
         graph = read_graph(run.kg)
@@ -103,7 +83,8 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
         require_unchanged(digests, files)
         record(run, digests)
         write_graph(run.kg, graph, {}, origin)
-    return Imported(run.kg, graph.num_nodes, len(graph.node_types), graph.num_edges)
+    types = len(graph.node_types)
+    return f"{run.kg}: {graph.num_nodes:,} nodes of {types} types, {graph.num_edges:,} edges"
 
 
 def sample(folder: Path, threads: int | None = None) -> Sampled:

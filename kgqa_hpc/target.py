@@ -5,7 +5,8 @@ writes its decision to target.json before it acts, so after a kill another worke
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,11 @@ def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]
         if not _ended(run, config):
             try:
                 rounds = [*_rounds(run), _decide(run, present)]
-                document = {"format": f"kgqa-{KIND}", "version": 1, "rounds": rounds}
-                write_document(run.path / "target.json", document)
             except (CorruptFile, _Unfinished):
                 return True  # a damaged result is in quarantine: its shard is processed again first
-        size = _last(run)["next"]
+            document = {"format": f"kgqa-{KIND}", "version": 1, "rounds": rounds}
+            write_document(run.path / "target.json", document)
+        size = _rounds(run)[-1]["next"]
         if size is not None:
             _grow(run, size)
         return size is not None
@@ -75,19 +76,17 @@ class _Unfinished(Exception):
 def finish_growth(folder: Path, *, trust: bool = False) -> None:
     """Complete a growth of the sample that a killed process had started, if there is one."""
     run, config = open_run(folder)
-    if config.target is None or not _growth_pending(run):
-        return
-    with alone(run, ROLE, config.runtime.lease):
-        if _growth_pending(run):
-            _grow(run, _last(run)["next"], trust=trust)
+    if config.target is not None and _pending_size(run) is not None:
+        with alone(run, ROLE, config.runtime.lease):
+            if (size := _pending_size(run)) is not None:
+                _grow(run, size, trust=trust)
 
 
-def _growth_pending(run: RunFolder) -> bool:
-    """Whether the last decided size exceeds that of the manifest, which a growth updates last."""
-    next_size = _last(run).get("next")
-    key = type(run_config(run).anchors).size
-    present = run.manifest().sections["sampling"]["values"].get(key)
-    return next_size is not None and present is not None and present < next_size
+def _pending_size(run: RunFolder) -> int | None:
+    """The last decided size, if it exceeds that of the manifest, which a growth updates last."""
+    next_size: int | None = (_rounds(run) or [{}])[-1].get("next")
+    present = run.manifest().sections["sampling"]["values"].get(type(run_config(run).anchors).size)
+    return next_size if next_size is not None and present is not None and present < next_size else None
 
 
 def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
@@ -121,11 +120,9 @@ def _standing(run: RunFolder, config: RunConfig) -> Standing:
     scratch = run.path / ".target"
     shutil.rmtree(scratch, ignore_errors=True)
     make_folder(scratch)
+    query = "SELECT grp, count(*) FILTER (status = 'accepted') FROM candidate GROUP BY grp ORDER BY grp"
     try:
         with filtered(work, scratch) as (candidates, accounting):
-            query = (
-                "SELECT grp, count(*) FILTER (status = 'accepted') FROM candidate GROUP BY grp ORDER BY grp"
-            )
             accepted = dict(candidates.database.execute(query).fetchall())
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -144,33 +141,26 @@ def _standing(run: RunFolder, config: RunConfig) -> Standing:
 
 
 def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
-    """GPU-hours: for each worker session, the time from its first to its last log line times its GPUs."""
+    """GPU-hours: for each worker session, the time from its first to its last log line times its GPUs.
+
+    Malformed lines of the untrusted log are skipped, among them the torn last line of a killed worker.
+    """
     least = max(int(config.engine_of(pass_config.name).gpus_per_worker) for pass_config in config.passes)
     seconds = 0.0
     for path in sorted(run.logs.glob("*/*.jsonl")):
-        began, gpus = 0.0, 0
-        for entry in _log_entries(path):
-            if entry.get("event") == "started":
-                named = entry.get("gpus")
-                gpus = len(named.split(",")) if isinstance(named, str) and named else least
-            elif began:
-                seconds += gpus * (entry["time"] - began)
-            began = entry["time"]
+        before, gpus = None, 0
+        for line in (read_if_there(path, LONGEST_LOG) or b"").splitlines():
+            with suppress(ValueError, TypeError, KeyError):
+                entry = bounded_json.loads(line)
+                now = float(entry["time"])
+                if entry.get("event") == "started":
+                    named = entry.get("gpus")
+                    gpus = len(named.split(",")) if isinstance(named, str) and named else least
+                elif before is not None:
+                    seconds += gpus * (now - before)
+                if before is not None or entry.get("event") == "started":
+                    before = now
     return seconds / 3600
-
-
-def _log_entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The log entries with a time, from the first "started" on; malformed lines of the untrusted file are skipped."""
-    started = False
-    for line in (read_if_there(path, LONGEST_LOG) or b"").splitlines():
-        try:
-            entry = bounded_json.loads(line)
-        except ValueError:
-            continue  # the torn last line of a killed worker
-        if isinstance(entry, dict) and isinstance(entry.get("time"), int | float):
-            started = started or entry.get("event") == "started"
-            if started:
-                yield entry
 
 
 def _identity(run: RunFolder, config: RunConfig) -> str:
@@ -188,12 +178,7 @@ def _rounds(run: RunFolder) -> list[dict[str, Any]]:
         return []
 
 
-def _last(run: RunFolder) -> dict[str, Any]:
-    rounds = _rounds(run)
-    return rounds[-1] if rounds else {}
-
-
 def _ended(run: RunFolder, config: RunConfig) -> bool:
     """Whether the last decision refers to this sample and ends the growth."""
-    last = _last(run)
-    return bool(last) and last["of"] == _identity(run, config) and last["next"] is None
+    rounds = _rounds(run)
+    return bool(rounds) and rounds[-1]["of"] == _identity(run, config) and rounds[-1]["next"] is None

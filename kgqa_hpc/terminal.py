@@ -53,23 +53,54 @@ class _ToTerminal(logging.Handler):
         print(plain(self.format(record)), file=sys.stderr, flush=True)
 
 
+class _Bars:
+    """Progress bars, one for each key; drawn from the first call of `show` on."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Any] = {}
+        self._bar: Any = None
+
+    def show(self, key: str, done: int, total: int, words: str) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.description}"),
+            )
+            self._bar = Bar(*columns, console=Console(stderr=True), refresh_per_second=2)
+            self._bar.start()
+        if key not in self.tasks:
+            self.tasks[key] = self._bar.add_task(words, total=total)
+        self._bar.update(self.tasks[key], completed=done, total=total, description=words)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _bars(requested: bool | None) -> _Bars | None:
+    """Bars on a terminal; None in a log, and for quiet commands."""
+    interactive = not _quiet and (sys.stderr.isatty() if requested is None else requested)
+    return _Bars() if interactive else None
+
+
 class Progress:
     """Progress display of a run: `update(ended, total, words)`, with further text in `words`. Not thread-safe."""
 
     def __init__(self, interactive: bool | None = None) -> None:
-        self._bar: Any = None
-        self._task: Any = None
+        self._bars = _bars(interactive)
         self._last_line = -LINE_EVERY
         self._last_text = ""
-        if _interactive(interactive):
-            self._bar = _bar()
-            self._task = self._bar.add_task("", total=None)
-            self._bar.start()
 
     def update(self, ended: int, total: int, words: str, *, last: bool = False) -> None:
         now = time.monotonic()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=ended, total=total, description=words)
+        if self._bars is not None:
+            self._bars.show("run", ended, total, words)
         elif last or now - self._last_line >= LINE_EVERY:
             self._last_line = now
             text = f"run     {ended:,} of {total:,} items · {words}"
@@ -80,8 +111,8 @@ class Progress:
     def close(self, ended: int, total: int, words: str) -> None:
         """Show the final state of the progress."""
         self.update(ended, total, words, last=True)
-        if self._bar is not None:
-            self._bar.stop()
+        if self._bars is not None:
+            self._bars.stop()
 
 
 @contextmanager
@@ -89,74 +120,29 @@ def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
     """The function `progress(done, total, label)` for one stage, silent for its first `SHORT` seconds.
 
     After that, on a terminal: a bar for each unfinished label; in a log: a line for each label that takes longer than
-    `SHORT`, first at that time, then every `LINE_EVERY` seconds, and at its end.
+    `SHORT`, first at that time, then every `LINE_EVERY` seconds, and at its end. The work of a label is assumed to
+    begin at the previous label's last report.
     """
-    if not _interactive(interactive):
-        yield _StageLines().update
-        return
-    bars = _StageBars()
-    try:
-        yield bars.update
-    finally:
-        bars.close()
+    bars = _bars(interactive)
+    began = label_began = heard = time.monotonic()
+    current, next_line = "", 0.0
 
-
-class _StageLines:
-    """Progress as log lines; the work of a label is assumed to begin at the previous label's last report."""
-
-    def __init__(self) -> None:
-        self._label = ""
-        self._began = self._heard = time.monotonic()
-        self._next = 0.0
-
-    def update(self, done: int, total: int, label: str) -> None:
+    def update(done: int, total: int, label: str) -> None:
+        nonlocal label_began, heard, current, next_line
         now = time.monotonic()
-        if label != self._label:
-            self._label, self._began, self._next = label, self._heard, SHORT
-        self._heard = now
-        spent = now - self._began
-        if spent >= self._next or (done >= total and spent >= SHORT):
-            self._next = spent + LINE_EVERY
-            text = f"{label}: {done:,} of {total:,}, {spent:.0f} s"
-            note(f"{time.strftime('%H:%M:%S')} {text}")
+        if bars is not None:
+            if label in bars.tasks or (done < total and now - began >= SHORT):
+                bars.show(label, done, total, label)
+            return
+        if label != current:
+            current, label_began, next_line = label, heard, SHORT
+        heard, spent = now, now - label_began
+        if spent >= next_line or (done >= total and spent >= SHORT):
+            next_line = spent + LINE_EVERY
+            note(f"{time.strftime('%H:%M:%S')} {label}: {done:,} of {total:,}, {spent:.0f} s")
 
-
-class _StageBars:
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._bar: Any = None
-        self._tasks: dict[str, Any] = {}
-
-    def update(self, done: int, total: int, label: str) -> None:
-        if label not in self._tasks:
-            if done >= total or time.monotonic() - self._began < SHORT:
-                return
-            if self._bar is None:
-                self._bar = _bar()
-                self._bar.start()
-            self._tasks[label] = self._bar.add_task(label, total=total)
-        self._bar.update(self._tasks[label], completed=done, total=total)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def _interactive(requested: bool | None) -> bool:
-    """Whether to draw progress bars."""
-    return not _quiet and (sys.stderr.isatty() if requested is None else requested)
-
-
-def _bar() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    return Bar(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-        console=Console(stderr=True),
-        refresh_per_second=2,
-    )
+    try:
+        yield update
+    finally:
+        if bars is not None:
+            bars.stop()

@@ -27,12 +27,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
-from kgqa_hpc.steps.answer_json import SALVAGEABLE, parse_json
+from kgqa_hpc.steps.answer_json import SALVAGEABLE, Unparseable, parse_json
 
 LONGEST = SALVAGEABLE - 100
 LENGTHS = (LONGEST // 16, LONGEST // 8, LONGEST // 4, LONGEST // 2, LONGEST)
-PAIR = fields_of({"properties": {"question": {"type": "string"}, "answer": {"type": "string"}}})
+PAIR = {"question": {"type": "string"}, "answer": {"type": "string"}}
 AT_LEAST = 0.02  # s of processor time that one measurement lasts, by repeating it
 
 

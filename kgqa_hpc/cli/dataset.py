@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result
+from kgqa_hpc.errors import InputError
 
 Condition = Annotated[
     str | None,
@@ -54,7 +55,6 @@ def show(
     """Show records of the dataset as readable text."""
     from kgqa_hpc.dataset import show as room
     from kgqa_hpc.dataset.where import Where
-    from kgqa_hpc.errors import InputError
 
     if accepted + rejected + lost > 1:
         raise InputError("--accepted, --rejected and --lost: choose one")
@@ -116,7 +116,6 @@ def combine(
     from kgqa_hpc.dataset import combine as room
     from kgqa_hpc.dataset.sampling import Mixture
     from kgqa_hpc.dataset.where import Where
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.store.run_folder import RunFolder
 
     if number is not None and not share:

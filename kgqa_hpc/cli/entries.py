@@ -1,18 +1,26 @@
 """Commands that list: entries of the registries, the schema of a configuration, runs in a folder, unneeded files."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from kgqa_hpc.cli.app import COMMANDS, AsJson, Run, app, print_json, print_result
-from kgqa_hpc.registry import METRICS, SECTIONS, Registry, first_paragraph
+from kgqa_hpc.cli.app import AsJson, Run, app, print_json, print_result
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph
 
 Entry = dict[str, Any]
 # Metrics of `kgqa score` that are built in, not registry entries.
 _SCORES = ("bleu2", "bleu4", "rouge1", "rouge2", "rougeL", "meteor", "cider")
+_GROUPS = ("kinds", "steps", "engines", "sources", "exports", "rules", "metrics", "sections", "commands")
+# Modules that fill their registries at import.
+_MODULES = (
+    *("kgqa_hpc.anchors", "kgqa_hpc.steps.decision", "kgqa_hpc.engines.registry"),
+    *("kgqa_hpc.kg.sources", "kgqa_hpc.dataset.exports"),
+)
 _DETAILS = ("adds", "needs", "gives", "answer")
 _COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the entry itself
 
@@ -32,18 +40,16 @@ def list_(
 ) -> None:
     """List the entries of a registry with description and package; with NAME, also its keys and columns."""
     from kgqa_hpc.cli.key_table import keys_of
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.plugin_files import load_plugin_file
-    from kgqa_hpc.registry import did_you_mean
 
     for file in plugin or ():
         load_plugin_file(file.resolve())
-    registries = _registries()
+    for module in _MODULES:
+        import_module(module)
+    registries = {name: REGISTRIES["anchors" if name == "kinds" else name] for name in _GROUPS}
     if kind not in registries:
-        names = list(registries)
-        raise InputError(
-            f"{kind!r} is no kind of entry{did_you_mean(kind, names)}", f"there are {', '.join(names)}"
-        )
+        hint = did_you_mean(kind, _GROUPS)
+        raise InputError(f"{kind!r} is no kind of entry{hint}", f"there are {', '.join(_GROUPS)}")
     entries = _entries(kind, registries[kind])
     if name is None:
         width = max((len(entry["name"]) for entry in entries), default=0)
@@ -60,27 +66,6 @@ def list_(
             chosen["keys"] = [key._asdict() for key in keys_of(settings, _COMMON)]
         chosen["columns"] = [column._asdict() for column in getattr(entry, "columns", ())]
     print_result(chosen, "\n".join(_lines(chosen)), as_json)
-
-
-def _registries() -> dict[str, Registry]:
-    from kgqa_hpc.anchors import KINDS
-    from kgqa_hpc.dataset.exports import EXPORTS
-    from kgqa_hpc.engines.registry import ENGINES
-    from kgqa_hpc.kg.sources import SOURCES
-    from kgqa_hpc.steps import STEPS
-    from kgqa_hpc.steps.decision import RULES
-
-    return {
-        "kinds": KINDS,
-        "steps": STEPS,
-        "engines": ENGINES,
-        "sources": SOURCES,
-        "exports": EXPORTS,
-        "rules": RULES,
-        "metrics": METRICS,
-        "sections": SECTIONS,
-        "commands": COMMANDS,
-    }
 
 
 def _entries(kind: str, registry: Registry) -> list[Entry]:
@@ -126,7 +111,6 @@ def config(
 ) -> None:
     """Print the JSON Schema of a configuration, for editors that complete and check keys."""
     from kgqa_hpc.config.files import FILE, json_schema
-    from kgqa_hpc.errors import InputError
 
     if not schema:
         raise InputError(

@@ -7,6 +7,7 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import Run, Threads, TrustConfig, app, say
+from kgqa_hpc.errors import InputError
 
 prompts_app = typer.Typer(help="Import prompts of other programs.", no_args_is_help=True)
 app.add_typer(prompts_app, name="prompts")
@@ -23,7 +24,6 @@ def extend(
     trust_config: TrustConfig = False,
 ) -> None:
     """Draw a larger sample that contains the old one; answers are kept. Run `run` and `merge` afterwards."""
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.runs.sampling import extend as draw_more
 
     if (per_shape is None) == (number is None):
@@ -56,7 +56,6 @@ def judge(
 
 def _engine_section(file: Path | None) -> Any:
     """The engine of a YAML file: the keys of `engine:`, or a whole configuration. Raises InputError."""
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.store.yaml_file import load_yaml
 
     if file is None:

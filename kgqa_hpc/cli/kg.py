@@ -1,17 +1,13 @@
 """Commands on a run's graph: statistics, one node, search by name, export."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
-
-if TYPE_CHECKING:
-    from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.errors import InputError
 
 kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
 app.add_typer(kg_app, name="kg")
@@ -19,8 +15,7 @@ app.add_typer(kg_app, name="kg")
 Limit = Annotated[int, Option("-n", min=0, help="Number of entries to show.")]
 
 
-def _graph(run: Path) -> KnowledgeGraph:
-    from kgqa_hpc.errors import InputError
+def _graph(run: Path) -> Any:
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.store.run_folder import RunFolder
 
@@ -39,7 +34,6 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Show node types, relations with direction, degrees and components, before and after reduction."""
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg import look
     from kgqa_hpc.kg.reduce import reduce_to
     from kgqa_hpc.runs import open_run

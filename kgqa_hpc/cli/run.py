@@ -8,6 +8,7 @@ import typer
 from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
+from kgqa_hpc.errors import InputError
 
 
 @app.command()
@@ -32,8 +33,6 @@ def init(
     ] = False,
 ) -> None:
     """Check a configuration completely and create the run folder; or write an example of one."""
-    from kgqa_hpc.errors import InputError
-
     if example is not None:
         from kgqa_hpc.config.files import write_example
 
@@ -108,7 +107,6 @@ def submit(
     """Submit the remaining stages of a run to Slurm as jobs chained by dependencies."""
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.cluster.jobs import Resources
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.stages import STAGES
 
     pairs = [pair.partition("=") for pair in option or []]
@@ -195,7 +193,6 @@ def merge(
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
     from kgqa_hpc import stages
     from kgqa_hpc.dataset import accounting
-    from kgqa_hpc.errors import InputError
     from kgqa_hpc.run import Run as AnyRun
     from kgqa_hpc.runs.checks import accept_recorded
     from kgqa_hpc.store.run_folder import RunFolder
@@ -222,8 +219,6 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
     Raises InputError; ConfigError when the file is no configuration.
     """
     import yaml
-
-    from kgqa_hpc.errors import InputError
 
     changes: dict[str, Any] = {}
     if config is not None:

@@ -3,12 +3,10 @@
 No key of this section changes the generated texts. A changed section takes effect with `kgqa init` and `kgqa merge`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -68,7 +66,7 @@ class Split(Settings):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Split:
+    def _whole(self) -> Self:
         if abs(sum(self.shares.values()) - 1) > 1e-9:
             raise ValueError(f"shares sum to {sum(self.shares.values()):g} instead of 1")
         return self

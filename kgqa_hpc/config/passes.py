@@ -1,14 +1,14 @@
-"""Passes of a run, each with its chain of steps, and the default prompts of the steps."""
+"""Passes of a run, each with its chain of steps; the default prompts of the steps; time limits and budget."""
 
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, ValidationInfo
 
 from kgqa_hpc.config.variants import PASSES
 from kgqa_hpc.engines.registry import EngineConfig
-from kgqa_hpc.settings import Key, Name, Problems, Settings, StepSettings, section
+from kgqa_hpc.settings import Name, Settings, StepSettings, later_key, section
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.text.durations import parse_duration
 
 
 class PromptConfig(Settings):
@@ -31,11 +31,17 @@ class PromptConfig(Settings):
     )
 
 
+def _step(value: Any, info: ValidationInfo) -> Any:
+    return section(STEPS, "use", value, (info.context or {}).get("base"))
+
+
 class PassConfig(Settings):
     """Settings of a pass: a chain of steps that one engine runs over all shards."""
 
     name: Name = Field(description="Name of the pass, and of its folder of results.")
-    steps: list[SerializeAsAny[StepSettings]] = Field(min_length=1, description="Steps of an item, in order.")
+    steps: list[Annotated[SerializeAsAny[StepSettings], BeforeValidator(_step)]] = Field(
+        min_length=1, description="Steps of an item, in order."
+    )
     engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's engine.")
     variant: Name | None = Field(
         None,
@@ -44,43 +50,94 @@ class PassConfig(Settings):
     )
 
 
-def read_passes(data: dict[str, Any], problems: Problems, base: Path | None) -> Any:
-    """The passes with their steps checked; data of another form stays unchanged, and the model refuses it later."""
-    passes = data.get("passes", PASSES)
+# YAML 1.1 reads 12:30:00 as a sexagesimal integer, which is already a number of seconds.
+Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_schema_input_type=float | str)]
+
+
+class RunBudget(Settings):
+    """Upper limits of a run's cost over all its workers and restarts; at a limit, workers stop with exit code 75."""
+
+    money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
+    tokens: int | None = later_key("Largest number of tokens: prompts plus answers of all attempts.", ge=1)
+    items: int | None = later_key("Largest number of items that a pass processes.", ge=1)
+    hours: float | None = later_key("Largest number of wall-clock hours in which workers run.", gt=0)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits of the budget that are set, by name."""
+        return {name: limit for name, limit in self.model_dump().items() if limit is not None}
+
+
+class RuntimeConfig(Settings):
+    """Settings of scheduling, time limits and saving. None of them changes the records of the dataset."""
+
+    shard_size: int = Field(512, ge=1, description="Anchors per shard.")
+    time_limit: Duration | None = Field(
+        None, description="Wall-clock limit of this process; ignored under Slurm, where the job's end counts."
+    )
+    margin: Duration = Field(
+        900.0, description="Time before the limit at which a worker stops taking new work."
+    )
+    commit_every: Duration = Field(30.0, description="Longest time between saving finished items to disk.")
+    window: int | None = Field(
+        None, ge=1, description="Number of requests in flight; default: twice the engine's batch."
+    )
+    lease: Duration = Field(
+        120.0,
+        gt=0,
+        description="Age of a lease's last heartbeat after which another worker may take the shard over.",
+    )
+    attempts: int = Field(
+        3, ge=1, description="Attempts per step before an item counts as invalid or failed."
+    )
+    engine_stall: Duration = Field(
+        600.0, gt=0, description="Time without a sign of life after which an engine is killed and restarted."
+    )
+    engine_restarts: int = Field(
+        20, ge=0, description="Engine restarts without progress before the worker gives up."
+    )
+    item_engine_deaths: int = Field(
+        3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
+    )
+    budget: RunBudget | None = later_key("What the run may spend at most.")
+
+
+def with_step_defaults(data: dict[str, Any]) -> Any:
+    """The passes of plain data, in which each step is a mapping with a label and a prompt.
+
+    The default prompt is that of the section `prompts:` (`prompts: {judge: …}`), or the step's own. Malformed parts
+    stay unchanged; the models refuse them later.
+    """
+    passes, prompts = data.get("passes", PASSES), data.get("prompts")
+
+    def step(entry: Any) -> Any:
+        entry = {"use": entry} if isinstance(entry, str) else entry
+        use = entry.get("use") if isinstance(entry, dict) else None
+        if not isinstance(use, str) or use not in STEPS:
+            return entry
+        named = prompts.get(use) if isinstance(prompts, dict) and use in PromptConfig.model_fields else None
+        prompt = named if isinstance(named, str) else STEPS.get(use).default_prompt
+        return {"as": use, "prompt": prompt, **entry}
+
     if not isinstance(passes, list):
         return passes
     return [
-        {
-            **pass_config,
-            "steps": _steps(pass_config["steps"], data, ("passes", number, "steps"), problems, base),
-        }
-        if isinstance(pass_config, dict) and isinstance(pass_config.get("steps"), list)
-        else pass_config
-        for number, pass_config in enumerate(passes)
+        {**entry, "steps": [step(part) for part in entry["steps"]]}
+        if isinstance(entry, dict) and isinstance(entry.get("steps"), list)
+        else entry
+        for entry in passes
     ]
 
 
-def asks(entry: Any) -> bool:
-    """Whether any step of a pass asks an engine; True for a pass without a valid list of steps."""
-    steps = entry.get("steps") if isinstance(entry, dict) else None
-    if not isinstance(steps, list):
-        return True
-    return any(s.use in STEPS and STEPS.get(s.use).asks_with(s) for s in steps)
-
-
-def _steps(
-    steps: list[Any], data: dict[str, Any], key: Key, problems: Problems, base: Path | None
-) -> list[Any]:
-    checked = []
-    for number, entry in enumerate(steps):
-        entry = {"use": entry} if isinstance(entry, str) else entry
-        if isinstance(entry, dict) and entry.get("use") in STEPS:
-            # The default prompt: of the section `prompts:` (`prompts: {judge: …}`), or the step's own.
-            use, short = entry["use"], data.get("prompts")
-            named = short.get(use) if isinstance(short, dict) and use in PromptConfig.model_fields else None
-            prompt = named if isinstance(named, str) else STEPS.get(use).default_prompt
-            entry = {"as": use, "prompt": prompt, **entry}
-        step = section(STEPS, "use", entry, (*key, number), problems, base=base)
-        # A placeholder, so that the rest of the file is still checked; the problem is already in the list.
-        checked.append(step or StepSettings(use="(wrong)", label=f"wrong{number}"))
-    return checked
+def asks(passes: Any) -> bool:
+    """Whether any valid step of plain passes asks an engine; True for passes without a list of steps."""
+    for entry in passes if isinstance(passes, list) else [None]:
+        steps = entry.get("steps") if isinstance(entry, dict) else None
+        for plain in steps if isinstance(steps, list) else [None]:
+            try:
+                settings = section(STEPS, "use", plain)
+            except ValidationError:
+                continue
+            if STEPS.get(settings.use).asks_with(settings):
+                return True
+    return False

@@ -4,12 +4,10 @@ Each file of the user's folder overrides the shipped file of the same name: its 
 `modules/question.md` replaces that module in every prompt that includes it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import kgqa_hpc
 from kgqa_hpc.errors import ConfigError, PromptError
@@ -39,7 +37,7 @@ class Folders:
     paths: tuple[Path, ...]
 
     @classmethod
-    def with_user(cls, folder: str | Path | None, domain: str = DOMAIN) -> Folders:
+    def with_user(cls, folder: str | Path | None, domain: str = DOMAIN) -> Self:
         """The user's folder and then the shipped one; each is searched for files of the domain first, in
         published/ last.
 

@@ -28,6 +28,7 @@ _KEYS = {
     "array": {"type", "items", "minItems", "maxItems", "description"},
 }
 _OBJECT = {"type", "properties", "required", "additionalProperties", "description"}
+_GUIDE = "see docs/guide/prompts.md"
 LONGEST = 20_000  # characters of one field; shipped prompts ask for far fewer
 MOST = 100  # entries of a list
 
@@ -116,15 +117,14 @@ class FrontMatter(BaseModel):
     temperature: float = Field(0.0, ge=0, le=2)
     retry_temperature: float = Field(0.7, ge=0, le=2)
     allow_cut: bool = False
-    layout: Literal["two_messages", "one_message"] = "two_messages"
-    read: Literal["whole", "last_object"] = "whole"
-    attempts: int | None = Field(None, ge=1)
-    rename: dict[str, str] = {}
+    # Keys added later: omitted at their defaults, so that the version of older prompts stays the same.
+    layout: Literal["two_messages", "one_message"] = Field(
+        "two_messages", exclude_if=lambda v: v == "two_messages"
+    )
+    read: Literal["whole", "last_object"] = Field("whole", exclude_if=lambda v: v == "whole")
+    attempts: int | None = Field(None, ge=1, exclude_if=lambda v: v is None)
+    rename: dict[str, str] = Field({}, exclude_if=lambda v: not v)
     description: str = ""
-
-
-# Keys added later: omitted at their defaults, so that the version of older prompts stays the same.
-_LATER = ("layout", "read", "attempts", "rename")
 
 
 def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
@@ -132,8 +132,7 @@ def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         raise PromptError(
-            f"{file} line 1: no front matter",
-            "begin the file with --- and its keys, see docs/guide/prompts.md",
+            f"{file} line 1: no front matter", f"begin the file with --- and its keys, {_GUIDE}"
         )
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == "---":
@@ -142,28 +141,31 @@ def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
 
 
 def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]:
-    """Check the head completely and return it with its schema and all defaults, except those of `_LATER`.
+    """Check the head completely and return it with its schema and all defaults, except those of later keys.
 
     Raises PromptError with file and line of the first problem.
     """
-    data = _load_yaml(head, file, 2)
+    data = _mapping(head, file, 2)
     try:
         front = FrontMatter.model_validate(data)
     except ValidationError as problem:
-        _refuse_first(file, head, problem)
+        error = min(problems_of(problem), key=lambda mistake: mistake.type == "missing")
+        key = str(error.key[0])
+        if error.type == "missing":
+            raise PromptError(
+                f"{file} line 1: the front matter lacks {key}", f"{_GUIDE} for an example"
+            ) from None
+        keys = [field.alias or name for name, field in FrontMatter.model_fields.items()]
+        unknown = f"unknown key {key}{did_you_mean(key, keys)}"
+        _refuse(file, head, key, unknown if error.type == "extra_forbidden" else f"{key}: {error.text}")
     plain = front.model_dump(by_alias=True)
-    for key in _LATER:
-        if plain[key] == FrontMatter.model_fields[key].default:
-            del plain[key]
     if isinstance(front.schema_, str):
         path = folders.module(front.schema_, f"{file} line {_line_of(head, 'schema')}")
-        plain["schema"] = _load_yaml(read_text(path), path, 1)
+        plain["schema"] = _mapping(read_text(path), path, 1)
         for sentence in schema_problems(plain["schema"]):
-            cure = f"it is the schema of {file.name}; see docs/guide/prompts.md"
-            raise PromptError(f"{path}: {sentence}", cure)
-    else:
-        for sentence in schema_problems(front.schema_):
-            _refuse(file, head, "schema", sentence)
+            raise PromptError(f"{path}: {sentence}", f"it is the schema of {file.name}; {_GUIDE}")
+    for sentence in schema_problems(plain["schema"]):
+        _refuse(file, head, "schema", sentence)
     if strangers := front.rename.keys() - plain["schema"]["properties"].keys():
         _refuse(file, head, "rename", f"rename: the schema has no field {min(strangers)}")
     return plain
@@ -175,33 +177,17 @@ def place(file: Path, key: str) -> str:
     return f"{file} line {_line_of(head, key)}"
 
 
-def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
-    error = min(problems_of(problem), key=lambda mistake: mistake.type == "missing")
-    key = str(error.key[0])
-    if error.type == "missing":
-        raise PromptError(
-            f"{file} line 1: the front matter lacks {key}", "see docs/guide/prompts.md for an example"
-        )
-    if error.type == "extra_forbidden":
-        keys = [field.alias or name for name, field in FrontMatter.model_fields.items()]
-        _refuse(file, head, key, f"unknown key {key}{did_you_mean(key, keys)}")
-    _refuse(file, head, key, f"{key}: {error.text}")
-
-
-def _load_yaml(text: str, file: Path, first_line: int) -> dict[str, Any]:
+def _mapping(text: str, file: Path, first_line: int) -> dict[str, Any]:
     data = read_yaml(text, file, first_line)
     if not isinstance(data, dict):
-        raise PromptError(
-            f"{file} line {first_line}: must be a mapping of keys to values", "see docs/guide/prompts.md"
-        )
+        raise PromptError(f"{file} line {first_line}: must be a mapping of keys to values", _GUIDE)
     return data
 
 
-def _refuse(file: Path, head: str, key: object, problem: str) -> NoReturn:
-    raise PromptError(f"{file} line {_line_of(head, key)}: {problem}", "see docs/guide/prompts.md")
+def _refuse(file: Path, head: str, key: str, problem: str) -> NoReturn:
+    raise PromptError(f"{file} line {_line_of(head, key)}: {problem}", _GUIDE) from None
 
 
-def _line_of(head: str, key: object) -> int:
-    lines = head.split("\n")
-    pattern = re.compile(rf"[\"']?{re.escape(str(key))}[\"']?\s*:")
-    return next((number for number, line in enumerate(lines, start=2) if pattern.match(line)), 1)
+def _line_of(head: str, key: str) -> int:
+    pattern = re.compile(rf"[\"']?{re.escape(key)}[\"']?\s*:")
+    return next((n for n, line in enumerate(head.split("\n"), start=2) if pattern.match(line)), 1)

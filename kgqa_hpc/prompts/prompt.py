@@ -25,12 +25,12 @@ from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
 from kgqa_hpc.prompts.safe_text import clean_value
 from kgqa_hpc.prompts.template_language import (
     GLOBALS,
+    LONGEST_SOURCE,
     RENDERING,
     block,
     compiled,
     line_of,
     parse,
-    require_short,
 )
 from kgqa_hpc.registry import did_you_mean
 
@@ -192,7 +192,8 @@ def _expand(
         return texts[module]
 
     text = _INCLUDE.sub(text_of, source)
-    require_short(text, file)  # at each level, because repeated includes multiply the length
+    if len(text) > LONGEST_SOURCE:  # at each level, because repeated includes multiply the length
+        raise PromptError(f"{file}: more than {LONGEST_SOURCE:,} characters", "a prompt is shorter")
     return text
 
 

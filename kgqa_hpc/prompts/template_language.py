@@ -9,7 +9,6 @@ text, including intermediate results, has at most LONGEST_TEXT characters.
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from kgqa_hpc.errors import PromptError
 
 LONGEST_SOURCE = 256 * 1024  # characters with all modules expanded; the longest shipped prompt has 12,000
 LONGEST_TEXT = 1_000_000  # characters; more than any model reads
-AT_ONCE = 64  # pieces of a text that are joined between two checks of its length
 MOST_STEPS = 100_000  # for one item; a graphlet of five nodes takes about a hundred
 DEEPEST = 8  # nested loops and conditions; Python itself allows 20
 NESTED = 80  # levels of the syntax tree
@@ -77,19 +75,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-_SIZED = (str, list, tuple, dict, range)
-
-
 @pass_context  # the context keeps Jinja2 from evaluating it once, ahead of an outer loop
-def _counted(context: Context, values: Iterable[Any], cost: int) -> Iterable[Any]:
+def _counted(context: Context, values: Iterable[Any], cost: int) -> Iterator[Any]:
     """The elements of a loop; each costs as many steps as the loop's body has nodes."""
-    if isinstance(values, _SIZED):
-        _work.spend(cost * len(values))
-        return values
-    return _counted_one_by_one(values, cost)
-
-
-def _counted_one_by_one(values: Iterable[Any], cost: int) -> Iterator[Any]:
     for value in values:
         _work.spend(cost)
         yield value
@@ -102,7 +90,7 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def bounded(*arguments: Any, **options: Any) -> Any:
         value = arguments[begin]
-        _work.spend(len(value) if isinstance(value, _SIZED) else 1)
+        _work.spend(len(value) if isinstance(value, str | list | tuple | dict | range) else 1)
         value = function(*arguments, **options)
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             raise SecurityError(_TOO_LONG)
@@ -113,10 +101,10 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _joined(texts: Iterable[str], between: str) -> str:
     parts: list[str] = []
-    size, pieces = 0, iter(texts)
-    while block := list(islice(pieces, AT_ONCE)):
-        parts.append(between.join(block))
-        size += len(parts[-1]) + len(between)
+    size = 0
+    for text in texts:
+        parts.append(text)
+        size += len(text) + len(between)
         if size > LONGEST_TEXT:
             raise SecurityError(_TOO_LONG)
     return between.join(parts)
@@ -135,12 +123,6 @@ _jinja.globals = {"range": _jinja.globals["range"]}
 GLOBALS = frozenset(_jinja.globals)
 _jinja.filters["join"] = _join
 _jinja.filters = {name: _bounded(_jinja.filters[name]) for name in FILTERS.split()} | {"_counted": _counted}
-
-
-def require_short(source: str, file: Path) -> None:
-    """Raises PromptError for more than LONGEST_SOURCE characters."""
-    if len(source) > LONGEST_SOURCE:
-        raise PromptError(f"{file}: more than {LONGEST_SOURCE:,} characters", "a prompt is shorter")
 
 
 @functools.lru_cache(maxsize=256)  # prompts share modules and are loaded several times
@@ -198,10 +180,7 @@ def _look_through(node: nodes.Node, depth: int, level: int) -> None:
 def _problem(node: nodes.Node, depth: int, level: int) -> str | None:
     if word := _WORDS.get(type(node)):
         return f"{word} is not supported"
-    is_range = (
-        isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "range"
-    )
-    if isinstance(node, nodes.Call) and not is_range:
+    if isinstance(node, nodes.Call) and getattr(node.node, "name", None) != "range":
         return "nothing is called but range(…)"
     if isinstance(node, nodes.For) and node.recursive:
         return "recursive loops are not supported"

@@ -7,130 +7,183 @@ value of each field is the text between its key and the next key. Otherwise Unpa
 a small vocabulary. The parser never guesses: it refuses an object inside a string, two different objects, a repeated
 key and truncated text, because a retry costs seconds and a wrong field stays in the dataset.
 
-Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are searched or mended, and at most DEEPEST
+Fields are those of prompts/front_matter.py: strings, booleans, numbers, lists of them or of flat objects.
+
+Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are searched or mended; the decoder limits
 nested brackets. No regular expression here can backtrack, so time and memory are linear in the length of any text.
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import lru_cache
-from itertools import accumulate
+from math import inf
 from string import ascii_letters, digits
-from typing import Any
+from sys import maxsize
+from typing import Any, NamedTuple
 
 import orjson
 
-from kgqa_hpc.steps.answer_fields import Fields, Parsed, Unparseable, checked_fields
-
+# All reasons for an unusable answer; those that end in a colon are followed by the name of a field.
+REASONS = (
+    "empty",  # no text, or only thoughts
+    "truncated",  # the text stops inside an object
+    "too_large",  # above LARGEST
+    "not_json",  # no object that can be read without guessing
+    "not_object",  # JSON, but a list, string or number
+    "ambiguous",  # several objects or keys that differ
+    "not_text:",  # a string with lone surrogates or control characters
+    "missing:",
+    "wrong_type:",
+    "empty:",
+    "too_short:",
+    "too_long:",
+    "not_allowed:",  # not one of the enum, or out of bounds
+)
 LARGEST = 1_000_000  # characters; a thousand times the length that prompts ask for
 SALVAGEABLE = 40_000  # characters of a text that is searched or repaired, including prose and thoughts
-DEEPEST = 64  # brackets within brackets; schemas need two
 _ATTEMPTS = 100  # number of opening braces to try; prose has few
 
+Fields = Mapping[str, Mapping[str, Any]]  # the `properties` of a JSON schema
 
-def parse_json(text: str, fields: Fields) -> Parsed:
-    """Parse `text` as an object with the `fields` of a schema.
 
-    Raises Unparseable, and no other exception for any text.
+class Unparseable(ValueError):
+    """The text holds no usable answer; `reason` says why in the words of REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Parsed(NamedTuple):
+    """A parsed answer: the values of the schema's fields, in its order.
+
+    `repaired`: the JSON was malformed and has been repaired. `filled`: names of string fields (or lists of strings)
+    with a text of exactly the maximum length, which the engine's guided decoding probably cut off.
+    """
+
+    value: dict[str, Any]
+    repaired: bool
+    filled: tuple[str, ...] = ()
+
+
+def parse_json(text: str, fields: Fields, *, last_object: bool = False) -> Parsed:
+    """Parse `text` as an object with these fields. Raises Unparseable, and no other exception for any text.
+
+    `last_object`: take the last JSON object in free text that has one of the fields; earlier text is ignored. For
+    prompts that let the model write drafts first, as the published prompts do: drafts are objects too.
     """
     if len(text) > LARGEST:
         raise Unparseable("too_large")
     text = text.strip()
     if not text:
         raise Unparseable("empty")
-    if _too_deep(text):
-        raise Unparseable("not_json")
-    data = _strict(text, fields)
+    if last_object:
+        return _checked(_last_object(text, fields), fields, repaired=False)
+    data = _strict(text)
     if data is None and len(text) <= SALVAGEABLE:
         text = _unwrap(text)
         if not text:
             raise Unparseable("empty")
-        data = _strict(text, fields)
+        data = _strict(text)
     if data is not None:
-        # Such a text, as most are, surely holds no control characters or surrogates.
-        clean = text.isascii() and "\\" not in text and "\x7f" not in text
-        return checked_fields(data, fields, repaired=not data.keys() <= fields.keys(), clean=clean)
+        return _checked(data, fields, repaired=not data.keys() <= fields.keys())
     if len(text) > SALVAGEABLE:
         raise Unparseable("not_json")
-    return checked_fields(_salvage(text, tuple(fields)), fields, repaired=True)
+    return _checked(_salvage(text, tuple(fields)), fields, repaired=True)
 
 
-def parse_last_object(text: str, fields: Fields) -> Parsed:
-    """Parse the last JSON object in free text that has one of the `fields`; earlier text is ignored.
-
-    For prompts that let the model write drafts first, as the published prompts do: drafts are objects too, and
-    `parse_json` would refuse several different objects. Raises Unparseable.
-    """
-    if len(text) > LARGEST:
-        raise Unparseable("too_large")
-    if not text.strip():
-        raise Unparseable("empty")
-    if len(text) > SALVAGEABLE or _too_deep(text):
-        raise Unparseable("not_json")
-    objects, remainder = _complete_objects(text)
-    candidates = [candidate for candidate, _ in objects if any(name in candidate for name in fields)]
-    if not candidates:
-        raise Unparseable("truncated" if "{" in remainder and "}" not in remainder else "not_json")
-    return checked_fields(candidates[-1], fields, repaired=False)
+def _checked(data: Mapping[str, Any], fields: Fields, repaired: bool) -> Parsed:
+    value = _members(data, fields)
+    filled = [
+        name
+        for name, field in fields.items()
+        if (longest := field.get("items", field).get("maxLength")) is not None
+        and longest in map(len, [data[name]] if isinstance(data[name], str) else data[name])
+    ]
+    return Parsed(value, repaired, tuple(filled))
 
 
-def _too_deep(text: str) -> bool:
-    """Whether brackets are nested deeper than DEEPEST; brackets in strings count too, as no real answer has so many."""
-    # Splitting is several times faster than counting for texts with few brackets, as nearly all are.
-    if len(text.split("{", DEEPEST)) + len(text.split("[", DEEPEST)) - 2 < DEEPEST:
-        return False
-    return max(accumulate((c in "{[") - (c in "}]") for c in text if c in "{[]}")) > DEEPEST
+def _members(data: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """The checked values of the fields; other keys are dropped."""
+    if lost := next((name for name in fields if name not in data), None):
+        raise Unparseable(f"missing:{lost}")
+    return {name: _value(name, field, data[name]) for name, field in fields.items()}
 
 
-def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
-    """The object, if the whole text is one JSON object. Raises Unparseable for other JSON or a repeated key."""
-    try:
-        data = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(data, dict):
-        raise Unparseable("not_object")
-    # If the number of quotes is twice that of the object's keys and strings, the text has no other or repeated key.
-    if text.count('"') == 2 * (len(data) + _strings(data)):
-        return data
-    # Only repeated keys need the slow parser. `"name"` rarely occurs within strings, where quotes are escaped.
-    # The sequence \\u00 may belong to an escaped key, and lists may hold objects with any keys.
-    nested = any(isinstance(value, dict | list) for value in data.values())
-    if nested or "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in names):
-        # Raises Unparseable for a key that any object has twice; an integer may have thousands of digits.
-        try:
-            _decoder.decode(text)
-        except (ValueError, RecursionError) as problem:
-            raise problem if isinstance(problem, Unparseable) else Unparseable("not_json") from None
-    return data
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": int | float,
+    "array": list,
+    "object": dict,
+}
+_NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
 
-def _strings(data: dict[str, Any]) -> int:
-    """Number of strings in the values, including those in lists; deeper strings are not counted."""
-    number = 0
-    for value in data.values():
-        if type(value) is str:
-            number += 1
-        elif type(value) is list:
-            number += [*map(type, value)].count(str)
-    return number
+def _value(name: str, field: Mapping[str, Any], entry: Any) -> Any:
+    """The value of a field after all checks; strings without the white space around them."""
+    kind = field["type"]
+    if not isinstance(entry, _TYPES[kind]) or isinstance(entry, bool) != (kind == "boolean"):
+        raise Unparseable(f"wrong_type:{name}")
+    if kind == "object":
+        return _members(entry, field["properties"])
+    if kind == "array":
+        if not field.get("minItems", 0) <= len(entry) <= field["maxItems"]:
+            raise Unparseable(f"not_allowed:{name}")
+        return [_value(name, field["items"], item) for item in entry]
+    if kind != "string" or "enum" in field:
+        allowed = (
+            entry in field["enum"]
+            if kind == "string"
+            else field.get("minimum", -inf) <= entry <= field.get("maximum", inf)
+        )
+        if not allowed:
+            raise Unparseable(f"not_allowed:{name}")
+        return entry
+    if len(entry) > field.get("maxLength", maxsize):
+        raise Unparseable(f"too_long:{name}")
+    if not entry.isprintable() and _NOT_TEXT.search(entry):
+        raise Unparseable(f"not_text:{name}")
+    text: str = entry.strip()
+    if len(text) < field.get("minLength", 0):
+        raise Unparseable(f"too_short:{name}" if text else f"empty:{name}")
+    return text
 
 
 def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in items}) < len(items):
+    value = dict(items)
+    if len(value) < len(items):
         raise Unparseable("ambiguous")
-    return dict(items)
+    return value
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+_strict_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant)
 # Line breaks within strings are accepted: models write them, and they are unambiguous.
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant, strict=False)
 
-_THOUGHTS = tuple((f"<{word}>", f"</{word}>") for word in ("think", "thinking", "thought", "reasoning"))
+
+def _strict(text: str) -> dict[str, Any] | None:
+    """The object, if the whole text is one JSON object. Raises Unparseable for other JSON or a repeated key."""
+    try:
+        data = _strict_decoder.decode(text)
+    except Unparseable:
+        raise
+    except (ValueError, RecursionError):  # ValueError also for an integer of thousands of digits
+        return None
+    if not isinstance(data, dict):
+        raise Unparseable("not_object")
+    return data
+
+
+_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>\s*+", re.DOTALL)
+_UNFINISHED = re.compile("<(?:think|thinking|thought|reasoning)>")
+_END = re.compile("</(?:think|thinking|thought|reasoning)>")
 
 
 def _unwrap(text: str) -> str:
@@ -140,38 +193,45 @@ def _unwrap(text: str) -> str:
     an object begins before it.
     """
     start = 0
-    while closing := next((end for begin, end in _THOUGHTS if text.startswith(begin, start)), None):
-        end = text.find(closing, start)
-        if end < 0:
-            return ""
-        start = end + len(closing)
-        while start < len(text) and text[start].isspace():
-            start += 1
-    text = text[start:].strip()
-    if not text.startswith(("{", "[", "```")):
-        ends = [(at, at + len(end)) for _, end in _THOUGHTS if (at := text.find(end)) >= 0]
-        if ends and text.count("{", 0, min(ends)[0]) == text.count("}", 0, min(ends)[0]):
-            text = text[min(ends)[1] :].strip()
+    while thought := _THOUGHT.match(text, start):
+        start = thought.end()
+    text = text[start:]
+    if _UNFINISHED.match(text):
+        return ""
+    if not text.startswith(("{", "[", "```")) and (end := _END.search(text)):
+        thought_text = text[: end.start()]
+        if thought_text.count("{") == thought_text.count("}"):
+            text = text[end.end() :].strip()
     if len(text) >= 6 and text.startswith("```") and text.endswith("```"):  # ```json … ```
         return text[3:-3].lstrip(f"{ascii_letters}{digits}").strip()
     return text
 
 
+def _last_object(text: str, fields: Fields) -> dict[str, Any]:
+    if len(text) > SALVAGEABLE:
+        raise Unparseable("not_json")
+    objects, outside = _complete_objects(text)
+    candidates = [candidate for candidate, _ in objects if not candidate.keys().isdisjoint(fields)]
+    if not candidates:
+        raise Unparseable("truncated" if "{" in outside and "}" not in outside else "not_json")
+    return candidates[-1]
+
+
 def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
     """The one object with fields of `names` in `text`. Raises Unparseable with the reason."""
     objects, outside = _complete_objects(text)
-    rivals = [(candidate, depth) for candidate, depth in objects if any(name in candidate for name in names)]
+    rivals = [(candidate, depth) for candidate, depth in objects if not candidate.keys().isdisjoint(names)]
     if not rivals:
         return _mend(text, names)
-    if _keys(names).search(outside):
-        raise Unparseable("ambiguous")  # a fragment of another object, which may quote this object
-    last, depth = rivals[-1]
-    if depth != 0:
-        raise Unparseable("ambiguous")  # inside unclosed braces
-    answer = {name: last[name] for name in names if name in last}
-    if any(
-        name in candidate and candidate[name] != answer.get(name) for candidate, _ in rivals for name in names
-    ):
+    answer, depth = rivals[-1]
+    differ = any(
+        name in candidate and (name not in answer or candidate[name] != answer[name])
+        for candidate, _ in rivals
+        for name in names
+    )
+    # A key outside belongs to a fragment of another object, which may quote this object; a depth above 0 means that
+    # the object stands inside unclosed braces.
+    if differ or depth != 0 or _keys(names).search(outside):
         raise Unparseable("ambiguous")
     return answer
 
@@ -193,14 +253,11 @@ def _complete_objects(text: str) -> tuple[list[tuple[dict[str, Any], int]], str]
                 raise Unparseable("not_json") from None
             start = text.find("{", start + 1)
             continue
-        between = text[done:start]
-        outside.append(between)
-        depth += between.count("{") - between.count("}")
+        outside.append(text[done:start])
+        depth += outside[-1].count("{") - outside[-1].count("}")
         objects.append((value, depth))
-        done = end
-        start = text.find("{", end)
-    outside.append(text[done:])
-    return objects, "\n".join(outside)
+        done, start = end, text.find("{", end)
+    return objects, "\n".join([*outside, text[done:]])
 
 
 @lru_cache(maxsize=64)
@@ -215,25 +272,21 @@ def _keys(names: tuple[str, ...]) -> re.Pattern[str]:
 def _mend(text: str, names: tuple[str, ...]) -> dict[str, Any]:
     """Parse a malformed object: the text from the first to the last brace. Raises Unparseable."""
     begin, last = text.find("{"), text.rfind("}")
-    if begin < 0:
-        raise Unparseable("not_json")
     keys = list(_keys(names).finditer(text))
-    if not keys:
-        raise Unparseable("truncated" if last < begin else "not_json")
-    if last < keys[-1].end() or '"' in text[last:]:
+    if begin < 0 or (not keys and last > begin):
+        raise Unparseable("not_json")
+    if not keys or last < keys[-1].end() or '"' in text[last:]:
         raise Unparseable("truncated")
     key_names = [key["quoted"] or key["bare"] for key in keys]
     if len(set(key_names)) < len(key_names):
         raise Unparseable("ambiguous")
-    missing = [name for name in names if name not in key_names]
-    if missing:
+    if missing := [name for name in names if name not in key_names]:
         raise Unparseable(f"missing:{missing[0]}")
     if text[begin + 1 : keys[0].start()].strip():
         raise Unparseable("not_json")
-    ends = [key.start() for key in keys[1:]] + [last]
-    return {
-        name: _written(text[key.end() : end]) for name, key, end in zip(key_names, keys, ends, strict=True)
-    }
+    ends = [*(key.start() for key in keys[1:]), last]
+    values = (_written(text[key.end() : end]) for key, end in zip(keys, ends, strict=True))
+    return dict(zip(key_names, values, strict=True))
 
 
 _OPENING, _CLOSING = "\"'“‘", "\"'”’"
@@ -241,7 +294,6 @@ _OPENING, _CLOSING = "\"'“‘", "\"'”’"
 _ENDS = {mark: re.compile(rf"(?<!\\){mark}\s*+[,:]") for mark in _CLOSING}
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|\Z)", re.DOTALL)
-_LITERALS = {"true": True, "false": False}
 
 
 def _written(text: str) -> Any:
@@ -251,15 +303,13 @@ def _written(text: str) -> Any:
         if _ENDS[text[-1]].search(text, 1):
             raise Unparseable("not_json")  # another key or entry may begin there
         return _ESCAPE.sub(_unescape, text[1:-1])
-    if text.lower() in _LITERALS:
-        return _LITERALS[text.lower()]
     try:
-        value = orjson.loads(text)
+        value = orjson.loads(text.lower())
     except orjson.JSONDecodeError:
         raise Unparseable("not_json") from None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    raise Unparseable("not_json")
+    if not isinstance(value, int | float):
+        raise Unparseable("not_json")
+    return value
 
 
 def _unescape(match: re.Match[str]) -> str:

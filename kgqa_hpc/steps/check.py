@@ -7,10 +7,10 @@ hardly any other meaning; the paper's criterion "graphlet-based terminology" (se
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -47,12 +47,8 @@ def graph_words(question: str, answer: str, names: Iterable[str]) -> list[str]:
     text = plain(f"{question}\n{answer}")
     for name in sorted(map(plain, names), key=len, reverse=True):
         text = text.replace(name, "something")
-    return list(
-        dict.fromkeys(
-            match[0].strip()
-            for match in (*_GRAPH.finditer(text), *_NUMBER.finditer(text), *SOURCES.finditer(text))
-        )
-    )
+    matches = chain.from_iterable(pattern.finditer(text) for pattern in (_GRAPH, _NUMBER, SOURCES))
+    return list(dict.fromkeys(match[0].strip() for match in matches))
 
 
 def rows_of(texts: Iterable[str]) -> frozenset[tuple[str, ...]]:
@@ -73,10 +69,7 @@ Rule = Literal[
     "graph_words",
     "copied_example",
 ]
-RULES: tuple[Rule, ...] = get_args(Rule)
 USUAL: tuple[Rule, ...] = ("same_text", "no_question", "no_sentence", "answer_leak", "few_nodes")
-
-
 _ENDS = (".", "!", "?", "…", '."', ".”", ".)", "]")
 
 
@@ -130,21 +123,19 @@ class Check(Step):
     def compute(self, item: Item) -> Outcome:
         question, answer = item.output["question"], item.output["answer"]
         # Other names by name: the graph's synonyms of the anchor's nodes, and those of the file `aliases`.
-        synonyms = item.anchor.data.get("synonyms") or {}
-        aliases: Mapping[str, Sequence[str]] = synonyms or self._aliases
-        if synonyms and self._aliases:
-            both = {**synonyms, **self._aliases}
-            aliases = {name: [*synonyms.get(name, ()), *self._aliases.get(name, ())] for name in both}
+        aliases = self._aliases
+        if synonyms := item.anchor.data.get("synonyms"):
+            both = {**synonyms, **aliases}
+            aliases = {name: [*synonyms.get(name, ()), *aliases.get(name, ())] for name in both}
         names = [*(node.name for node in item.anchor.nodes), *chain.from_iterable(aliases.values())]
-        alias_tables = (aliases,) if aliases else ()
         facts = {
-            **self.context.kind.facts(item.anchor, item.output, *alias_tables),
+            **self.context.kind.facts(item.anchor, item.output, *((aliases,) if aliases else ())),
             "graph_words": graph_words(question, answer, names),
             "copied_example": not rows_of([question, answer]).isdisjoint(self._shown),
         }
         item.features |= facts
         nodes, hops = self.settings.nodes, self.settings.hops or 1
-        holds: dict[Rule, object] = {
+        holds: dict[Rule, Any] = {
             "same_text": question.casefold().strip(" ?.!") == answer.casefold().strip(" ?.!"),
             "no_question": not question.endswith("?"),
             "no_sentence": not answer.endswith(_ENDS) or answer.endswith("?"),
@@ -154,10 +145,9 @@ class Check(Step):
             "graph_words": facts["graph_words"],
             "copied_example": facts["copied_example"],
         }
-        for rule in RULES:
-            if holds[rule] and rule in self.settings.reject:
-                return Reject(f"{self.label}: {rule.replace('_', ' ')}")
-        return Done()
+        rejecting = (rule for rule in holds if holds[rule] and rule in self.settings.reject)
+        rule = next(rejecting, None)
+        return Done() if rule is None else Reject(f"{self.label}: {rule.replace('_', ' ')}")
 
 
 def _read_aliases(path: Path) -> dict[str, list[str]]:
@@ -201,7 +191,8 @@ class KeepSettings(StepSettings):
     @field_validator("columns")
     @classmethod
     def _known(cls, columns: list[str]) -> list[str]:
-        if unknown := [name for name in columns if name not in declared()]:
+        facts = declared()
+        if unknown := [name for name in columns if name not in facts]:
             raise ValueError(f"no step or anchor kind adds {', '.join(unknown)}")
         return columns
 

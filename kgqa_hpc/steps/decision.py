@@ -9,12 +9,10 @@ objection as text, or None for an approval; `verdicts` holds the verdicts by lab
 configuration. Packages add rules by the entry points `kgqa_hpc.rules` (docs/guide/extending.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -26,16 +24,8 @@ Approves = Callable[[Mapping[str, Any]], str | None]  # returns a verdict's obje
 Objections = Mapping[str, str | None]
 Verdicts = Mapping[str, Mapping[str, Any]]
 MISSING = "no verdict"
-RULES = Registry(
-    "rules",
-    "decision rule",
-    {
-        "all": "kgqa_hpc.steps.decision:all_approve",
-        "majority": "kgqa_hpc.steps.decision:majority",
-        "at_least": "kgqa_hpc.steps.decision:at_least",
-        "weighted": "kgqa_hpc.steps.decision:weighted",
-    },
-)
+_FUNCTIONS = {"all": "all_approve", "majority": "majority", "at_least": "at_least", "weighted": "weighted"}
+RULES = Registry("rules", "decision rule", {name: f"{__name__}:{f}" for name, f in _FUNCTIONS.items()})
 
 
 def all_approve(objections: Objections, verdicts: Verdicts) -> bool:
@@ -45,12 +35,12 @@ def all_approve(objections: Objections, verdicts: Verdicts) -> bool:
 
 def majority(objections: Objections, verdicts: Verdicts) -> bool:
     """More than half of the judges approve."""
-    return 2 * _approvals(objections) > len(objections)
+    return 2 * list(objections.values()).count(None) > len(objections)
 
 
 def at_least(objections: Objections, verdicts: Verdicts, *, number: int) -> bool:
     """At least a number of judges approve (`at_least`)."""
-    return _approvals(objections) >= number
+    return list(objections.values()).count(None) >= number
 
 
 def weighted(objections: Objections, verdicts: Verdicts, *, weights: Mapping[str, float]) -> bool:
@@ -58,10 +48,6 @@ def weighted(objections: Objections, verdicts: Verdicts, *, weights: Mapping[str
     weight = {label: weights.get(label, 1.0) for label in objections}
     approving = sum(weight[label] for label, text in objections.items() if text is None)
     return 2 * approving >= sum(weight.values())
-
-
-def _approvals(objections: Objections) -> int:
-    return sum(text is None for text in objections.values())
 
 
 def first_false(verdict: Mapping[str, Any]) -> str | None:
@@ -86,7 +72,7 @@ class Decide(Settings):
     )
 
     @model_validator(mode="after")
-    def _belong_together(self) -> Decide:
+    def _belong_together(self) -> Self:
         if self.rule not in RULES:
             raise ValueError(RULES.unknown(self.rule))
         if (self.rule == "at_least") != (self.at_least is not None):
@@ -102,13 +88,6 @@ class Decide(Settings):
         if self.judges and self.weights and (strangers := set(self.weights) ^ set(self.judges)):
             raise ValueError(f"weights and judges differ in {', '.join(sorted(strangers))}")
         return self
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the rule."""
-        if self.rule == "at_least":
-            return {"number": self.at_least}
-        return {"weights": self.weights} if self.rule == "weighted" else dict(self.options or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +138,9 @@ def decision(settings: Decide, judges: Mapping[str, Approves]) -> Decision:
     counted = {label: approves for label, approves in judges.items() if label in names}
     if settings.at_least is not None and settings.at_least > len(counted):
         raise ConfigError(f"dataset.decide.at_least: {settings.at_least}, of {len(counted)} judges")
-    return Decision(counted, settings.rule, partial(RULES.get(settings.rule), **settings.arguments))
+    of_rule: dict[str, dict[str, Any]] = {
+        "at_least": {"number": settings.at_least},
+        "weighted": {"weights": settings.weights},
+    }
+    options = of_rule.get(settings.rule, settings.options or {})
+    return Decision(counted, settings.rule, partial(RULES.get(settings.rule), **options))

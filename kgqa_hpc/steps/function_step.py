@@ -4,15 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kgqa_hpc.columns import Column, Type
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.outcomes import Done, Reject
+from kgqa_hpc.steps.item import Done, Item, Reject
 from kgqa_hpc.steps.step import Step
-
-Function = Callable[[Item], Any]
 
 
 def step(
-    function: Function | None = None,
+    function: Callable[[Item], Any] | None = None,
     /,
     *,
     columns: Mapping[str, Type] | None = None,

@@ -44,24 +44,20 @@ SHIPPED: dict[str, dict[str, Any]] = {
 }
 
 
-def _has_given(text: str) -> str:
-    if text.count("{given}") != 1 or not text.rstrip().endswith("?"):
+def _has_given(text: str | None) -> str | None:
+    if text is not None and (text.count("{given}") != 1 or not text.rstrip().endswith("?")):
         raise ValueError("must be a question with {given} once, such as Which gene causes {given}?")
     return text
 
 
-Sentence = Annotated[str, AfterValidator(_has_given)]
+Sentence = Annotated[str | None, AfterValidator(_has_given)]
 
 
 class BothWays(Settings):
     """Question templates of one relation, for both directions."""
 
-    forward: Sentence | None = Field(
-        None, description="Question template if the given node is the edge's source."
-    )
-    backward: Sentence | None = Field(
-        None, description="Question template if the given node is the edge's target."
-    )
+    forward: Sentence = Field(None, description="Question template if the given node is the edge's source.")
+    backward: Sentence = Field(None, description="Question template if the given node is the edge's target.")
 
 
 def _both(value: Any) -> Any:
@@ -84,12 +80,10 @@ def shipped_sentences(value: Any) -> Any:
 
 def way_of(variables: Mapping[str, Any]) -> Way | None:
     """The edges from the given node to the answer, from the variables of an anchor kind; None for kinds without."""
-    if "way" in variables:
-        way: Way = variables["way"]
-        return way
-    if {"relation", "out", "asked"} <= variables.keys():
+    way: Way | None = variables.get("way")
+    if way is None and {"relation", "out", "asked"} <= variables.keys():
         return [("", variables["relation"], variables["out"], variables["asked"])]
-    return None
+    return way
 
 
 def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> str | None:

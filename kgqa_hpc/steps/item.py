@@ -1,13 +1,20 @@
-"""The item: an anchor with the results of all its steps."""
+"""The item: an anchor with the results of all its steps; and the outcome of a step on it: Done, Ask, Retry, Reject."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from math import isfinite
+from string import ascii_uppercase
+from typing import Any, Literal, Self
+
+import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.columns import Column, misfit
+from kgqa_hpc.errors import ExtensionError
+from kgqa_hpc.registry import did_you_mean
 
 Status = Literal["open", "accepted", "rejected", "invalid", "failed"]
+PAIR = ("question", "answer")
 
 
 @dataclass(slots=True)
@@ -50,7 +57,7 @@ class Item:
         return record
 
     @classmethod
-    def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
+    def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Self:
         """The inverse of `to_record`, for the next pass. Raises ValueError for the record of another anchor."""
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
@@ -59,3 +66,133 @@ class Item:
 
 
 _STORED = [member.name for member in fields(Item) if member.name != "anchor"]  # in their order in the file
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Done:
+    """The step succeeded; the item goes on to the next step. `Done(years=[1968])` also fills the column `years`."""
+
+    columns: Mapping[str, Any]
+
+    def __init__(self, **columns: Any) -> None:
+        object.__setattr__(self, "columns", columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The step needs another turn on the same item; it keeps its intermediate results in item.state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """No usable answer. `lost_as` is the item's status if this was the last attempt."""
+
+    reason: str
+    lost_as: Literal["invalid", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The item is rejected; `reason` begins with the step's label. `decided`: the verdicts alone caused it."""
+
+    reason: str
+    decided: bool = False
+
+
+Outcome = Done | Ask | Retry | Reject
+
+
+def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
+    """Close the item: set `status` and `reason`. `step` is needed only if no request was ever answered."""
+    item.state = {}
+    if isinstance(outcome, Done):
+        item.status, item.reason = "accepted", None
+    elif isinstance(outcome, Reject):
+        item.status, item.reason, item.decided = "rejected", outcome.reason, outcome.decided
+    elif isinstance(outcome, Retry):
+        name = step or (item.trace[-1]["step"] if item.trace else None)
+        item.status, item.reason = outcome.lost_as, f"{name}: {outcome.reason}" if name else outcome.reason
+        item.decided = False
+
+
+def checked(
+    outcome: Any, item: Item, columns: Sequence[Column], before: Collection[str], entry: str
+) -> Outcome:
+    """Check an outcome and store its columns in the item; a value that does not fit its column fails the item.
+
+    `before`: names of the item's annotations before the step; `entry`: the step's name in messages. Raises
+    ExtensionError for any other return value than an outcome.
+    """
+    if not isinstance(outcome, Outcome):
+        raise ExtensionError(
+            f"{entry} returned {outcome!r:.80} on item {item.id}",
+            "return Done(), Ask(), Retry(reason, lost_as) or Reject(reason)",
+        )
+    if isinstance(outcome, Retry | Reject) and not isinstance(outcome.reason, str):
+        raise ExtensionError(
+            f"{entry} gave the reason {outcome.reason!r:.80} on item {item.id}", "give a text"
+        )
+    if isinstance(outcome, Retry) and outcome.lost_as not in ("invalid", "failed"):
+        raise ExtensionError(
+            f"{entry} returned {outcome!r:.80} on item {item.id}", 'lost_as is "invalid" or "failed"'
+        )
+    added = outcome.columns if isinstance(outcome, Done) else {}
+    if problem := next(_unwritable(item, added), None):
+        item.output, item.annotations, item.features, item.state, item.records = {}, {}, {}, {}, None
+        item.verdicts = {}
+        return Retry(problem, lost_as="failed")
+    if isinstance(outcome, Done):
+        item.annotations |= added
+        names = [column.name for column in columns]
+        for name in (item.annotations.keys() - before) | added.keys():
+            if name not in names:
+                return Retry(f"{name} is no column of it{did_you_mean(name, names)}", lost_as="failed")
+        for values in (item.annotations, item.output, *(item.records or ())):
+            if problem := misfit(columns, values):
+                return Retry(problem, lost_as="failed")
+    for column in columns:
+        if column.filterable and column.name in item.annotations:
+            item.features[column.name] = item.annotations.pop(column.name)
+    return outcome
+
+
+def _unwritable(item: Item, columns: Any) -> Iterator[str]:
+    """A sentence for each part of the item that cannot be written as JSON, or that merge cannot read."""
+    names = ("output", "annotations", "features", "verdicts", "state")
+    mappings = {name: getattr(item, name) for name in names}
+    for name, value in {**mappings, "records": item.records, "columns": columns}.items():
+        try:
+            orjson.dumps(value)
+        except TypeError as failure:
+            yield f"{name} cannot be written: {failure}"
+    yield from (f"{name} is no mapping" for name, value in mappings.items() if not isinstance(value, dict))
+    records = [] if item.records is None else item.records
+    if not (isinstance(records, list) and all(isinstance(record, dict) for record in records)):
+        yield "records is no list of mappings"
+    if not all(isinstance(verdict, dict) for verdict in item.verdicts.values()):
+        yield "a verdict is no mapping"
+    for name, value in item.features.items():
+        if isinstance(value, float) and not isfinite(value):
+            yield f"feature {name} is no finite number"
+    for record in (item.output, *records):
+        yield from (f"{name} is no text" for name in PAIR if not isinstance(record.get(name, ""), str))
+
+
+def choices_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Options by letter: the member `choices`, or the list `options`; empty for a record without options."""
+    choices = record.get("choices")
+    if isinstance(choices, Mapping):
+        return dict(choices)
+    return dict(zip(ascii_uppercase, record.get("options") or (), strict=False))
+
+
+def right_letter(record: Mapping[str, Any]) -> str:
+    """The letter of the correct option of a multiple-choice record."""
+    if isinstance(record.get("choices"), Mapping):
+        return str(record["answer_letter"])
+    return ascii_uppercase[record["correct_option"]]
+
+
+def with_choices(question: str, choices: Mapping[str, str], between: str = "\n") -> str:
+    """The question followed by its options, `A. …`; the question alone without options."""
+    return between.join([question, *(f"{letter}. {text}" for letter, text in choices.items())])

@@ -13,10 +13,8 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.answer_fields import choices_of, with_choices
 from kgqa_hpc.steps.decision import first_false
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.outcomes import PAIR
+from kgqa_hpc.steps.item import PAIR, Item, choices_of, with_choices
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
 

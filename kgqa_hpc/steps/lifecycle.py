@@ -14,8 +14,7 @@ from kgqa_hpc.columns import misfit
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.outcomes import PAIR, Done, Outcome, Retry, finish
+from kgqa_hpc.steps.item import PAIR, Done, Item, Outcome, Retry, finish
 from kgqa_hpc.steps.step import Step
 
 

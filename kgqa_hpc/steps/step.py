@@ -12,9 +12,7 @@ for a request, passes it the response, and acts on the outcome:
 `take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `finish` sets it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -25,11 +23,9 @@ from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.answer_fields import Fields, Unparseable, fields_of
-from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
+from kgqa_hpc.steps.answer_json import Fields, Unparseable, parse_json
 from kgqa_hpc.steps.decision import Decision, first_false
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.outcomes import Ask, Done, Outcome, Reject, Retry, checked, finish
+from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked, finish
 from kgqa_hpc.text.digests import short_digest
 
 __all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
@@ -51,15 +47,6 @@ class StepContext:
     decision: Decision = field(default_factory=Decision)
     engine: EngineInfo | None = None
     instructions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """The prompt of a turn, the fields of its answer, and the temperatures of the first and of later attempts."""
-
-    prompt: Prompt
-    fields: Fields
-    temperatures: tuple[float, float]
 
 
 class Step:
@@ -90,8 +77,10 @@ class Step:
         self.settings = settings
         self.label: str = settings.label
         self.context = context
+        self.prompts: tuple[Prompt, ...] = ()  # of all turns; empty for a step without requests
+        self._fields: tuple[Fields, ...] = ()
         self._columns = self.columns_for(settings)
-        self._turns = () if prompt is None else (self._turn(prompt),)
+        self.set_later_prompts([] if prompt is None else [prompt])
 
     # Methods that the author of a step overrides.
 
@@ -143,13 +132,18 @@ class Step:
     # Methods that the worker calls.
 
     def set_later_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Use these prompts in the turns after the first, and the last of them in all further turns."""
-        self._turns = (*self._turns[:1], *map(self._turn, prompts))
+        """Use these prompts in the turns after the present ones, and the last of them in all further turns."""
+        for prompt in prompts:
+            fields = dict(prompt.schema["properties"])
+            # Fields in which the model only reasons are parsed without a limit of their length.
+            for name in fields.keys() - {*self.gives, *self.answer}:
+                fields[name] = {key: value for key, value in fields[name].items() if key != "maxLength"}
+            self.prompts, self._fields = (*self.prompts, prompt), (*self._fields, fields)
 
     @property
     def asks(self) -> bool:
         """Whether the step needs an engine."""
-        return bool(self._turns)
+        return bool(self.prompts)
 
     def asks_about(self, item: Item) -> bool:
         """Whether the step needs the engine for this item; if not, `compute` does the work."""
@@ -158,38 +152,18 @@ class Step:
     @property
     def prompt(self) -> Prompt:
         """The prompt of the first turn."""
-        assert self._turns, f"step {self.label} asks nobody"
-        return self._turns[0].prompt
-
-    @property
-    def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts of all turns; empty for a step without requests."""
-        return tuple(turn.prompt for turn in self._turns)
+        return self.prompts[0]
 
     def prompt_at(self, turn: int) -> Prompt:
         """The prompt of a turn, from 0."""
-        return self._at(turn).prompt
-
-    def _at(self, turn: int) -> _Turn:
-        return self._turns[min(turn, len(self._turns) - 1)]
-
-    def _turn(self, prompt: Prompt) -> _Turn:
-        # Fields in which the model only reasons are parsed without a limit of their length.
-        schema = {**prompt.schema, "properties": {**prompt.schema["properties"]}}
-        for name in schema["properties"].keys() - {*self.gives, *self.answer}:
-            field = schema["properties"][name]
-            schema["properties"][name] = {key: value for key, value in field.items() if key != "maxLength"}
-        temperature = self.settings.temperature
-        if temperature is None:
-            temperature = prompt.temperature
-        return _Turn(prompt, fields_of(schema), (temperature, prompt.retry_temperature))
+        return self.prompts[min(turn, len(self.prompts) - 1)]
 
     @property
-    def members(self) -> tuple[Step, ...]:
+    def members(self) -> "tuple[Step, ...]":
         """This step alone; for a StepFamily, its steps by variant (steps/variants.py)."""
         return (self,)
 
-    def of(self, item: Item) -> Step:
+    def of(self, item: Item) -> "Step":
         """The step of the family that processes this item."""
         return self
 
@@ -203,62 +177,15 @@ class Step:
 
         Attempts after the first use the prompt's retry temperature.
         """
-        asked, position = self._at(turn), _place(self.label, turn)
-        prompt = asked.prompt
+        prompt, position = self.prompt_at(turn), f"{self.label}#{turn}" if turn else self.label
         return Request(
             id=f"{item.id}/{position}/{attempt}",
             messages=prompt.render(self._variables(item, prompt)),
             max_tokens=prompt.max_tokens,
-            temperature=asked.temperatures[attempt > 0],
+            temperature=self._temperature(prompt, attempt),
             seed=seed_of(run_seed, item.id, position, attempt),
             schema=None if prompt.last_object else prompt.schema,
         )
-
-    def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
-        """Process the response to `request(item, attempt, …)`. Raises no exception for any text of a model.
-
-        Not for aborted responses (finish `abort`): the caller queues their items again.
-        """
-        entry = self._trace_entry(item, response, attempt, turn)
-        item.trace.append(entry)
-        if response.finish != "stop":
-            return unusable(response)
-        try:
-            asked = self._at(turn)
-            read = parse_last_object if asked.prompt.last_object else parse_json
-            parsed = read(response.text, asked.fields)
-        except Unparseable as problem:
-            return Retry(problem.reason, lost_as="invalid")
-        entry["repaired"] = parsed.repaired
-        if parsed.filled and not asked.prompt.allow_cut:
-            # A record field whose text has the grammar's maximum length was cut off. Field names of the answer count
-            # too: those of a rephrased pair (correct, wrong) differ from the record's.
-            named = {*self.gives, *(self.answer if self.adds == "output" else ())}
-            if cut_off := [name for name in parsed.filled if name in named]:
-                return Retry(f"too_long:{cut_off[0]}", lost_as="invalid")
-        before = set(item.annotations)
-        answer = {asked.prompt.rename.get(name, name): value for name, value in parsed.value.items()}
-        outcome = checked(self.accept(item, answer), item, self._columns, before, self.entry)
-        if isinstance(outcome, Ask) and turn + 1 >= self.turns:
-            return Reject(f"{self.label}: no end after {self.turns} turns")
-        return self._decided(item) if isinstance(outcome, Done) else outcome
-
-    def run(self, item: Item) -> Outcome:
-        """Apply a step without a prompt to the item."""
-        before = set(item.annotations)
-        outcome = checked(self.compute(item), item, self._columns, before, self.entry)
-        if isinstance(outcome, Ask):
-            raise ExtensionError(
-                f"{self.entry} asks on item {item.id}, but has no prompt", "give it `answer` and a prompt"
-            )
-        return self._decided(item) if isinstance(outcome, Done) else outcome
-
-    @property
-    def entry(self) -> str:
-        """The names of the step and its package, for messages."""
-        from kgqa_hpc.steps import STEPS
-
-        return STEPS.entry(self.name)
 
     def _variables(self, item: Item, prompt: Prompt) -> dict[str, Any]:
         """The step's own variables, and the anchor's if the prompt uses any (most judges see none)."""
@@ -270,26 +197,79 @@ class Step:
             of_anchor["relations"] = []
         return of_anchor | values
 
-    def _decided(self, item: Item) -> Outcome:
-        """The outcome by the decision rule once all judges have answered; Done before that."""
+    def _temperature(self, prompt: Prompt, attempt: int) -> float:
+        if attempt:
+            return prompt.retry_temperature
+        temperature: float | None = self.settings.temperature
+        return prompt.temperature if temperature is None else temperature
+
+    def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
+        """Process the response to `request(item, attempt, …)`. Raises no exception for any text of a model.
+
+        Not for aborted responses (finish `abort`): the caller queues their items again.
+        """
+        prompt = self.prompt_at(turn)
+        entry = self._trace_entry(item, response, attempt, turn)
+        item.trace.append(entry)
+        if response.finish != "stop":
+            return unusable(response)
+        try:
+            fields = self._fields[min(turn, len(self._fields) - 1)]
+            parsed = parse_json(response.text, fields, last_object=prompt.last_object)
+        except Unparseable as problem:
+            return Retry(problem.reason, lost_as="invalid")
+        entry["repaired"] = parsed.repaired
+        # A record field whose text has the grammar's maximum length was cut off. Field names of the answer count too:
+        # those of a rephrased pair (correct, wrong) differ from the record's.
+        names = {*self.gives, *(self.answer if self.adds == "output" else ())}
+        cut_off = [] if prompt.allow_cut else [name for name in parsed.filled if name in names]
+        if cut_off:
+            return Retry(f"too_long:{cut_off[0]}", lost_as="invalid")
+        answer = {prompt.rename.get(name, name): value for name, value in parsed.value.items()}
+        outcome = self._checked(self.accept, item, answer)
+        if isinstance(outcome, Ask) and turn + 1 >= self.turns:
+            return Reject(f"{self.label}: no end after {self.turns} turns")
+        return outcome
+
+    def run(self, item: Item) -> Outcome:
+        """Apply a step without a prompt to the item."""
+        outcome = self._checked(self.compute, item)
+        if isinstance(outcome, Ask):
+            raise ExtensionError(
+                f"{self.entry} asks on item {item.id}, but has no prompt", "give it `answer` and a prompt"
+            )
+        return outcome
+
+    def _checked(self, method: Callable[..., Outcome], item: Item, *arguments: Any) -> Outcome:
+        """The checked outcome of the author's method; once all judges have answered, that of the decision rule."""
+        before = set(item.annotations)
+        outcome = checked(method(item, *arguments), item, self._columns, before, self.entry)
         decision = self.context.decision
-        if self.adds != "verdict" or not decision.complete(item.verdicts):
-            return Done()
-        item.decided = True
-        reason = decision.reason(item.verdicts)
-        return Done() if reason is None else Reject(reason, decided=True)
+        if isinstance(outcome, Done) and self.adds == "verdict" and decision.complete(item.verdicts):
+            item.decided = True
+            reason = decision.reason(item.verdicts)
+            return Done() if reason is None else Reject(reason, decided=True)
+        return outcome
+
+    @property
+    def entry(self) -> str:
+        """The names of the step and its package, for messages."""
+        from kgqa_hpc.steps import STEPS
+
+        return STEPS.entry(self.name)
 
     def _trace_entry(self, item: Item, response: Response, attempt: int, turn: int) -> dict[str, Any]:
         """The trace entry of one response; `repaired` is set later, after parsing."""
-        asked, engine = self._at(turn), self.context.engine
+        prompt, engine = self.prompt_at(turn), self.context.engine
+        position = f"{self.label}#{turn}" if turn else self.label
         return {
             "step": self.label,
             "attempt": attempt,
             **({"turn": turn} if turn else {}),
-            "prompt": asked.prompt.identity(),
+            "prompt": prompt.identity(),
             "engine": engine.provenance() if engine else {},
-            "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
-            "temperature": asked.temperatures[attempt > 0],
+            "seed": seed_of(self.context.run_seed, item.id, position, attempt),
+            "temperature": self._temperature(prompt, attempt),
             "text": storable(self.kept_text(response.text)),
             **({"thought": storable(response.thought)} if response.thought else {}),
             "finish": response.finish,
@@ -301,10 +281,6 @@ class Step:
                 "cached": response.cached_tokens,
             },
         }
-
-
-def _place(label: str, turn: int) -> str:
-    return f"{label}#{turn}" if turn else label
 
 
 @lru_cache(maxsize=1 << 11)  # computed for the request, and again for the trace of its answer
@@ -322,10 +298,8 @@ def storable(text: str) -> str:
 
 def unusable(response: Response) -> Retry:
     """The outcome of a response that is incomplete or an error."""
-    if response.finish == "length":
-        return Retry("truncated", lost_as="invalid")
-    if response.finish == "refusal":
-        return Retry("refused", lost_as="invalid")
+    if response.finish in ("length", "refusal"):
+        return Retry("truncated" if response.finish == "length" else "refused", lost_as="invalid")
     if response.finish == "abort":
         return Retry("aborted", lost_as="failed")
     too_long = any(word in (response.error or "").lower() for word in ("context", "too long"))

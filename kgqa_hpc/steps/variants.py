@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
-from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
@@ -23,6 +22,15 @@ def with_variants(anchors: Iterable[Anchor], names: Sequence[str]) -> Iterator[A
     for name in names:
         for anchor in drawn:
             yield replace(anchor, id=f"{anchor.id}{MARK}{name}", data={**anchor.data, "variant": name})
+
+
+def _delegated(name: str) -> Any:
+    """A method that calls the method `name` of the member for its first argument, an anchor or item."""
+
+    def method(self: Any, subject: Any, *arguments: Any, **options: Any) -> Any:
+        return getattr(self.of(subject), name)(subject, *arguments, **options)
+
+    return method
 
 
 class StepFamily(Step):
@@ -47,21 +55,14 @@ class StepFamily(Step):
         return self._by_variant[item.anchor.data["variant"]]
 
     def asks_about(self, item: Item) -> bool:
-        member = self._by_variant.get(item.anchor.data["variant"])
-        return member is not None and member.asks_about(item)
-
-    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
-        return self.of(item).request(item, attempt, run_seed, turn)
-
-    def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
-        return self.of(item).take(item, response, attempt, turn)
+        return item.anchor.data["variant"] in self._by_variant and self.of(item).asks_about(item)
 
     def run(self, item: Item) -> Outcome:
-        member = self._by_variant.get(item.anchor.data["variant"])
-        return Done() if member is None else member.run(item)
+        return self.of(item).run(item) if item.anchor.data["variant"] in self._by_variant else Done()
 
-    def variables(self, item: Item) -> dict[str, Any]:
-        return self.of(item).variables(item)
+    request = _delegated("request")
+    take = _delegated("take")
+    variables = _delegated("variables")
 
 
 class KindFamily(AnchorKind):
@@ -74,26 +75,15 @@ class KindFamily(AnchorKind):
         self.whole_graph = any(kind.whole_graph for kind in members)  # type: ignore[misc]
         self.columns = tuple({c.name: c for kind in members for c in kind.columns}.values())  # type: ignore[misc]
 
-    def _of(self, anchor: Anchor) -> AnchorKind:
+    def of(self, anchor: Anchor) -> AnchorKind:
         return self._by_name[anchor.kind]
-
-    def variables(self, anchor: Anchor) -> dict[str, Any]:
-        return self._of(anchor).variables(anchor)
-
-    def start(self, anchor: Anchor) -> dict[str, Any]:
-        return self._of(anchor).start(anchor)
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of all kinds; null for columns that the anchor's kind does not have."""
-        return {column.name: None for column in self.columns} | self._of(anchor).record(anchor, fields)
+        return {column.name: None for column in self.columns} | self.of(anchor).record(anchor, fields)
 
-    def facts(
-        self, anchor: Anchor, fields: Mapping[str, Any], aliases: Mapping[str, Sequence[str]] | None = None
-    ) -> dict[str, Any]:
-        return self._of(anchor).facts(anchor, fields, aliases)
-
-    def worded(self, anchor: Anchor, question: str) -> str:
-        return self._of(anchor).worded(anchor, question)
-
-    def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        return self._of(anchor).objection(anchor, fields)
+    variables = _delegated("variables")
+    start = _delegated("start")
+    facts = _delegated("facts")
+    worded = _delegated("worded")
+    objection = _delegated("objection")

@@ -22,8 +22,7 @@ from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.status.snapshot import survey
-from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
-from kgqa_hpc.steps.answer_json import parse_json
+from kgqa_hpc.steps.answer_json import Unparseable, parse_json
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -71,7 +70,7 @@ def test_a_models_text_is_an_answer_or_has_a_reason(parts: list[str]) -> None:
     text = "".join(parts)
     with watched(text):
         try:
-            value = parse_json(text, fields_of(SCHEMA)).value
+            value = parse_json(text, SCHEMA["properties"]).value
         except Unparseable:
             return
     assert list(value) == ["question", "score", "valid"]

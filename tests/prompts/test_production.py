@@ -11,7 +11,6 @@ from kgqa_hpc.config import load_config
 from kgqa_hpc.plugins.gasl.script import ScriptAnchors
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.steps.answer_fields import fields_of
 from kgqa_hpc.steps.answer_json import parse_json
 
 CONFIGS = shipped_prompts().parent / "configs"
@@ -52,7 +51,7 @@ def test_an_entity_with_a_long_name_loses_no_item():
         "question_entities": [LONG_NAME] * 4, "answer_entities": ["an enzyme"],
     }  # fmt: skip
     assert len(LONG_NAME) == 133
-    assert parse_json(json.dumps(answer), fields_of(load_prompt("p5").schema)).value == answer
+    assert parse_json(json.dumps(answer), load_prompt("p5").schema["properties"]).value == answer
 
 
 @pytest.mark.parametrize("name", ["hub.yaml", "context.yaml"])

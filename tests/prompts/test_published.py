@@ -13,8 +13,7 @@ from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
 from kgqa_hpc.runs.chain import build_chain
-from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
-from kgqa_hpc.steps.answer_json import parse_last_object
+from kgqa_hpc.steps.answer_json import Unparseable, parse_json
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 from tests.command import kgqa
@@ -31,7 +30,7 @@ ANCHOR = Anchor(
     ),
     (Relation(1, 0, "acts_within"), Relation(1, 2, "acts_within"), Relation(2, 1, "other")),
 )
-FIELDS = fields_of(load_prompt("published_p5").schema)
+FIELDS = load_prompt("published_p5").schema["properties"]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "published_filter"])
@@ -76,7 +75,7 @@ def test_all_fifteen_prompts_of_the_ablation_are_there_and_have_the_modules_of_o
 )
 def test_a_text_without_such_an_object_is_refused_with_its_reason(text, reason):
     with pytest.raises(Unparseable) as caught:
-        parse_last_object(text, FIELDS)
+        parse_json(text, FIELDS, last_object=True)
     assert caught.value.reason == reason
 
 

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.steps.answer_fields import REASONS, Unparseable, fields_of
-from kgqa_hpc.steps.answer_json import LARGEST, parse_json
+from kgqa_hpc.steps.answer_json import LARGEST, REASONS, Unparseable, parse_json
 
 PAIR = {
     "type": "object",
@@ -26,7 +25,7 @@ EVIL = json.dumps({"question": "EVIL?", "answer": "EVIL!"})
 
 def reason_of(text, schema=PAIR):
     with pytest.raises(Unparseable) as caught:
-        parse_json(text, fields_of(schema))
+        parse_json(text, schema["properties"])
     reason = caught.value.reason
     assert any(reason == known or (known.endswith(":") and reason.startswith(known)) for known in REASONS)
     return reason
@@ -48,7 +47,7 @@ def reason_of(text, schema=PAIR):
     ],
 )
 def test_an_intact_object_is_read_through_thoughts_and_fences(text):
-    parsed = parse_json(text, fields_of(PAIR))
+    parsed = parse_json(text, PAIR["properties"])
     assert parsed.value == {"question": Q, "answer": A}
     assert not parsed.repaired
 
@@ -70,7 +69,7 @@ def test_an_intact_object_is_read_through_thoughts_and_fences(text):
     ],
 )
 def test_a_flaw_that_leaves_no_doubt_is_mended_and_counted(text):
-    parsed = parse_json(text, fields_of(PAIR))
+    parsed = parse_json(text, PAIR["properties"])
     assert parsed.value == {"question": Q, "answer": A}
     assert parsed.repaired
 
@@ -78,7 +77,7 @@ def test_a_flaw_that_leaves_no_doubt_is_mended_and_counted(text):
 def test_bare_quotation_marks_and_line_breaks_within_a_string_are_mended():
     parsed = parse_json(
         '{"question": "What is the "Warburg" effect?", "answer": "Glycolysis,\ndespite oxygen."}',
-        fields_of(PAIR),
+        PAIR["properties"],
     )
     assert parsed.value == {
         "question": 'What is the "Warburg" effect?',
@@ -171,8 +170,8 @@ def test_text_that_json_repair_would_drop_or_move_is_refused(text):
 
 def test_a_field_that_fills_its_bound_is_reported():
     text = json.dumps({"question": Q, "answer": "x" * 60})
-    assert parse_json(text, fields_of(PAIR)).filled == ("answer",)
-    assert parse_json(GOOD, fields_of(PAIR)).filled == ()
+    assert parse_json(text, PAIR["properties"]).filled == ("answer",)
+    assert parse_json(GOOD, PAIR["properties"]).filled == ()
 
 
 VERDICT = {
@@ -186,13 +185,13 @@ VERDICT = {
 
 def test_verdicts_are_booleans_and_nothing_else():
     schema = load_prompt("filter").schema
-    assert parse_json(json.dumps(VERDICT), fields_of(schema)).value == VERDICT
+    assert parse_json(json.dumps(VERDICT), schema["properties"]).value == VERDICT
     for other in ("true", 1, None, "yes", [True]):
         assert (
             reason_of(json.dumps({**VERDICT, "valid_question": other}), schema) == "wrong_type:valid_question"
         )
     python_like = json.dumps(VERDICT).replace("true", "True").replace("false", "False")
-    assert parse_json(python_like, fields_of(schema)).value == VERDICT
+    assert parse_json(python_like, schema["properties"]).value == VERDICT
 
 
 NUMBERS = {
@@ -215,13 +214,13 @@ NUMBERS = {
 )
 def test_numbers_and_choices_are_checked(changes, reason):
     good = {"score": 3, "share": 0.5, "kind": "a"}
-    assert parse_json(json.dumps(good), fields_of(NUMBERS)).value == good
+    assert parse_json(json.dumps(good), NUMBERS["properties"]).value == good
     assert reason_of(json.dumps({**good, **changes}), NUMBERS) == reason
 
 
 def test_a_string_without_a_bound_is_read_too():
     schema = {"properties": {"question": {"type": "string"}}}
-    assert parse_json('{"question": ""}', fields_of(schema)).value == {"question": ""}
+    assert parse_json('{"question": ""}', schema["properties"]).value == {"question": ""}
 
 
 HUGE = {

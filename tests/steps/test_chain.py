@@ -59,7 +59,7 @@ def test_a_mended_answer_is_marked(item, chain, pair_text, stop):
 def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(item, stop, monkeypatch, allowed, outcome):
     (step,) = build_chain(config(generate="demo"), "write")
     prompt = replace(step.prompt, allow_cut=allowed)
-    monkeypatch.setattr(step, "_turns", (replace(step._turns[0], prompt=prompt),))
+    monkeypatch.setattr(step, "prompts", (prompt,))
     longest = step.prompt.schema["properties"]["answer"]["maxLength"]
     text = json.dumps({"question": "What is so long about this?", "answer": "x" * longest})
     assert step.take(item, stop(text), 0) == outcome

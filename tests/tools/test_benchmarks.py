@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.steps.answer_fields import Unparseable
-from kgqa_hpc.steps.answer_json import SALVAGEABLE, parse_json
+from kgqa_hpc.steps.answer_json import SALVAGEABLE, Unparseable, parse_json
 from tests.by_path import load
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"

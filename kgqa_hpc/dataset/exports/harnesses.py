@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, Line, write_lines
-from kgqa_hpc.steps.answer_fields import choices_of, right_letter, with_choices
+from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
 
 TASK = "kgqa"
 _LM_EVAL = """# Questions and answers of run {run}, for lm-evaluation-harness.

@@ -19,8 +19,7 @@ from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.errors import InputError, PromptError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, kind_of
-from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
-from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
+from kgqa_hpc.steps.answer_json import Unparseable, parse_json
 from kgqa_hpc.steps.lifecycle import begin
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.run_folder import RunFolder
@@ -104,9 +103,9 @@ class Reasoning:
         prompt = step.of(begin(self._kind, Anchor.from_dict(anchor))).prompt_at(entry.get("turn", 0))
         if prompt.sha256 != entry["prompt"]["sha256"]:
             return []
-        read = parse_last_object if prompt.last_object else parse_json
         try:
-            answer = read(entry["text"], fields_of(prompt.schema)).value
+            fields = prompt.schema["properties"]
+            answer = parse_json(entry["text"], fields, last_object=prompt.last_object).value
         except Unparseable:
             return []
         return [answer[name] for name in FIELDS if isinstance(answer.get(name), str)]

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.dataset.exports.source import THINKING, ExportSource, Line, write_lines
-from kgqa_hpc.steps.answer_fields import choices_of, right_letter, with_choices
+from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
 
 Record = dict[str, Any]
 QUALITY = "quality_score"  # the label of the scoring step (`as: quality_score`)

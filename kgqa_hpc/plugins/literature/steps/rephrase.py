@@ -27,9 +27,8 @@ from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.plugins.literature.steps.benchmark import Examples
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.answer_fields import choices_of
 from kgqa_hpc.steps.decision import first_false
-from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.item import Item, choices_of
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.text.digests import short_digest
