@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.plugins.evaluation.figures import save_figure
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.topic import Topics, embed, find_topics, tf_idf, words

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.plugins.evaluation.analysis import LEVELS, Groups, answer_triples, rating_groups
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 from kgqa_hpc.plugins.evaluation.compare import Comparison
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.store.atomic import make_folder, write_file

@@ -25,7 +25,7 @@ from pydantic import Field
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
