@@ -102,18 +102,17 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
         problem = "paired scores need the same anchors, but the variants have different numbers of them"
         raise ValueError(problem)
     best, *rivals = sorted(values, key=lambda name: -values[name].mean())
-    top, others = values[best], [values[rival] for rival in rivals]
-    unpaired = [mann_whitney(top, other) for other in others]
+    top, samples = values[best], [values[rival] for rival in rivals]
+    unpaired = [mann_whitney(top, sample) for sample in samples]
     tests: list[list[Any]] = [holm([p for _, p in unpaired]), [None] * len(rivals), [None] * len(rivals)]
     if paired:
-        p_paired = [wilcoxon_signed_rank(top, other) for other in others]
+        p_paired = [wilcoxon_signed_rank(top, sample) for sample in samples]
         tests[1:] = p_paired, holm(p_paired)
-    return [
-        Comparison(
-            best, rival, u, p, p_holm, cliffs_delta(top, other), float(top.mean() - other.mean()), *pairs
-        )
-        for rival, other, (u, p), p_holm, *pairs in zip(rivals, others, unpaired, *tests, strict=True)
-    ]
+    comparisons = []
+    for rival, sample, (u, p), p_holm, *pairs in zip(rivals, samples, unpaired, *tests, strict=True):
+        effects = cliffs_delta(top, sample), float(top.mean() - sample.mean())
+        comparisons.append(Comparison(best, rival, u, p, p_holm, *effects, *pairs))
+    return comparisons
 
 
 def recommendation(comparisons: Sequence[Comparison]) -> str:
