@@ -14,8 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.plugins.evaluation import studies
-from kgqa_hpc.plugins.evaluation.study import render
+from kgqa_hpc.plugins.evaluation.study import render, study
 
 # Published means of the 15 prompts; 4.5 would be 4.79.
 MEANS = {
@@ -118,7 +117,7 @@ def main() -> None:
     arguments = parser.parse_args()
     config = write_config(arguments.folder, MEANS, arguments.anchors)
     began = time.monotonic()
-    document = studies.study(config, arguments.folder / "run")
+    document = study(config, arguments.folder / "run")
     seconds = time.monotonic() - began
     print(render(document))
     for row in document["variants"]:

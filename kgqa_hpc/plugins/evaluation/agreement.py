@@ -1,32 +1,31 @@
-"""Agreement between judges, beyond chance: Krippendorff's alpha, Fleiss' and Cohen's kappa, Gwet's AC1.
+"""Agreement of judges beyond chance, and bootstrap intervals of any statistic of item weights.
 
-All take votes with gaps, and weighted items, which gives each a bootstrap interval over items. Where a
-coefficient is 0/0 (one judge, nothing voted on twice, one category only) its value is None, never 1.
-Sources: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Fleiss (1971) and Gwet (2008), with
-missing votes as in Gwet (2014), chapter 2; Cohen (1960).
+Krippendorff's alpha (2011), Fleiss' kappa (1971) and Gwet's AC1 (2008), with missing votes as in Gwet (2014), chapter
+2; Cohen's kappa (1960). Where a coefficient is 0/0 (one judge, nothing voted on twice, one category only), its value is
+None, never 1.
+
+A resample of n items is a row of whole weights that add up to n. A statistic is therefore a function of weights (b, n)
+that gives b values; its plain value is that of the row of ones. Intervals are percentiles (Efron and Tibshirani 1993,
+section 13.3).
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kgqa_hpc.plugins.evaluation.bootstrap import (
-    RESAMPLES,
-    Estimate,
-    Floats,
-    Statistic,
-    estimate_counted,
-    ratio,
-)
-
-Level = Literal["nominal", "ordinal", "interval"]
+Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+Statistic = Callable[[Floats], Floats]
+Level = Literal["nominal", "ordinal", "interval"]
+
 MISSING = -1  # the code of a missing vote
+RESAMPLES = 1000
+ENDS = (0.025, 0.975)  # confidence level of the interval
+_CELLS = 4_000_000  # weights in memory at a time
 # Names of the coefficients over all judges.
 COEFFICIENTS = {
     "raw": "raw agreement",
@@ -36,19 +35,72 @@ COEFFICIENTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Votes:
+def interval(
+    value: float | None, low: float | None = None, high: float | None = None, undefined: int = 0
+) -> dict[str, Any]:
+    """A value with its interval; None where it is undefined. `undefined` counts resamples without a value."""
+    return {"value": value, "low": low, "high": high, "undefined": undefined}
+
+
+def interval_text(statistic: Mapping[str, Any]) -> str:
+    """An interval in words: `0.500 [0.250, 0.750]`."""
+    if statistic["value"] is None:
+        return "undefined"
+    ends = "" if statistic["low"] is None else f" [{statistic['low']:.3f}, {statistic['high']:.3f}]"
+    return f"{statistic['value']:.3f}{ends}"
+
+
+def estimate(
+    statistic: Statistic, items: int | Floats, *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
+    """The statistic of all items with its interval over seeded resamples.
+
+    `statistic` takes weights (b, rows) and returns (b,), NaN where it is undefined. `items` is the number of items, or
+    the number of equal items that each row represents. Fewer than two items have no interval.
+    """
+    counts = np.ones(items) if isinstance(items, int) else items
+    size = round(counts.sum())
+    value = float(statistic(counts[None, :])[0]) if size else np.nan
+    if np.isnan(value):
+        return interval(None)
+    if size < 2 or resamples < 1:
+        return interval(value)
+    rng, step = np.random.default_rng(seed), max(1, _CELLS // len(counts))
+    drawn = (_weights(counts, min(step, resamples - done), rng) for done in range(0, resamples, step))
+    values = np.concatenate([statistic(weights.astype(np.float64)) for weights in drawn])
+    present = values[~np.isnan(values)]
+    low, high = np.quantile(present, ENDS).tolist() if len(present) else (None, None)
+    return interval(value, low, high, resamples - len(present))
+
+
+def _weights(counts: Floats, resamples: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each row is drawn, (resamples, rows)."""
+    size = round(counts.sum())
+    if len(counts) != size:
+        return rng.multinomial(size, counts / size, size=resamples)
+    # Six times as fast as a multinomial draw.
+    drawn = rng.integers(0, size, size=(resamples, size)) + np.arange(resamples)[:, None] * size
+    return np.bincount(drawn.ravel(), minlength=resamples * size).reshape(resamples, size)
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Elementwise `above / below`, NaN where `below` is zero."""
+    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below != 0)
+
+
+def mean_of(values: Floats) -> Statistic:
+    """The statistic: mean of `values` (n,); NaN among them are left out."""
+    present = (~np.isnan(values)).astype(np.float64)
+    filled = np.nan_to_num(values)
+    return lambda weights: ratio(weights @ filled, weights @ present)
+
+
+class Votes(NamedTuple):
     """The judges' votes: `codes` (items, judges) are positions in `categories`; -1 is a missing vote."""
 
     codes: Codes
     judges: tuple[str, ...]
     categories: tuple[Any, ...]
-
-    @property
-    def counts(self) -> Floats:
-        """Number of judges who put each item in each category, (items, categories)."""
-        categories = np.arange(len(self.categories))
-        return (self.codes[:, :, None] == categories).sum(axis=1).astype(np.float64)
 
 
 def make_votes(
@@ -57,65 +109,51 @@ def make_votes(
     """Votes from rows of values: one row per item, one column per judge, None for a missing vote.
 
     `categories` are all possible values, in their order; by default the values that occur, sorted.
-    Raises ValueError for a value that is not a category.
     """
     values = {value for row in table for value in row if value is not None}
     labels: tuple[Any, ...] = tuple(sorted(values) if categories is None else categories)
-    if strange := values - set(labels):
-        raise ValueError(f"{sorted(map(str, strange))[0]} is not among the categories {list(labels)}")
     position = {value: k for k, value in enumerate(labels)} | {None: MISSING}
     codes = np.array([[position[value] for value in row] for row in table], dtype=np.int64)
     return Votes(codes.reshape(len(table), len(judges)), tuple(judges), labels)
 
 
-def agreement(
-    votes: Votes, coefficient: str, level: Level = "nominal", *, resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
-    """One of COEFFICIENTS. `level` matters to alpha alone; `interval` takes the categories as numbers."""
-    rows, counts = _patterns(votes)
-    alpha = coefficient == "krippendorff_alpha"
-    statistic = _alpha(rows, level) if alpha else _chance_corrected(rows, coefficient)
-    return estimate_counted(statistic, counts, resamples=resamples, seed=seed)
+def category_counts(codes: Codes, categories: int) -> Floats:
+    """Number of judges that put each item in each category, (items, categories)."""
+    return (codes[:, :, None] == np.arange(categories)).sum(axis=1).astype(np.float64)
 
 
-def cohen_kappa(
-    votes: Votes, first: int, second: int, *, resamples: int = RESAMPLES, seed: int = 0
-) -> Estimate:
-    """Cohen's kappa of two judges (columns of `votes`) over the items that both voted on."""
-    rows, counts = _patterns(votes)
-    statistic = cohen_statistic(rows.codes[:, first], rows.codes[:, second], len(votes.categories))
-    return estimate_counted(statistic, counts, resamples=resamples, seed=seed)
+def agreement_table(votes: Votes, level: Level = "nominal", **sampling: int) -> dict[str, Any]:
+    """All coefficients with intervals, and Cohen's kappa for each pair of judges.
 
-
-def agreement_table(
-    votes: Votes, level: Level = "nominal", *, resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Any]:
-    """All coefficients with intervals, Cohen's kappa for each pair of judges."""
-    common: dict[str, Any] = {"resamples": resamples, "seed": seed}
-    pairs = combinations(range(len(votes.judges)), 2)
+    `level` matters to alpha alone; `interval` takes the categories as numbers. `sampling`: `resamples` and `seed`.
+    """
+    codes, judges, categories = votes
+    # The time depends on the distinct rows of votes alone.
+    patterns = pd.DataFrame(codes).groupby(list(range(len(judges)))).size().reset_index(name="items")
+    *columns, items = (patterns[column].to_numpy() for column in patterns)
+    items, rows = items.astype(np.float64), np.stack(columns, axis=1)
+    counts = category_counts(rows, len(categories))
+    statistics = {name: _chance_corrected(counts, name) for name in COEFFICIENTS}
+    statistics["krippendorff_alpha"] = _alpha(counts, categories, level)
+    cohen = {
+        (a, b): cohen_statistic(rows[:, a], rows[:, b], len(categories))
+        for a, b in combinations(range(len(judges)), 2)
+    }
     return {
-        "judges": list(votes.judges),
-        "items": len(votes.codes),
-        "voted_twice": int((votes.counts.sum(axis=1) >= 2).sum()),
+        "judges": list(judges),
+        "items": len(codes),
+        "voted_twice": int(((codes != MISSING).sum(axis=1) >= 2).sum()),
         "level": level,
-        **{name: agreement(votes, name, level, **common).to_dict() for name in COEFFICIENTS},
+        **{name: estimate(statistic, items, **sampling) for name, statistic in statistics.items()},
         "cohen_kappa": [
-            {"judges": [votes.judges[a], votes.judges[b]], **cohen_kappa(votes, a, b, **common).to_dict()}
-            for a, b in pairs
+            {"judges": [judges[a], judges[b]], **estimate(statistic, items, **sampling)}
+            for (a, b), statistic in cohen.items()
         ],
     }
 
 
-def _patterns(votes: Votes) -> tuple[Votes, Floats]:
-    """The distinct rows of votes, in order, and how many items have each; the time depends on these alone."""
-    table = pd.DataFrame(votes.codes).groupby(list(range(len(votes.judges)))).size().reset_index(name="items")
-    *codes, counts = (table[column].to_numpy() for column in table)
-    return Votes(np.stack(codes, axis=1), votes.judges, votes.categories), counts.astype(np.float64)
-
-
-def _alpha(votes: Votes, level: Level) -> Statistic:
+def _alpha(counts: Floats, categories: Sequence[Any], level: Level) -> Statistic:
     """1 - observed / expected disagreement."""
-    counts = votes.counts
     total = counts.sum(axis=1)
     k = counts.shape[1]
     pairs = counts[:, :, None] * counts[:, None, :] - np.eye(k) * counts[:, :, None]
@@ -129,7 +167,7 @@ def _alpha(votes: Votes, level: Level) -> Statistic:
         # Squared distances between categories, (b, k, k) or (k, k); ordinal ones depend on the shares.
         distance = 1 - np.eye(k)
         if level != "nominal":
-            numbers = votes.categories if level == "interval" else np.cumsum(shares, axis=1) - shares / 2
+            numbers = categories if level == "interval" else np.cumsum(shares, axis=1) - shares / 2
             scale = np.asarray(numbers, dtype=np.float64)
             distance = (scale[..., :, None] - scale[..., None, :]) ** 2
         observed = (coincidences * distance).sum(axis=(1, 2))
@@ -139,9 +177,8 @@ def _alpha(votes: Votes, level: Level) -> Statistic:
     return statistic
 
 
-def _chance_corrected(votes: Votes, coefficient: str) -> Statistic:
+def _chance_corrected(counts: Floats, coefficient: str) -> Statistic:
     """The share of equal votes among the pairs of votes on an item, averaged over items: raw, or beyond chance."""
-    counts = votes.counts
     total, k = counts.sum(axis=1), counts.shape[1]
     twice, voted = (total >= 2).astype(np.float64), (total >= 1).astype(np.float64)
     agreed = (counts * (counts - 1)).sum(axis=1) * twice / np.maximum(total * (total - 1), 1)

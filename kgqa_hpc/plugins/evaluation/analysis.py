@@ -11,8 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kgqa_hpc.plugins.evaluation.agreement import agreement_table, make_votes
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats, estimate, interval_text, mean_of
+from kgqa_hpc.plugins.evaluation.agreement import (
+    Floats,
+    agreement_table,
+    estimate,
+    interval_text,
+    make_votes,
+    mean_of,
+)
 from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, mann_whitney
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST, Ratings
 from kgqa_hpc.text.plain_text import aligned, plain_line
@@ -20,6 +26,10 @@ from kgqa_hpc.text.plain_text import aligned, plain_line
 LEVELS = tuple(range(LOWEST, HIGHEST + 1))
 GROUPS = ("all", "accepted", "rejected")
 Groups = Mapping[str, pd.DataFrame]
+_NOTE = (
+    "Average of the three answer scores >= 3: {}, and {} when each average is rounded to a whole number first, "
+    "as in the published figure."
+)
 
 
 def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) -> dict[str, Any]:
@@ -28,33 +38,27 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
     `model` are ratings by a language model: they count as one more annotator in the agreement, and in no mean.
     `accepted` and `rejected` are None if the ratings do not say whether their items were accepted.
     """
-    groups = rating_groups(ratings)
-    criteria = ratings.criteria
-    weights = pd.Series([float(row.extra.get("weight") or "nan") for row in ratings.rated], dtype=float)
-    answer = {name: _answer_scores(answer_triples(scores), seed) for name, scores in groups.items()}
+    groups, rated = rating_groups(ratings), ratings.rated
+    scores = groups["all"]
+    weights = pd.Series([float(row.extra.get("weight") or "nan") for row in rated], dtype=float)
+    answer = {name: _answer_scores(answer_triples(group), seed) for name, group in groups.items()}
     size, counts = answer["all"]["ratings"], answer["all"]["count_3"]
-    shares = (
-        f"{counts[kind]} of {size} ({100 * counts[kind] / (size or 1):.2f} %)" for kind in list(counts)[1:]
-    )
-    note = (
-        "Average of the three answer scores >= 3: {}, and {} when each average is rounded to a whole number first, "
-        "as in the published figure."
-    )
+    shares = [f"{n} of {size} ({100 * n / (size or 1):.2f} %)" for n in counts.values()]
     return {
-        "items": len(ratings.items),
+        "items": len({row.id for row in ratings.rows}),
         "ratings": len(ratings.rows),
-        "rated": len(ratings.rated),
-        "not_rated": len(ratings.rows) - len(ratings.rated),
+        "rated": len(rated),
+        "not_rated": len(ratings.rows) - len(rated),
         "not_qualified": sum(row.not_qualified for row in ratings.rows),
-        "annotators": {name: sum(r.annotator == name for r in ratings.rated) for name in ratings.annotators},
-        "criteria": list(criteria),
+        "annotators": {name: sum(row.annotator == name for row in rated) for name in ratings.annotators},
+        "criteria": list(ratings.criteria),
         **{name: _means(groups[name]) if name in groups else None for name in GROUPS},
-        "share_3": _means((groups["all"] >= ACCEPTABLE).where(groups["all"].notna())),
-        "by_group": {name: _details(scores, weights[scores.index], seed) for name, scores in groups.items()},
+        "share_3": _means((scores >= ACCEPTABLE).where(scores.notna())),
+        "by_group": {name: _details(group, weights[group.index], seed) for name, group in groups.items()},
         "answer": {name: answer.get(name) for name in GROUPS},
         "accepted_against_rejected": _compared(groups),
         "agreement": _agreed(ratings, model, seed),
-        "notes": [note.format(*shares)] if size else [],
+        "notes": [_NOTE.format(*shares[1:])] if size else [],
     }
 
 
@@ -64,9 +68,11 @@ def rating_groups(ratings: Ratings) -> dict[str, pd.DataFrame]:
     scores = pd.DataFrame([row.scores for row in rows], columns=list(ratings.criteria), dtype=float)
     if all(row.accepted is None for row in ratings.rows):
         return {"all": scores}
-    accepted = np.array([row.accepted is True for row in rows], dtype=bool)
-    rejected = np.array([row.accepted is False for row in rows], dtype=bool)
-    return {"all": scores, "accepted": scores[accepted], "rejected": scores[rejected]}
+    sides = {
+        name: [row.accepted is side for row in rows]
+        for name, side in zip(GROUPS[1:], (True, False), strict=True)
+    }
+    return {"all": scores, **{name: scores[np.array(side, dtype=bool)] for name, side in sides.items()}}
 
 
 def answer_triples(scores: pd.DataFrame) -> Floats:
@@ -85,14 +91,15 @@ def _answer_scores(triples: Floats, seed: int) -> dict[str, Any]:
     lowest = triples.min(axis=1, initial=HIGHEST)
     kinds = pd.DataFrame({"minimum": lowest, "average": average, "rounded_average": np.rint(average)})
     reached = {level: kinds >= level for level in LEVELS}
-    share = estimate(mean_of(reached[ACCEPTABLE]["minimum"].to_numpy(float)), len(kinds), seed=seed)
+    shares = {level: _means(rows) for level, rows in reached.items()}
+    acceptable = reached[ACCEPTABLE]["minimum"].to_numpy(float)
     return {
         "ratings": len(kinds),
         "mean": _means(kinds),
         "count_3": reached[ACCEPTABLE].sum().to_dict(),
-        "share_3": _means(reached[ACCEPTABLE]),
-        "share_3_minimum_interval": share.to_dict(),
-        "at_least": {str(kind): {str(k): _means(reached[k])[str(kind)] for k in LEVELS} for kind in kinds},
+        "share_3": shares[ACCEPTABLE],
+        "share_3_minimum_interval": estimate(mean_of(acceptable), len(kinds), seed=seed),
+        "at_least": {kind: {str(level): shares[level][kind] for level in LEVELS} for kind in map(str, kinds)},
     }
 
 
@@ -100,13 +107,13 @@ def _details(scores: pd.DataFrame, weights: pd.Series, seed: int) -> dict[str, A
     details = {}
     for name in map(str, scores):
         values = scores[name].dropna().to_numpy()
-        share = (values >= ACCEPTABLE).astype(np.float64)
+        acceptable = (values >= ACCEPTABLE).astype(np.float64)
         details[name] = {
             "ratings": len(values),
-            "mean": estimate(mean_of(values), len(values), seed=seed).to_dict(),
+            "mean": estimate(mean_of(values), len(values), seed=seed),
             "sd": float(values.std()) if len(values) else None,
             "minimum": float(values.min()) if len(values) else None,
-            "share_3": estimate(mean_of(share), len(values), seed=seed).to_dict(),
+            "share_3": estimate(mean_of(acceptable), len(values), seed=seed),
             "distribution": {str(k): int((np.rint(values) == k).sum()) for k in LEVELS},
         }
     weighted = None  # means for the whole dataset, where a key says how many records each rating stands for
@@ -118,15 +125,11 @@ def _details(scores: pd.DataFrame, weights: pd.Series, seed: int) -> dict[str, A
 
 def _compared(groups: Groups) -> dict[str, Any] | None:
     """Mann-Whitney and Cliff's delta of accepted against rejected, for each criterion and the minimum."""
-    if any(name not in groups or groups[name].empty for name in GROUPS):
+    sides = [groups[name] for name in GROUPS[1:] if name in groups]
+    if not sides or any(side.empty for side in sides):
         return None
-    accepted, rejected = (groups[side] for side in GROUPS[1:])
-    samples = {
-        str(name): [side[name].dropna().to_numpy() for side in (accepted, rejected)] for name in accepted
-    }
-    samples["minimum of the answer"] = [
-        answer_triples(side).min(axis=1, initial=5) for side in (accepted, rejected)
-    ]
+    samples = {str(name): [side[name].dropna().to_numpy() for side in sides] for name in sides[0]}
+    samples["minimum of the answer"] = [answer_triples(side).min(axis=1, initial=HIGHEST) for side in sides]
     results = {}
     for name, pair in samples.items():
         if all(map(len, pair)):
@@ -137,23 +140,23 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
 
 def _agreed(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any] | None:
     """Agreement between annotators on each criterion, ordinal; None with one annotator."""
-    annotators = set(ratings.annotators)
+    people = set(ratings.annotators)
     models = [
-        replace(row, annotator=f"{row.annotator} (model)") if row.annotator in annotators else row
+        replace(row, annotator=f"{row.annotator} (model)") if row.annotator in people else row
         for row in (model.rated if model else ())
     ]
-    rows = [*ratings.rated, *models]
-    judges = tuple(dict.fromkeys(row.annotator for row in rows))
+    by_item: dict[str, dict[str, dict[str, float]]] = {}
+    judges: dict[str, None] = {}
+    for row in (*ratings.rated, *models):
+        by_item.setdefault(row.id, {})[row.annotator] = row.scores
+        judges[row.annotator] = None
     if len(judges) < 2:
         return None
-    by_item: dict[str, dict[str, dict[str, float]]] = {}
-    for row in rows:
-        by_item.setdefault(row.id, {})[row.annotator] = row.scores
     results = {}
     for name in ratings.criteria:
         table = [[item.get(judge, {}).get(name) for judge in judges] for item in by_item.values()]
         values = sorted({*LEVELS, *(v for line in table for v in line if v is not None)})
-        results[name] = agreement_table(make_votes(table, judges, values), "ordinal", seed=seed)
+        results[name] = agreement_table(make_votes(table, [*judges], values), "ordinal", seed=seed)
     return results
 
 
@@ -161,49 +164,44 @@ def render(document: dict[str, Any]) -> str:
     """The result of `analyse` as text."""
     groups = [name for name in GROUPS if document[name] is not None]
     raters = ", ".join(f"{plain_line(name)} {rated:,}" for name, rated in document["annotators"].items())
-    head = ("criterion", "group", "n", "mean", "95 % interval", "min", ">= 3", *(f"= {k}" for k in LEVELS))
-    rows = []
+    rows: list[tuple[object, ...]] = [
+        ("criterion", "group", "n", "mean", "95 % interval", "min", ">= 3", *(f"= {k}" for k in LEVELS))
+    ]
     for name in document["criteria"]:
         for group in groups:
             row = document["by_group"][group]["criteria"][name]
             mean = row["mean"]
             interval = "" if mean["low"] is None else f"[{mean['low']:.3f}, {mean['high']:.3f}]"
-            cells = (
-                _number(mean["value"]),
-                interval,
-                _number(row["minimum"], 0),
-                _percent(row["share_3"]["value"]),
-            )
-            rows.append((name, group, row["ratings"], *cells, *row["distribution"].values()))
+            lowest, share = _number(row["minimum"], 0), _percent(row["share_3"]["value"])
+            cells = (row["ratings"], _number(mean["value"]), interval, lowest, share)
+            rows.append((name, group, *cells, *row["distribution"].values()))
     lines = [
         f"{document['rated']:,} of {document['ratings']:,} rated ({document['not_qualified']:,} not "
         f"qualified), {document['items']:,} items; annotators: {raters}",
         "",
-        *aligned([head, *rows]),
+        *aligned(rows),
         "",
     ]
     for group in groups:
-        shares = document["answer"][group]
-        if shares["ratings"]:
+        answer = document["answer"][group]
+        if answer["ratings"]:
             lines.append(
-                f"answer, {group}: minimum of the three scores >= 3 in {shares['count_3']['minimum']} of "
-                f"{shares['ratings']} ({_percent(shares['share_3']['minimum'])}), "
-                f"mean {_number(shares['mean']['minimum'])}; "
-                f"average >= 3 in {_percent(shares['share_3']['average'])}"
+                f"answer, {group}: minimum of the three scores >= 3 in {answer['count_3']['minimum']} of "
+                f"{answer['ratings']} ({_percent(answer['share_3']['minimum'])}), "
+                f"mean {_number(answer['mean']['minimum'])}; "
+                f"average >= 3 in {_percent(answer['share_3']['average'])}"
             )
     if compared := document["accepted_against_rejected"]:
         rows = [(name, f"{row['p']:.3g}", f"{row['cliffs_delta']:+.2f}") for name, row in compared.items()]
         lines += ["", "accepted against rejected (Mann-Whitney, two-sided; Cliff's delta):"]
         lines += aligned([("criterion", "p", "delta"), *rows])
     if agreed := document["agreement"]:
-        keys = ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1")
-        rows = [
-            (name, row["voted_twice"], *(interval_text(row[k]) for k in keys)) for name, row in agreed.items()
-        ]
-        lines += ["", "agreement between annotators (95 % intervals):"]
-        lines += aligned([("criterion", "items", "alpha (ordinal)", "Fleiss", "AC1"), *rows])
-    lines += ["", *document["notes"]] if document["notes"] else []
-    return "\n".join(lines)
+        rows = [("criterion", "items", "alpha (ordinal)", "Fleiss", "AC1")]
+        for name, row in agreed.items():
+            texts = (interval_text(row[key]) for key in ("krippendorff_alpha", "fleiss_kappa", "gwet_ac1"))
+            rows.append((name, row["voted_twice"], *texts))
+        lines += ["", "agreement between annotators (95 % intervals):", *aligned(rows)]
+    return "\n".join([*lines, *(["", *document["notes"]] if document["notes"] else [])])
 
 
 def _number(value: float | None, digits: int = 3) -> str:

@@ -13,24 +13,32 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Votes, agreement_table
-from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Floats, interval_text
-from kgqa_hpc.plugins.evaluation.judged import (
-    Truth,
-    auc,
-    kappa_gap,
-    kappa_statistic,
-    length_preference,
-    measure,
+from kgqa_hpc.plugins.evaluation import judged
+from kgqa_hpc.plugins.evaluation.agreement import (
+    MISSING,
+    Codes,
+    Floats,
+    Votes,
+    agreement_table,
+    estimate,
+    interval_text,
 )
-from kgqa_hpc.plugins.evaluation.panel import confusion, decides_alone, log_odds_weights, rules, weighted
-from kgqa_hpc.plugins.evaluation.power import kappa_half_width, ratings_for_kappa
+from kgqa_hpc.plugins.evaluation.judged import Truth, kappa_statistic, measure
+from kgqa_hpc.plugins.evaluation.panel import (
+    alone_lines,
+    confusion,
+    decides_alone,
+    log_odds_weights,
+    rules,
+    weighted,
+)
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10
 WIDTH = 0.10
+Rule = Callable[[np.ndarray], Codes]  # decisions on items, by their positions
 
 
 def good_items(ratings: Ratings) -> dict[str, bool]:
@@ -46,9 +54,7 @@ def good_items(ratings: Ratings) -> dict[str, bool]:
     return {item: bool(np.median(values) >= ACCEPTABLE) for item, values in lowest.items()}
 
 
-def calibrate(
-    ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, Any]:
+def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, seed: int = 0) -> dict[str, Any]:
     """Everything about the judges as plain data. Raises InputError when no matched item is fully rated."""
     good = good_items(ratings)
     rows = [i for i, item in enumerate(verdicts.items) if item in good]
@@ -56,55 +62,50 @@ def calibrate(
         raise InputError("no pair with a verdict has all three answer scores", "rate more of this run")
     truth = np.array([good[verdicts.items[i]] for i in rows])
     votes, scores, decided = verdicts.votes[rows], verdicts.scores[rows], verdicts.decided[rows]
-    sure: dict[str, Any] = {"resamples": resamples, "seed": seed}
     characters = {row.id: len(row.answer) for row in ratings.rows}
     lengths = np.array([characters[verdicts.items[i]] for i in rows], dtype=np.float64)
-    judges = {}
-    for j, name in enumerate(verdicts.judges):
-        judges[name] = {
-            **measure(votes[:, j], truth, **sure),
-            "auc": auc(scores[:, j], truth, **sure).to_dict(),
-            "threshold": _threshold(scores[:, j], truth, sure),
-            "prefers_longer": length_preference(votes[:, j], truth, lengths, **sure),
+    judges = {
+        name: {
+            **measure(votes[:, j], truth, seed=seed),
+            "auc": judged.auc(scores[:, j], truth, seed=seed),
+            "threshold": _threshold(scores[:, j], truth, seed),
+            "prefers_longer": judged.length_preference(votes[:, j], truth, lengths, seed=seed),
         }
+        for j, name in enumerate(verdicts.judges)
+    }
+    # Planned for the widest interval (balanced, agreement by chance), and for the agreement each judge showed.
     errors = {name: measures["kappa_error"] for name, measures in judges.items()}
+    planned = {
+        name: {
+            "half_width": judged.kappa_half_width(len(rows), error),
+            "needed": judged.ratings_for_kappa(width, error),
+        }
+        for name, error in {"": judged.WORST_KAPPA_ERROR, **errors}.items()
+        if error is not None
+    }
     return {
         "rated": len(good),
         "calibrated_on": len(rows),
         "matched": {"id": verdicts.by_id, "text": verdicts.by_text, "texts_differ": verdicts.texts_differ},
         "good": int(truth.sum()),
         "judges": judges,
-        "decision": measure(decided, truth, **sure) if (decided != MISSING).any() else None,
-        "panel": _panel(votes, verdicts.judges, truth, sure),
-        # Planned for the widest interval (balanced, agreement by chance), and for the agreement each judge showed.
-        "needed": {
-            "ratings": len(rows),
-            "half_width": kappa_half_width(len(rows)),
-            "width": width,
-            "needed": ratings_for_kappa(width),
-            "judges": {
-                name: {
-                    "half_width": kappa_half_width(len(rows), error),
-                    "needed": ratings_for_kappa(width, error),
-                }
-                for name, error in errors.items()
-                if error is not None
-            },
-        },
+        "decision": measure(decided, truth, seed=seed) if (decided != MISSING).any() else None,
+        "panel": _panel(votes, verdicts.judges, truth, seed),
+        "needed": {"ratings": len(rows), "width": width, **planned.pop(""), "judges": planned},
     }
 
 
-def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any] | None:
+def _threshold(scores: Floats, truth: Truth, seed: int) -> dict[str, Any] | None:
     """The acceptance threshold with the highest kappa; None for a judge with fewer than three different scores."""
     if len(np.unique(scores[~np.isnan(scores)])) < 3:
         return None
 
-    def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
+    def fit(rows: np.ndarray) -> Rule:
         level = best_threshold(scores[rows], truth[rows])
         return lambda unseen: _at(scores[unseen], level)
 
-    held_out = out_of_fold(fit, len(truth), sure["seed"])
-    return {"accept_from": best_threshold(scores, truth), **measure(held_out, truth, **sure)}
+    held_out = measure(out_of_fold(fit, len(truth), seed), truth, seed=seed)
+    return {"accept_from": best_threshold(scores, truth), **held_out}
 
 
 def best_threshold(scores: Floats, truth: Truth) -> float:
@@ -122,7 +123,7 @@ def _at(scores: Floats, level: float) -> Codes:
     return np.where(np.isnan(scores), MISSING, scores >= level).astype(np.int64)
 
 
-def out_of_fold(fit: Callable[[np.ndarray], Callable[[np.ndarray], Codes]], items: int, seed: int) -> Codes:
+def out_of_fold(fit: Callable[[np.ndarray], Rule], items: int, seed: int) -> Codes:
     """Decide each item by the rule fitted to the other folds. `fit(rows)` returns a rule for other rows."""
     fold = np.random.default_rng(seed).permutation(items) % min(FOLDS, items)
     decision = np.full(items, MISSING, dtype=np.int64)
@@ -133,40 +134,40 @@ def out_of_fold(fit: Callable[[np.ndarray], Callable[[np.ndarray], Codes]], item
     return decision
 
 
-def _panel(
-    votes: Codes, judges: tuple[str, ...], truth: Truth, sure: dict[str, Any]
-) -> dict[str, Any] | None:
+def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> dict[str, Any] | None:
     """Measures of rules over several judges and of each judge alone, and how the judges relate; None for one judge."""
-    voting = [j for j in range(len(judges)) if (votes[:, j] != MISSING).any()]
+    voting = np.flatnonzero((votes != MISSING).any(axis=0))
     if len(voting) < 2:
         return None
     cast, names = votes[:, voting], tuple(judges[j] for j in voting)
 
-    def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
+    def fit(rows: np.ndarray) -> Rule:
         weights = log_odds_weights(cast[rows], truth[rows])
         return lambda unseen: weighted(cast[unseen], weights)
 
-    decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), sure["seed"])}
+    decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
-    measured = {rule: measure(decision, truth, **sure) for rule, decision in decisions.items()}
+    measured = {rule: measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
     kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}
     ranked = sorted((rule for rule in kappas if kappas[rule] is not None), key=lambda rule: -kappas[rule])
     best = ranked[0] if ranked else None
-    different = (rule for rule in ranked if not np.array_equal(decisions[rule], decisions[ranked[0]]))
-    second = next(different, None)
+    # The next rule with different decisions, and its distance on the same resamples.
+    second = next((r for r in ranked if not np.array_equal(decisions[r], decisions[ranked[0]])), None)
+    gap = None
+    if best and second:
+        a, b = (kappa_statistic(decisions[rule], truth) for rule in (best, second))
+        gap = estimate(lambda weights: a(weights) - b(weights), len(truth), seed=seed)
     weights = log_odds_weights(cast, truth).tolist()
     return {
         "rules": measured,
         "weights": dict(zip(names, weights, strict=True)),
         "best": best,
-        "next": second,  # the next rule with different decisions
-        "gap": kappa_gap(decisions[best], decisions[second], truth, **sure).to_dict()
-        if best and second
-        else None,
+        "next": second,
+        "gap": gap,
         "decide": decide_block(best, names, weights) if best else None,
         "confusion": confusion(cast, names),
         "alone": decides_alone(cast, names),
-        "agreement": agreement_table(Votes(cast, names, (False, True)), **sure),
+        "agreement": agreement_table(Votes(cast, names, (False, True)), seed=seed),
     }
 
 
@@ -174,13 +175,12 @@ def decide_block(rule: str, judges: Sequence[str], weights: Sequence[float]) -> 
     """The section `dataset.decide` of a run's configuration for a rule of this module."""
     if rule.endswith(" alone"):
         return {"judges": [rule.removesuffix(" alone")], "rule": "all"}
-    block: dict[str, Any] = {"judges": list(judges), "rule": rule}
-    if rule == "weighted":
-        rounded = (round(weight, 3) for weight in weights)
-        return {**block, "weights": dict(zip(judges, rounded, strict=True))}
     if rule in ("all", "majority"):
-        return block
-    return {**block, "rule": "at_least", "at_least": int(rule.split()[0])}
+        return {"judges": list(judges), "rule": rule}
+    if rule == "weighted":
+        rounded = {judge: round(weight, 3) for judge, weight in zip(judges, weights, strict=True)}
+        return {"judges": list(judges), "rule": rule, "weights": rounded}
+    return {"judges": list(judges), "rule": "at_least", "at_least": int(rule.split()[0])}
 
 
 def render(document: dict[str, Any]) -> str:
@@ -212,13 +212,9 @@ def render(document: dict[str, Any]) -> str:
         if panel["best"]:
             block = json.dumps(panel["decide"], ensure_ascii=True)
             lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
-        lines += [
-            f"{plain_line(name)}: alone rejects {counts['rejects_alone']:,}, alone accepts {counts['accepts_alone']:,}"
-            for name, counts in panel["alone"].items()
-        ]
         keys = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
         texts = (f"{label} {interval_text(panel['agreement'][key])}" for label, key in keys.items())
-        lines.append(f"agreement of the judges: {', '.join(texts)}")
+        lines += [*alone_lines(panel["alone"]), f"agreement of the judges: {', '.join(texts)}"]
     need = document["needed"]
     lines += [
         "",
@@ -235,14 +231,12 @@ def render(document: dict[str, Any]) -> str:
 
 def _measured(title: str, rows: dict[str, dict[str, Any]]) -> list[str]:
     """A table of measures against the truth: a row for each judge or rule, with AUC if any has it."""
-    keys = [
-        key for key in ("precision", "recall", "kappa", "auc") if any(key in row for row in rows.values())
-    ]
-    cells = []
+    keys = ["precision", "recall", "kappa", *(["auc"] if any("auc" in row for row in rows.values()) else [])]
+    cells: list[tuple[object, ...]] = [(title, "n", *keys, "without a vote")]
     for name, measures in rows.items():
         texts = (interval_text(measures[key]) if key in measures else "" for key in keys)
         cells.append((name, measures["items"], *texts, measures["undecided"] or ""))
-    return aligned([(title, "n", *keys, "without a vote"), *cells])
+    return aligned(cells)
 
 
 def _recommendation(panel: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Commands that evaluate a dataset, its judges, or a model's answers."""
+"""Commands that evaluate a dataset or a model's answers."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,7 @@ human = typer.Typer(
 )
 
 Ratings = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="RATINGS.csv...", help="One or several CSV files of ratings, in wide or long form."
-    ),
+    list[Path], typer.Argument(metavar="RATINGS.csv...", help="CSV files of ratings, in wide or long form.")
 ]
 Records = Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
@@ -32,12 +29,7 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
 def human_analyse(
     ratings: Ratings,
     key: Annotated[Path | None, typer.Option(help="Key file written by `kgqa human sample`.")] = None,
-    llm: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV file of ratings by a language model, as a further annotator in the agreement."
-        ),
-    ] = None,
+    llm: Annotated[Path | None, typer.Option(help="Ratings by a model, as one more annotator.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the figures (needs the extra report).")] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -59,42 +51,20 @@ def human_analyse(
 @human.command(name="sample")
 def human_sample(
     run: Records,
-    sheet: Annotated[
-        Path,
-        typer.Argument(metavar="OUT.csv", help="File to write for the raters; its key is written beside it."),
-    ],
-    number: Annotated[
-        int | None,
-        typer.Option(min=1, help="Total number of pairs; default: the result of the power calculation."),
-    ] = None,
+    sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="Sheet to write; its key goes beside it.")],
+    number: Annotated[int | None, typer.Option(min=1, help="Pairs in all; default: as power needs.")] = None,
     by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Only records for which an SQL expression is true.")
-    ] = None,
-    show: Annotated[
-        list[str] | None, typer.Option(help="Column shown to the raters (document_text); may be repeated.")
-    ] = None,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="SQL condition on the records.")] = None,
+    show: Annotated[list[str] | None, typer.Option(help="Further column to show; may be repeated.")] = None,
     expected: Annotated[float, typer.Option(help="Expected share of good pairs among the accepted.")] = 0.75,
-    difference: Annotated[
-        float, typer.Option(help="Smallest difference from the expected share that the sample should detect.")
-    ] = 0.2,
-    power: Annotated[
-        float, typer.Option(min=0.01, max=0.999, help="Power: probability of detecting such a difference.")
-    ] = 0.8,
-    alpha: Annotated[
-        float,
-        typer.Option(
-            min=0.0001,
-            max=0.5,
-            help="Significance level: probability of reporting a difference that does not exist.",
-        ),
-    ] = 0.05,
+    difference: Annotated[float, typer.Option(help="Smallest drop below that share to detect.")] = 0.2,
+    power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of detecting it.")] = 0.8,
+    alpha: Annotated[float, typer.Option(min=0.0001, max=0.5, help="Significance level, two-sided.")] = 0.05,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Draw accepted and rejected pairs to be rated: stratified, blinded, shuffled."""
-    from kgqa_hpc.plugins.evaluation.human_sample import draw_sample
-    from kgqa_hpc.plugins.evaluation.power import Aim
+    from kgqa_hpc.plugins.evaluation.human_sample import Aim, draw_sample
 
     aim = Aim(expected, difference, power, alpha)
     drawn = draw_sample(run, sheet, number=number, by=by, where=where, show=show or (), aim=aim, seed=seed)
@@ -104,9 +74,7 @@ def human_sample(
 
 @human.command(name="page")
 def human_page(
-    sheet: Annotated[
-        Path, typer.Argument(metavar="OUT.csv", help="The sheet written by `kgqa human sample`.")
-    ],
+    sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="Sheet written by `kgqa human sample`.")],
     page: Annotated[Path, typer.Argument(metavar="PAGE.html", help="The page to write.")],
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Rating question-answer pairs",
 ) -> None:
@@ -121,19 +89,16 @@ def study(
     run: Run,
     price: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            metavar="READ WRITTEN", help="Price of a million tokens, to report the cost of 1,000 pairs."
-        ),
+        typer.Option(metavar="READ WRITTEN", help="Price of a million tokens, for the cost of 1,000 pairs."),
     ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Score and compare variants of a prompt, model or setting; repeat the command to resume."""
-    from kgqa_hpc.plugins.evaluation import studies
-    from kgqa_hpc.plugins.evaluation.study import render
+    from kgqa_hpc.plugins.evaluation import study as module
 
-    document = studies.study(config, run, threads=threads, price=price)
-    print_result(document, f"{render(document)}\n\n{run / 'study'}", as_json)
+    document = module.study(config, run, threads=threads, price=price)
+    print_result(document, f"{module.render(document)}\n\n{run / 'study'}", as_json)
 
 
 def score(
@@ -151,17 +116,12 @@ def score(
     missing: Annotated[
         Literal["error", "empty"], typer.Option(help="Treatment of references without a prediction.")
     ] = "error",
-    joined: Annotated[
-        Path | None,
-        typer.Option(help="Write references and predictions side by side for a judge, without scores."),
-    ] = None,
+    joined: Annotated[Path | None, typer.Option(help="File to write for a judge, without scores.")] = None,
     judged: Annotated[
         Path | None, typer.Option(help="Run of the step judge_prediction over the file of --joined.")
     ] = None,
     plugin: Annotated[Path | None, typer.Option(help="A Python file with metrics of your own.")] = None,
-    resamples: Annotated[
-        int, typer.Option(min=0, help="Number of bootstrap samples; 0: no intervals.")
-    ] = 1000,
+    resamples: Annotated[int, typer.Option(min=0, help="Bootstrap samples; 0: no intervals.")] = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -207,12 +167,10 @@ def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[s
     counts: Counter[int] = Counter()
     quotes = {"kept": 0, "dropped": 0}
     for record in records:
-        relevant = record.get("relevant_documents")
-        if relevant is None:
-            continue
-        counts[relevant] += 1
-        for quote_kind in quotes:
-            quotes[quote_kind] += record.get(f"quotes_{quote_kind}") or 0
+        if (relevant := record.get("relevant_documents")) is not None:
+            counts[relevant] += 1
+            for quote_kind in quotes:
+                quotes[quote_kind] += record.get(f"quotes_{quote_kind}") or 0
     if not counts:
         raise InputError(f"{where}: no record has relevant_documents", "the step ground adds them")
     pairs = counts.total()
@@ -231,16 +189,10 @@ def diversity(
     field: Annotated[str, typer.Option(help="Field of the records to analyse.")] = "question",
     topics: Annotated[int, typer.Option(min=1, help="Number of topics.")] = 22,
     model: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of an embedding model, for topics and Vendi score (needs the extra embeddings)."
-        ),
+        Path | None, typer.Option(help="Folder of an embedding model (needs the extra embeddings).")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for type_token.svg and, with the extra umap, topics.svg (needs the extra report)."
-        ),
+        Path | None, typer.Option(help="Folder for figures (extra report; a map of topics: extra umap).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples and topics.")] = 0,
     as_json: AsJson = False,

@@ -1,4 +1,4 @@
-"""Is one variant better than the others? Tests, effect sizes and a sentence that says when it is noise.
+"""Variants compared: is the best one better than the others, by tests and effect sizes, or is the difference noise?
 
 As the published prompt study (BioGraphletQA, section 4.1): the variant with the best mean against each other
 one, Mann-Whitney two-sided; beside it Holm's correction, Cliff's delta and, where all variants answered the
@@ -6,19 +6,17 @@ same anchors, Wilcoxon's signed rank test on the pairs.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kgqa_hpc.plugins.evaluation.bootstrap import estimate, mean_of
+from kgqa_hpc.plugins.evaluation.agreement import estimate, mean_of
 
 ALPHA = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """The best variant against another: unpaired and, for the same anchors, paired.
 
     `u` is the best one's Mann-Whitney U, `delta` Cliff's delta in [-1, 1]; `p_holm` and `p_paired_holm` are
@@ -48,9 +46,9 @@ def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> dict[str, Any]:
     mean = estimate(mean_of(values), len(values), seed=seed)
     return {
         "items": len(values),
-        "mean": mean.value,
-        "low": mean.low,
-        "high": mean.high,
+        "mean": mean["value"],
+        "low": mean["low"],
+        "high": mean["high"],
         "sd": float(values.std()),
         "histogram": {f"{level:g}": int(n) for level, n in zip(levels, counts, strict=True)},
     }
@@ -75,18 +73,18 @@ def wilcoxon_signed_rank(first: ArrayLike, second: ArrayLike) -> float:
     """Two-sided p of the paired differences; ties are kept by Pratt's rule. 1.0 when all pairs are equal."""
     from scipy.stats import wilcoxon
 
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if np.array_equal(a, b):
+    if np.array_equal(first, second):
         return 1.0
-    return float(wilcoxon(a, b, zero_method="pratt", alternative="two-sided", method="asymptotic").pvalue)
+    test = wilcoxon(first, second, zero_method="pratt", alternative="two-sided", method="asymptotic")
+    return float(test.pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's (1979) step-down correction, in the order given."""
-    order = np.argsort(p_values, kind="stable")
-    factors = np.arange(len(p_values), 0, -1)
-    corrected = np.empty(len(p_values))
-    corrected[order] = np.maximum.accumulate(np.minimum(np.asarray(p_values)[order] * factors, 1.0))
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty(len(p))
+    corrected[order] = np.maximum.accumulate(np.minimum(p[order] * np.arange(len(p), 0, -1), 1.0))
     return corrected.tolist()
 
 
@@ -97,27 +95,24 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
     means is the best. Raises ValueError for fewer than two variants or rows that cannot be pairs.
     """
     values = {name: np.asarray(numbers, dtype=np.float64) for name, numbers in scores.items()}
-    if len(values) < 2 or not all(len(numbers) for numbers in values.values()):
+    sizes = {len(numbers) for numbers in values.values()}
+    if len(values) < 2 or 0 in sizes:
         raise ValueError("a comparison needs two variants with scores")
-    if paired and len({len(numbers) for numbers in values.values()}) > 1:
-        raise ValueError(
-            "paired scores need the same anchors, but the variants have different numbers of them"
-        )
+    if paired and len(sizes) > 1:
+        problem = "paired scores need the same anchors, but the variants have different numbers of them"
+        raise ValueError(problem)
     best, *rivals = sorted(values, key=lambda name: -values[name].mean())
-    tests = [mann_whitney(values[best], values[rival]) for rival in rivals]
-    corrected = holm([p for _, p in tests])
+    top, samples = values[best], [values[rival] for rival in rivals]
+    unpaired = [mann_whitney(top, sample) for sample in samples]
+    tests: list[list[Any]] = [holm([p for _, p in unpaired]), [None] * len(rivals), [None] * len(rivals)]
+    if paired:
+        p_paired = [wilcoxon_signed_rank(top, sample) for sample in samples]
+        tests[1:] = p_paired, holm(p_paired)
     comparisons = []
-    for rival, (u, p), p_holm in zip(rivals, tests, corrected, strict=True):
-        delta = cliffs_delta(values[best], values[rival])
-        difference = float(values[best].mean() - values[rival].mean())
-        comparisons.append(Comparison(best, rival, u, p, p_holm, delta, difference))
-    if not paired:
-        return comparisons
-    pairs = [wilcoxon_signed_rank(values[best], values[rival]) for rival in rivals]
-    return [
-        replace(comparison, p_paired=p, p_paired_holm=p_holm)
-        for comparison, p, p_holm in zip(comparisons, pairs, holm(pairs), strict=True)
-    ]
+    for rival, sample, (u, p), p_holm, *pairs in zip(rivals, samples, unpaired, *tests, strict=True):
+        effects = cliffs_delta(top, sample), float(top.mean() - sample.mean())
+        comparisons.append(Comparison(best, rival, u, p, p_holm, *effects, *pairs))
+    return comparisons
 
 
 def recommendation(comparisons: Sequence[Comparison]) -> str:
@@ -127,17 +122,17 @@ def recommendation(comparisons: Sequence[Comparison]) -> str:
     """
     nearest, best = comparisons[0], comparisons[0].best
     p_values = [c.p_holm if c.p_paired_holm is None else c.p_paired_holm for c in comparisons]
-    noise = [c for c, p in zip(comparisons, p_values, strict=True) if p >= ALPHA]
+    noise = [(c, p) for c, p in zip(comparisons, p_values, strict=True) if p >= ALPHA]
     if not noise:
         return (
             f"Take {best}: it is better than every other variant; nearest is {nearest.other}, lower by "
             f"{nearest.difference:.3g} on average (p = {p_values[0]:.2g} after Holm, "
             f"Cliff's delta {nearest.delta:.2f})."
         )
-    names, lowest = ", ".join(c.other for c in noise), min(p for p in p_values if p >= ALPHA)
+    names, lowest = ", ".join(c.other for c, _ in noise), min(p for _, p in noise)
     remark = "no variant is told from it" if len(noise) == len(comparisons) else "the others are lower"
     return (
         f"{best} has the highest mean, but its difference from {names} is noise at this number of anchors "
-        f"(up to {max(c.difference for c in noise):.2g}; p >= {lowest:.2g} after Holm): take "
+        f"(up to {max(c.difference for c, _ in noise):.2g}; p >= {lowest:.2g} after Holm): take "
         f"whichever of them costs least, or compare them on more anchors; {remark}."
     )

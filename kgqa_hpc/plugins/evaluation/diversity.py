@@ -8,15 +8,15 @@ are type-token curves, and topics on a UMAP of the texts (QAProt, Figures 2 and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.plugins.evaluation.figures import save_figure
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.topic import Topics, embed, find_topics, tf_idf, words
@@ -33,13 +33,8 @@ _Gram = tuple[str, ...]
 
 def distinct_n(texts: Sequence[str], n: int) -> float | None:
     """Distinct n-grams divided by all n-grams, within texts; None if there is none."""
-    seen: set[tuple[str, ...]] = set()
-    total = 0
-    for text in texts:
-        grams = _ngrams(words(text), n)
-        seen.update(grams)
-        total += len(grams)
-    return len(seen) / total if total else None
+    grams = [gram for text in texts for gram in _ngrams(words(text), n)]
+    return len(set(grams)) / len(grams) if grams else None
 
 
 def type_token_curve(texts: Sequence[str], points: int = 50, seed: int = 0) -> list[tuple[int, float]]:
@@ -142,7 +137,7 @@ def variety(
     """
     texts = {str(path): _texts(path, field) for path in (source, against) if path is not None}
     number = min(map(len, texts.values()))
-    results, pictured = {}, {}
+    results, maps = {}, {}
     for name, group_texts in texts.items():
         chosen = [group_texts[i] for i in drawn(len(group_texts), number, seed)]
         embeddings = None
@@ -151,11 +146,12 @@ def variety(
                 embeddings = embed(model, chosen, progress)
         grouped = find_topics(chosen, topics, seed=seed, embeddings=embeddings)
         results[name] = measures(chosen, grouped, seed, embeddings)
-        vectors = tf_idf(chosen)[0] if embeddings is None else embeddings
-        pictured[name] = _Drawn(results[name]["type_token_curve"], vectors, grouped.labels)
+        if figures is not None:
+            vectors = tf_idf(chosen)[0] if embeddings is None else embeddings
+            maps[name] = _map(vectors, grouped.labels, seed)
     counts = {name: len(group_texts) for name, group_texts in texts.items()}
     document = {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": results}
-    return document | ({"figures": _write_figures(pictured, figures, seed)} if figures else {})
+    return document if figures is None else {**document, "figures": _write_figures(results, maps, figures)}
 
 
 def measures(
@@ -171,6 +167,7 @@ def measures(
         vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
     else:
         vectors = embeddings[few]
+    topics = zip(grouped.sizes, grouped.terms, strict=True)
     return {
         "texts": len(texts),
         "tokens": len(tokens),
@@ -180,10 +177,7 @@ def measures(
         "vendi": vendi_score(vectors),
         "type_token_curve": type_token_curve(texts, 20, seed),
         "effective_topics": grouped.effective,
-        "topics": [
-            {"texts": size, "terms": list(terms)}
-            for size, terms in zip(grouped.sizes, grouped.terms, strict=True)
-        ],
+        "topics": [{"texts": size, "terms": list(terms)} for size, terms in topics],
     }
 
 
@@ -195,75 +189,66 @@ def _texts(source: Path, field: str) -> list[str]:
     return texts
 
 
-class _Drawn(NamedTuple):
-    """Data of one dataset for the figures: type-token curve, vectors (n, d) of its texts, and their topics (n,)."""
-
-    curve: Sequence[tuple[int, float]]
-    vectors: Any
-    labels: NDArray[np.int64]
+_Map = tuple[Any, NDArray[np.int64]]  # positions (n, 2) of texts and their topics (n,)
 
 
-def _write_figures(datasets: Mapping[str, _Drawn], folder: Path, seed: int) -> list[str]:
-    """Write type_token.svg and, with umap-learn, topics.svg into `folder`; returns their paths."""
-    make_folder(folder)
-    maps = {
-        name: points for name, texts_of in datasets.items() if (points := _map(texts_of, seed)) is not None
-    }
-
-    def draw_curves(figure: Figure) -> None:
-        axes = figure.subplots()
-        for name, texts_of in datasets.items():
-            axes.plot(*zip(*texts_of.curve, strict=True), label=name)
-        axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
-        axes.legend(frameon=False)
-
-    def draw_maps(figure: Figure) -> None:
-        panels = figure.subplots(1, len(maps), squeeze=False)[0]
-        for axes, (name, (points, labels)) in zip(panels, maps.items(), strict=True):
-            look: Any = {"cmap": "nipy_spectral", "s": 4, "linewidths": 0, "rasterized": True}
-            axes.scatter(points[:, 0], points[:, 1], c=labels, **look)
-            title = f"{name}: {len(points):,} texts, {labels.max() + 1} topics"
-            axes.set(title=title, xticks=[], yticks=[])
-
-    files = [save_figure(folder / "type_token.svg", draw_curves, width=5.6)]
-    if maps:
-        files.append(save_figure(folder / "topics.svg", draw_maps, width=4.2 * len(maps), height=4.2))
-    return [str(file) for file in files]
-
-
-def _map(dataset: _Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
-    """Positions (n, 2) of the texts and their topics (n,); None without umap-learn, or for too few texts."""
+def _map(vectors: Any, labels: NDArray[np.int64], seed: int) -> _Map | None:
+    """A map of texts from their vectors (n, d) and topics (n,); None without umap-learn, or for too few texts."""
     try:
         from umap import UMAP
     except ImportError:
         note("topics.svg needs umap-learn: pip install 'kgqa_hpc[umap]'")
         return None
     # Texts without a known term have none.
-    rows = np.flatnonzero(np.asarray(abs(dataset.vectors).sum(axis=1)).ravel())
+    rows = np.flatnonzero(np.asarray(abs(vectors).sum(axis=1)).ravel())
     rows = rows[drawn(len(rows), _POINTS, seed)]
     if len(rows) < _FEWEST:
         note(f"topics.svg needs {_FEWEST} texts or more")
         return None
     mapper = UMAP(n_neighbors=min(_NEIGHBOURS, len(rows) - 1), metric="cosine", random_state=seed, n_jobs=1)
-    return mapper.fit_transform(dataset.vectors[rows]), dataset.labels[rows]
+    return mapper.fit_transform(vectors[rows]), labels[rows]
+
+
+def _write_figures(
+    results: Mapping[str, dict[str, Any]], maps: Mapping[str, _Map | None], folder: Path
+) -> list[str]:
+    """Write type_token.svg and, where there are `maps`, topics.svg into `folder`; returns their paths."""
+    make_folder(folder)
+    drawn_maps = {name: points for name, points in maps.items() if points is not None}
+
+    def draw_curves(figure: Figure) -> None:
+        axes = figure.subplots()
+        for name, result in results.items():
+            axes.plot(*zip(*result["type_token_curve"], strict=True), label=name)
+        axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
+        axes.legend(frameon=False)
+
+    def draw_maps(figure: Figure) -> None:
+        panels = figure.subplots(1, len(drawn_maps), squeeze=False)[0]
+        for axes, (name, (points, labels)) in zip(panels, drawn_maps.items(), strict=True):
+            look: Any = {"cmap": "nipy_spectral", "s": 4, "linewidths": 0, "rasterized": True}
+            axes.scatter(points[:, 0], points[:, 1], c=labels, **look)
+            title = f"{name}: {len(points):,} texts, {labels.max() + 1} topics"
+            axes.set(title=title, xticks=[], yticks=[])
+
+    files = [save_figure(folder / "type_token.svg", draw_curves, width=5.6)]
+    if drawn_maps:
+        width = 4.2 * len(drawn_maps)
+        files.append(save_figure(folder / "topics.svg", draw_maps, width=width, height=4.2))
+    return [str(file) for file in files]
 
 
 def render(document: dict[str, Any]) -> str:
     """The measures as text: a table with one column per dataset, and the topics of each dataset."""
     columns = document["measures"]
-
-    def cells(title: str, values: Iterable[float | None]) -> tuple[str, ...]:
-        texts = (
-            "none" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}" for value in values
-        )
-        return (title, *texts)
-
     counts = {"texts": "texts", "words": "tokens", "different words": "types"}
     shares = {"self-BLEU": "self_bleu", "Vendi score": "vendi", "effective topics": "effective_topics"}
+    values = {f"distinct-{n}": [c["distinct"][str(n)] for c in columns.values()] for n in range(1, ORDER + 1)}
+    values |= {title: [column[key] for column in columns.values()] for title, key in shares.items()}
     rows = [(title, *(f"{column[key]:,}" for column in columns.values())) for title, key in counts.items()]
-    for n in map(str, range(1, ORDER + 1)):
-        rows.append(cells(f"distinct-{n}", (column["distinct"][n] for column in columns.values())))
-    rows += [cells(title, (column[key] for column in columns.values())) for title, key in shares.items()]
+    for title, numbers in values.items():
+        texts = ("none" if n is None else f"{n:.3f}" if n < 10 else f"{n:.1f}" for n in numbers)
+        rows.append((title, *texts))
     lines = [f"{document['field']}s of {', '.join(columns)}; topics and Vendi score by {document['vectors']}"]
     lines += aligned(rows)
     for name, column in columns.items():

@@ -10,14 +10,15 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.plugins.evaluation.analysis import LEVELS, Groups, answer_triples, rating_groups
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
 from kgqa_hpc.plugins.evaluation.compare import Comparison
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 ACCEPTED, REJECTED, NEUTRAL = "#2a7f62", "#d9a441", "#4a6fa5"
 COLOURS = {"all": NEUTRAL, "accepted": ACCEPTED, "rejected": REJECTED}
 TEXT_COLOURS = {"all": "#2f4a73", "accepted": "#1d5c47", "rejected": "#7a5510"}  # dark enough to read
-# The median and the mean of a box plot.
-BLACK: Any = {"color": "black"}
-DIAMOND: Any = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
+_DIAMOND = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
+# Median and mean of a box plot.
+_POINTS: Any = {"showmeans": True, "medianprops": {"color": "black"}, "meanprops": _DIAMOND}
+_SMALL: Any = {"textcoords": "offset points", "fontsize": 7}
 _STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "kgqa", "font.size": 9, "text.parse_math": False}
 SHOWN = 2  # comparisons drawn above the boxes: the second and the third best, as published
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -65,20 +67,16 @@ def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
     groups = rating_groups(ratings)
     sides = {name: rows for name, rows in groups.items() if len(rows) and (len(groups) == 1 or name != "all")}
     width = 1.2 + 1.5 * len(ratings.criteria)
-    boxes, violins = (
-        lambda figure, draw=draw: _criteria(figure, sides, ratings.criteria, draw) for draw in (_box, _violin)
-    )
-    return [
-        save_figure(folder / "boxplot.svg", boxes, width=width),
-        save_figure(folder / "violins.svg", violins, width=width),
-        save_figure(folder / "answer_scores.svg", lambda figure: _answer(figure, sides), width=8.4),
+    paths = [
+        save_figure(folder / name, partial(_criteria, sides, ratings.criteria, draw), width=width)
+        for name, draw in (("boxplot.svg", _box), ("violins.svg", _violin))
     ]
+    return [*paths, save_figure(folder / "answer_scores.svg", partial(_answer, sides), width=8.4)]
 
 
 def _box(axes: Axes, values: Floats, position: float, width: float, name: str) -> None:
     box: Any = {"boxprops": {"facecolor": COLOURS[name], "alpha": 0.55}, "patch_artist": True}
-    points: Any = {"showmeans": True, "medianprops": BLACK, "meanprops": DIAMOND}
-    axes.boxplot(values, positions=[position], widths=width * 0.85, label=name, **box, **points)
+    axes.boxplot(values, positions=[position], widths=width * 0.85, label=name, **box, **_POINTS)
 
 
 def _violin(axes: Axes, values: Floats, position: float, width: float, name: str) -> None:
@@ -94,7 +92,7 @@ def _violin(axes: Axes, values: Floats, position: float, width: float, name: str
 _Draw = Callable[["Axes", Floats, float, float, str], None]
 
 
-def _criteria(figure: Figure, groups: Groups, criteria: Sequence[str], draw: _Draw) -> None:
+def _criteria(groups: Groups, criteria: Sequence[str], draw: _Draw, figure: Figure) -> None:
     """One drawing for each criterion and group, groups side by side."""
     from matplotlib.patches import Patch
 
@@ -106,20 +104,15 @@ def _criteria(figure: Figure, groups: Groups, criteria: Sequence[str], draw: _Dr
             if len(values):
                 draw(axes, values, i + (j - (len(groups) - 1) / 2) * width, width, name)
     axes.set_xticks(range(len(criteria)), [textwrap.fill(name, 18) for name in criteria])
-    axes.set_xlim(-0.6, len(criteria) - 0.4)
-    axes.set_ylim(0.7, 5.3)
-    axes.set_yticks(LEVELS)
-    axes.set_ylabel("score")
+    axes.set(xlim=(-0.6, len(criteria) - 0.4), ylim=(0.7, 5.3), yticks=LEVELS, ylabel="score")
     axes.axhline(3, color="#999", linewidth=0.8, linestyle=":")
     if len(groups) > 1:
-        handles = [
-            Patch(facecolor=COLOURS[name], alpha=0.55, label=f"{name} (n = {len(scores)})")
-            for name, scores in groups.items()
-        ]
+        labels = {name: f"{name} (n = {len(scores)})" for name, scores in groups.items()}
+        handles = [Patch(facecolor=COLOURS[name], alpha=0.55, label=label) for name, label in labels.items()]
         axes.legend(handles=handles, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
-def _answer(figure: Figure, groups: Groups) -> None:
+def _answer(groups: Groups, figure: Figure) -> None:
     """Minimum and rounded average of the answer's three scores as bars, and the share of pairs at or above a score."""
     panels: Any = figure.subplots(1, 2, sharey=True)
     by_group = {name: answer_triples(scores) for name, scores in groups.items()}
@@ -139,14 +132,12 @@ def _answer(figure: Figure, groups: Groups) -> None:
             axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
             # The shares of the first group are above its points on the right, of the other below on the left.
             offset, side = ((4, 3), "left") if j == 0 else ((-4, -9), "right")
-            look: Any = {"textcoords": "offset points", "ha": side, "fontsize": 7}
-            look["color"] = TEXT_COLOURS[name]
+            look: Any = {**_SMALL, "ha": side, "color": TEXT_COLOURS[name]}
             for level, share in zip(LEVELS, cumulated, strict=True):
                 axes.annotate(f"{share:.1f}", (level, share), offset, **look)
         axes.set_title(f"{title} of the three answer scores", fontsize=9, pad=18)
-        axes.set_xlabel("score (line: share with at least this score)")
-        axes.set_ylim(0, 118)
-        axes.set_yticks(range(0, 101, 20))
+        label = "score (line: share with at least this score)"
+        axes.set(xlabel=label, ylim=(0, 118), yticks=range(0, 101, 20))
     panels[0].set_ylabel("% of ratings")
     if len(groups) > 1:
         handles = panels[0].get_legend_handles_labels()
@@ -163,12 +154,15 @@ def study_figures(
     """
     make_folder(folder)
     levels = _levels(scores, criteria)
-    width, columns = max(5.0, 1.5 + 0.6 * len(scores)), min(5, len(scores))
-    size = {"width": 2.1 * columns + 0.6, "height": 0.6 + 1.6 * -(-len(scores) // 5)}
-    boxes, histograms = folder / "boxplot.svg", folder / "histograms.svg"
+    width, columns, rows = max(5.0, 1.5 + 0.6 * len(scores)), min(5, len(scores)), -(-len(scores) // 5)
+    boxes, histograms = (
+        partial(_score_boxes, scores, comparisons, levels),
+        partial(_histograms, scores, levels),
+    )
+    size = {"width": 2.1 * columns + 0.6, "height": 0.6 + 1.6 * rows}
     return [
-        save_figure(boxes, lambda f: _score_boxes(f, scores, comparisons, levels), width=width, height=4),
-        save_figure(histograms, lambda f: _histograms(f, scores, levels), **size),
+        save_figure(folder / "boxplot.svg", boxes, width=width, height=4),
+        save_figure(folder / "histograms.svg", histograms, **size),
     ]
 
 
@@ -185,13 +179,11 @@ def _levels(scores: Mapping[str, Floats], criteria: int) -> Floats:
 
 
 def _score_boxes(
-    figure: Figure, scores: Mapping[str, Floats], comparisons: Sequence[Comparison], levels: Floats
+    scores: Mapping[str, Floats], comparisons: Sequence[Comparison], levels: Floats, figure: Figure
 ) -> None:
     axes = figure.subplots()
     names = list(scores)
-    points: Any = {"showmeans": True, "medianprops": BLACK, "meanprops": DIAMOND}
-    values = [scores[name] for name in names]
-    drawn = axes.boxplot(values, tick_labels=names, widths=0.6, patch_artist=True, **points)
+    drawn = axes.boxplot(list(scores.values()), tick_labels=names, widths=0.6, patch_artist=True, **_POINTS)
     best = comparisons[0].best if comparisons else None
     for name, box in zip(names, drawn["boxes"], strict=True):
         box.set(facecolor=ACCEPTED if name == best else NEUTRAL, alpha=0.55)
@@ -201,22 +193,19 @@ def _score_boxes(
         height = top + (rank + 1) * step
         ends = [names.index(comparison.best) + 1, names.index(comparison.other) + 1]
         axes.plot(ends, [height, height], color="black", linewidth=0.8)
-        text, middle = f"{stars(comparison.p_holm)} (p = {comparison.p_holm:.2g})", sum(ends) / 2
-        look: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
-        axes.annotate(text, (middle, height), (0, 1), **look)
+        text = f"{stars(comparison.p_holm)} (p = {comparison.p_holm:.2g})"
+        axes.annotate(text, (sum(ends) / 2, height), (0, 1), ha="center", **_SMALL)
     axes.set_ylim(low - step / 2, top + (min(len(comparisons), SHOWN) + 1) * step)
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])
-    axes.set_ylabel("score (diamond: mean)")
-    axes.set_xlabel("variant")
+    axes.set(xlabel="variant", ylabel="score (diamond: mean)")
 
 
-def _histograms(figure: Figure, scores: Mapping[str, Floats], levels: Floats) -> None:
+def _histograms(scores: Mapping[str, Floats], levels: Floats, figure: Figure) -> None:
     columns = min(5, len(scores))
     rows = -(-len(scores) // columns)
     panels: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes, (name, values) in zip(panels.flat, scores.items(), strict=False):
-        counts = [(values == level).sum() for level in levels]
-        axes.bar(range(len(levels)), counts, color=NEUTRAL, alpha=0.7)
+        axes.bar(range(len(levels)), [(values == level).sum() for level in levels], color=NEUTRAL, alpha=0.7)
         axes.set_title(f"{name} (mean {values.mean():.2f})", fontsize=8)
         axes.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
     for axes in panels.flat[len(scores) :]:

@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
-from kgqa_hpc.plugins.evaluation.bootstrap import ENDS, RESAMPLES, Estimate, Floats
+from kgqa_hpc.plugins.evaluation.agreement import ENDS, MISSING, RESAMPLES, Codes, Floats
 from kgqa_hpc.plugins.evaluation.judged import wilson
 from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned
+
+SUMMARIES = {
+    "mean_of_factors": "mean of the judges' factors",
+    "ratio_of_means": "ratio of the mean rates",
+}
 
 
 def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
@@ -55,32 +59,25 @@ def audit(
     """
     (first, judges), (second, later_judges) = read_votes(before), read_votes(after)
     if set(judges) != set(later_judges):
-        raise InputError(
-            f"{before} was judged by {', '.join(judges)}, {after} by {', '.join(later_judges)}",
-            "audit both with the same judges",
-        )
-    if panel is not None:
-        cleaners = _models(panel, None)
-        for path in (before, after):
-            if shared := sorted(_models(path, judges) & cleaners):
-                raise InputError(
-                    f"{path}: {shared[0]} is a judge of {panel}, which did the cleaning",
-                    "audit with other models: a judge agrees with itself",
-                )
+        problem = f"{before} was judged by {', '.join(judges)}, {after} by {', '.join(later_judges)}"
+        raise InputError(problem, "audit both with the same judges")
+    cleaners = _models(panel, None) if panel is not None else set()
+    for path in (before, after) if cleaners else ():
+        if shared := sorted(_models(path, judges) & cleaners):
+            problem = f"{path}: {shared[0]} is a judge of {panel}, which did the cleaning"
+            raise InputError(problem, "audit with other models: a judge agrees with itself")
     sides = {"before": first, "after": second[:, [later_judges.index(name) for name in judges]]}
-    rates: dict[str, dict[str, Estimate]] = {}  # the share of each judge's pairs that fail
+    rates: dict[str, dict[str, float]] = {}  # the share of each judge's pairs that fail
+    intervals: dict[str, Any] = {}
     for side, votes in sides.items():
-        counts = ((int((v == 0).sum()), int((v != MISSING).sum())) for v in votes.T)
-        rates[side] = {name: wilson(*count) for name, count in zip(judges, counts, strict=True)}
-    values = ({name: rate.value or 0.0 for name, rate in by_judge.items()} for by_judge in rates.values())
-    ends = {
-        side: {name: [rate.low, rate.high] for name, rate in by_judge.items()}
-        for side, by_judge in rates.items()
-    }
+        failed, judged = (votes == 0).sum(axis=0).tolist(), (votes != MISSING).sum(axis=0).tolist()
+        shares = dict(zip(judges, map(wilson, failed, judged), strict=True))
+        rates[side] = {name: share["value"] or 0.0 for name, share in shares.items()}
+        intervals[side] = {name: [share["low"], share["high"]] for name, share in shares.items()}
     return {
-        **reduction(*values),
+        **reduction(rates["before"], rates["after"]),
         "pairs": {side: len(votes) for side, votes in sides.items()},
-        "intervals": {**ends, **_intervals(list(sides.values()), resamples, seed)},
+        "intervals": {**intervals, **_intervals(list(sides.values()), resamples, seed)},
         "panel_checked": panel is not None,
     }
 
@@ -105,16 +102,14 @@ def _intervals(votes: Sequence[Codes], resamples: int, seed: int) -> dict[str, l
     rates: list[Floats] = []  # (resamples, judges) before and after
     for codes in votes:
         samples = (codes[rng.integers(0, len(codes), len(codes))] for _ in range(resamples))
-        failed = ((s == 0).sum(axis=0) / np.maximum((s != MISSING).sum(axis=0), 1) for s in samples)
-        rates.append(np.stack(list(failed)))
+        rates.append(
+            np.array([(s == 0).sum(axis=0) / np.maximum((s != MISSING).sum(axis=0), 1) for s in samples])
+        )
     with np.errstate(divide="ignore", invalid="ignore"):
-        summaries = {
-            "mean_of_factors": (rates[0] / rates[1]).mean(axis=1),
-            "ratio_of_means": rates[0].mean(axis=1) / rates[1].mean(axis=1),
-        }
+        factors = (rates[0] / rates[1]).mean(axis=1), rates[0].mean(axis=1) / rates[1].mean(axis=1)
     return {
         name: np.quantile(values, ENDS).tolist() if np.isfinite(values).all() else None
-        for name, values in summaries.items()
+        for name, values in zip(SUMMARIES, factors, strict=True)
     }
 
 
@@ -128,15 +123,12 @@ def render(document: dict[str, Any]) -> str:
             shares.append(f"{100 * value:.2f} % [{100 * low:.2f}, {100 * high:.2f}]")
         rows.append((name, *shares, _times(factor)))
     lines = aligned(rows)
-    for name, words in (
-        ("mean_of_factors", "mean of the judges' factors"),
-        ("ratio_of_means", "ratio of the mean rates"),
-    ):
+    for name, words in SUMMARIES.items():
         ends = document["intervals"][name]
-        reductions = (
+        interval = (
             f"{ends[0]:.1f} to {ends[1]:.1f}" if ends else "no upper end: some resamples have none left"
         )
-        lines.append(f"{words}: {_times(document[name])} (95 %: {reductions})")
+        lines.append(f"{words}: {_times(document[name])} (95 %: {interval})")
     if not document["panel_checked"]:
         lines.append("Nobody checked that these judges did not clean: give the run that cleaned as --panel.")
     return "\n".join(lines)

@@ -1,9 +1,9 @@
-"""A sample of a run's pairs for people, and the page on which they rate it.
+"""A sample of a run's pairs for people, of the size that statistical power needs, and the page on which they rate it.
 
-The sample is stratified, blinded, shuffled and seeded, with its power shown: half accepted, half rejected; each
-half spread evenly over the values of a column (a run's groups: the shapes of graphlets, as in BioGraphletQA,
-section 3.3.1). Raters see neither verdict nor stratum: these go to a key file, with the number of records that each
-sampled one stands for.
+The sample is stratified, blinded, shuffled and seeded: half accepted, half rejected; each half spread evenly over the
+values of a column (a run's groups: the shapes of graphlets, as in BioGraphletQA, section 3.3.1). Raters see neither
+verdict nor stratum: these go to a key file, with the number of records that each sampled one stands for. Sample sizes
+are normal approximations (Fleiss, Levin and Paik 2003, chapter 4).
 
 The page is one HTML file: offline, by keyboard, saving on their machine (drawing/web_page.py).
 """
@@ -13,16 +13,18 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from math import ceil, sqrt
 from pathlib import Path
-from typing import Any
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.intervals import Z95
 from kgqa_hpc.plugins.evaluation.cells import csv_bytes, read_csv
-from kgqa_hpc.plugins.evaluation.power import Aim, Plan, plan
+from kgqa_hpc.plugins.evaluation.judged import kappa_half_width
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, SCALES
 from kgqa_hpc.plugins.evaluation.records import group_of, records
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -30,12 +32,84 @@ from kgqa_hpc.text.opener import read_bytes
 
 Stratum = tuple[bool, str]  # accepted, value of the column
 
+_NORMAL = NormalDist()
 _SHEET = ("ID", "Question", "Answer", *CRITERIA, "not_qualified", "comment")
 _KEY = ("ID", "accepted", "stratum", "population", "weight", "reason")
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Aim(NamedTuple):
+    """Goal of a sample: to distinguish the share `expected` of good pairs among the accepted from a lower share."""
+
+    expected: float = 0.75
+    difference: float = 0.2
+    power: float = 0.8
+    alpha: float = 0.05
+
+
+AIM = Aim()
+
+
+class Plan(NamedTuple):
+    """Size of a sample for raters, and its statistical power. Shares are of pairs that raters find good."""
+
+    accepted: int
+    rejected: int
+    aim: Aim
+    detectable: float | None
+    half_width: float
+    kappa_half_width: float
+
+    def __str__(self) -> str:
+        aim, detectable = self.aim, "nothing (one side is empty)"
+        if self.detectable is not None:
+            detectable = f"{100 * self.detectable:.1f} points"
+        return (
+            f"{self.accepted + self.rejected} pairs: {self.accepted} accepted, {self.rejected} rejected\n"
+            f"Telling {aim.expected:.0%} good from {aim.expected - aim.difference:.0%} takes "
+            f"{pairs_for_difference(*aim)} of each (power {aim.power:.0%}, two-sided alpha {aim.alpha:g}).\n"
+            f"This sample: smallest difference told {detectable}; the share among accepted "
+            f"± {100 * self.half_width:.1f} points; kappa of a judge ± {self.kappa_half_width:.2f} "
+            f"(95 %, before anyone skips an item)."
+        )
+
+
+def pairs_for_difference(expected: float, difference: float, power: float = 0.8, alpha: float = 0.05) -> int:
+    """Pairs in each of two groups that distinguish the shares `expected` and `expected - difference`.
+
+    Two-sided test at `alpha` with the given power. Raises ValueError for shares outside 0 to 1.
+    """
+    shifted = expected - difference
+    if not (0 <= shifted <= 1 and 0 <= expected <= 1 and difference > 0):
+        raise ValueError(f"shares {expected:g} and {shifted:g} must differ and lie between 0 and 1")
+    middle = (expected + shifted) / 2
+    chance = _NORMAL.inv_cdf(1 - alpha / 2) * sqrt(2 * middle * (1 - middle))
+    miss = _NORMAL.inv_cdf(power) * sqrt(expected * (1 - expected) + shifted * (1 - shifted))
+    return ceil((chance + miss) ** 2 / difference**2)
+
+
+def detectable_difference(accepted: int, rejected: int, aim: Aim) -> float | None:
+    """The smallest drop below the expected share that groups of these sizes can detect; None if there is none."""
+    if not accepted or not rejected:
+        return None
+    pairs = 2 / (1 / accepted + 1 / rejected)
+    low, high = 1e-6, aim.expected
+    if pairs_for_difference(*aim._replace(difference=high)) > pairs:
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = pairs_for_difference(*aim._replace(difference=middle)) <= pairs
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def plan(accepted: int, rejected: int, aim: Aim) -> Plan:
+    """Plan and power of a sample of these sizes; `half_width` is half of a share's 95 % interval."""
+    half = Z95 * sqrt(aim.expected * (1 - aim.expected) / accepted) if accepted else 1.0
+    detectable = detectable_difference(accepted, rejected, aim)
+    return Plan(accepted, rejected, aim, detectable, half, kappa_half_width(accepted + rejected))
+
+
+class Sample(NamedTuple):
     """The sample as written: the plan with its statistical power, and (sampled, population) of each stratum."""
 
     plan: Plan
@@ -44,12 +118,13 @@ class Sample:
     key: Path
 
     def to_dict(self) -> dict[str, Any]:
+        power = self.plan._asdict()
         rows = [
             {"accepted": accepted, "stratum": value, "sampled": sampled, "population": population}
             for (accepted, value), (sampled, population) in self.strata.items()
         ]
         files = {"sheet": str(self.sheet), "key": str(self.key)}
-        return {**files, "power": self.plan.to_dict(), "strata": rows}
+        return {**files, "power": power.pop("aim")._asdict() | power, "strata": rows}
 
 
 def draw_sample(
@@ -60,22 +135,21 @@ def draw_sample(
     by: str = "group",
     where: str | None = None,
     show: Sequence[str] = (),
-    aim: Aim | None = None,
+    aim: Aim = AIM,
     seed: int = 0,
 ) -> Sample:
     """Write the sheet to rate and its key (`NAME.key.csv` beside it).
 
-    `where`: an SQL expression that selects records of a merged run; `show`: columns of the records that stand behind
-    the empty ones, as the text that a pair was made from.
-    `number` pairs in all; without it as many as the `aim` needs. Reads the source twice, keeping one number
-    a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
+    `number` pairs in all; without it as many as the `aim` needs. `where`: an SQL expression that selects records of a
+    merged run; `show`: columns of the records behind the empty ones, such as the text that a pair was made from. Reads
+    the source twice, keeping one number a record. Raises InputError: nothing merged, no such column, too few pairs
+    asked for, or files that hold another sample.
     """
-    aim = aim or Aim()
     try:  # also for a given number: the plan states its power
-        needed = 2 * aim.pairs
+        size = 2 * pairs_for_difference(*aim)
     except ValueError as problem:
         raise InputError(f"power calculation: {problem}") from None
-    size = needed if number is None else number
+    size = size if number is None else number
     shared: dict[Stratum, Stratum] = {}
     strata = [shared.setdefault(s, s) for s in (_stratum(record, by) for record in records(source, where))]
     if size < 1 or not strata:
@@ -98,9 +172,8 @@ def draw_sample(
         accepted, value = stratum = _stratum(record, by)
         shares = (population[stratum], f"{population[stratum] / quotas[stratum]:.6g}")
         key_rows.append([record["id"], str(accepted).lower(), value, *shares, record.get("reason") or ""])
-        empty = [""] * (len(_SHEET) - 3)
         pair = [record["id"], record["question"], record["answer"]]
-        sheet_rows.append([*pair, *empty, *(record[column] for column in show)])
+        sheet_rows.append([*pair, *[""] * (len(_SHEET) - 3), *(record[column] for column in show)])
     key = sheet.with_suffix(".key.csv")
     files = {key: csv_bytes(_KEY, key_rows), sheet: csv_bytes((*_SHEET, *show), sheet_rows)}
     for path, content in files.items():
@@ -133,9 +206,8 @@ def share_out(sizes: list[int], total: int) -> list[int]:
 def _stratum(record: dict[str, Any], by: str) -> Stratum:
     for field in ("question", "answer"):
         if not isinstance(record.get(field), str):
-            raise InputError(
-                f"record {record['id']!r} has no {field}", "people rate pairs of question and answer"
-            )
+            problem = f"record {record['id']!r} has no {field}"
+            raise InputError(problem, "people rate pairs of question and answer")
     return bool(record.get("accepted", True)), group_of(record, by)
 
 
@@ -169,7 +241,8 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
     items = list(by_id.values())
     # Key of the browser's local storage, so that two samples on one machine stay apart.
     sample = hashlib.sha256(json.dumps(items).encode()).hexdigest()[:16]
-    data = {"sample": sample, "title": title, "items": items, "scales": [asdict(scale) for scale in SCALES]}
+    scales = [scale._asdict() for scale in SCALES]
+    data = {"sample": sample, "title": title, "items": items, "scales": scales}
     make_folder(page.parent)
     block = json_block(json.dumps(data, separators=(",", ":")))
     text = render_page("kgqa_hpc.plugins.evaluation", "rating_page", title=title, data=block)

@@ -14,7 +14,7 @@ import numpy as np
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
@@ -60,10 +60,10 @@ class JudgePrediction(Step):
 
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
-        texts = {aspect: f"{aspect.capitalize()} of the prediction, 0 to {BEST}." for aspect in ASPECTS}
+        text = f"{{}} of the prediction, 0 to {BEST}."
         return tuple(
-            Column(f"{settings.label}_{aspect}", "double", text, filterable=True)
-            for aspect, text in texts.items()
+            Column(f"{settings.label}_{aspect}", "double", text.format(aspect.capitalize()), filterable=True)
+            for aspect in ASPECTS
         )
 
 
@@ -75,10 +75,8 @@ def write_joined(path: Path, rows: Sequence[dict[str, Any]], predictions: Sequen
     lines = []
     for row, prediction in zip(rows, predictions, strict=True):
         if not isinstance(row.get("question"), str):
-            raise InputError(
-                f"reference {str(row['id'])!r}: no question",
-                "a judge must see what was asked: add it to the references",
-            )
+            problem = f"reference {str(row['id'])!r}: no question"
+            raise InputError(problem, "a judge must see what was asked: add it to the references")
         joined = {**row, "id": str(row["id"]), "answer": row["text"], "prediction": prediction}
         lines.append(json.dumps(joined, ensure_ascii=False) + "\n")
     write_file(path, "".join(lines).encode())
@@ -93,7 +91,6 @@ def read_judged(source: Path, ids: Sequence[str]) -> dict[str, Floats]:
     by_column: dict[str, Floats] = {}
     for record in records(source):
         row, features = row_of.get(record["id"]), record.get("features") or {}
-        # The steps that scored all aspects.
         judges = [name.removesuffix(f"_{ASPECTS[0]}") for name in features if name.endswith(f"_{ASPECTS[0]}")]
         for judge in judges if row is not None else ():
             if all(f"{judge}_{aspect}" in features for aspect in ASPECTS):
@@ -101,8 +98,6 @@ def read_judged(source: Path, ids: Sequence[str]) -> dict[str, Floats]:
                 for name, score in {**scores, "mean": sum(scores.values()) / len(scores)}.items():
                     by_column.setdefault(f"{judge}_{name}", np.full(len(ids), np.nan))[row] = score
     if not by_column:
-        raise InputError(
-            f"{source}: scores none of these references",
-            "judge the file that --joined writes (configs/judge_predictions.yaml)",
-        )
+        problem = f"{source}: scores none of these references"
+        raise InputError(problem, "judge the file that --joined writes (configs/judge_predictions.yaml)")
     return by_column

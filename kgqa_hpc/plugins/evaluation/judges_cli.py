@@ -21,15 +21,9 @@ def calibrate(
             "now; repeat it for a panel."
         ),
     ],
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the answers of the configurations' judges, from which the command resumes."
-        ),
-    ] = None,
+    keep: Annotated[Path | None, typer.Option(help="Folder for the judges' answers, to resume from.")] = None,
     feature: Annotated[
-        list[str] | None,
-        typer.Option(help="Feature of the records that serves as a judge's score; may be repeated."),
+        list[str] | None, typer.Option(help="Feature that serves as a judge's score; may be repeated.")
     ] = None,
     width: Annotated[
         float, typer.Option(min=0.005, max=1.0, help="Wanted half width of kappa's 95 % interval.")
@@ -38,14 +32,15 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Compare judges and panels with human ratings: precision, recall, kappa, AUC, the best rule."""
-    from kgqa_hpc.plugins.evaluation import calibration, studies
+    from kgqa_hpc.plugins.evaluation import calibration
     from kgqa_hpc.plugins.evaluation.ratings import read_ratings
     from kgqa_hpc.plugins.evaluation.records import read_verdicts
+    from kgqa_hpc.plugins.evaluation.retest import ask_judges
 
     read = read_ratings(ratings)
     with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
         sources = [
-            studies.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
+            ask_judges(path, read, (keep or Path(scratch)) / path.stem)
             if path.suffix in (".yaml", ".yml")
             else path
             for path in judge
@@ -77,10 +72,7 @@ def panel(
 
 def retest(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run with judges.")],
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER", help="Folder for the new answers, from which the command resumes."),
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder for the answers, to resume from.")],
     perturb: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,7 +81,7 @@ def retest(
         ),
     ] = None,
     judge: Annotated[
-        list[str] | None, typer.Option(help="Name of a judge; may be repeated; default: all.")
+        list[str] | None, typer.Option(help="Label of a judge; repeatable; default: all.")
     ] = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of pairs to draw.")] = 200,
     seed: Seed = 0,
@@ -97,22 +89,18 @@ def retest(
     as_json: AsJson = False,
 ) -> None:
     """Repeat a run's judgements on the same pairs, unchanged and perturbed: test-retest, position and length bias."""
-    from kgqa_hpc.plugins.evaluation import studies
+    from kgqa_hpc.plugins.evaluation import retest as module
 
-    names: list[str] = list(dict.fromkeys(perturb or studies.PERTURBATIONS))
-    document = studies.retest(
+    names: list[str] = list(dict.fromkeys(perturb or module.PERTURBATIONS))
+    document = module.retest(
         run, folder, perturb=names, judges=judge or [], number=number, seed=seed, trust=trust_config
     )
-    print_result(document, studies.render_retest(document), as_json)
+    print_result(document, module.render_retest(document), as_json)
 
 
 def hallucination(
-    before: Annotated[
-        Path, typer.Argument(metavar="BEFORE", help="Audit run over the pairs before cleaning.")
-    ],
-    after: Annotated[
-        Path, typer.Argument(metavar="AFTER", help="Audit run over the pairs that cleaning kept.")
-    ],
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Audit of the pairs before cleaning.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Audit of the pairs that cleaning kept.")],
     panel: Annotated[
         Path | None, typer.Option(help="Run that did the cleaning; none of its judges may be an auditor.")
     ] = None,

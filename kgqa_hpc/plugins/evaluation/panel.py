@@ -15,18 +15,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import (
-    COEFFICIENTS,
-    MISSING,
-    Codes,
-    Votes,
-    agreement_table,
-    make_votes,
-)
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats, interval_text
+from kgqa_hpc.plugins.evaluation import agreement
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats, interval_text
 from kgqa_hpc.plugins.evaluation.judged import wilson
 from kgqa_hpc.plugins.evaluation.records import read_votes, records
-from kgqa_hpc.text.plain_text import aligned
+from kgqa_hpc.text.plain_text import aligned, plain_line
 
 LEAST = 0.01
 
@@ -37,8 +30,7 @@ def weighted(verdicts: Codes, weights: Floats) -> Codes:
     `verdicts` (items, judges) → (items,).
     """
     full = (verdicts != MISSING).all(axis=1)
-    accepted = (verdicts == 1) @ weights >= weights.sum() / 2
-    return np.where(full, accepted, MISSING).astype(np.int64)
+    return np.where(full, (verdicts == 1) @ weights >= weights.sum() / 2, MISSING).astype(np.int64)
 
 
 def rules(verdicts: Codes) -> dict[str, Codes]:
@@ -57,15 +49,14 @@ def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
     that is no better than chance gets LEAST.
     """
     voted = verdicts != MISSING
-    right = ((verdicts == 1) == truth[:, None]) & voted
-    hits, size = right.sum(axis=0) + 1.0, voted.sum(axis=0) + 2.0
-    return np.maximum(np.log(hits / (size - hits)), LEAST)
+    hits = (((verdicts == 1) == truth[:, None]) & voted).sum(axis=0) + 1.0
+    return np.maximum(np.log(hits / (voted.sum(axis=0) + 2.0 - hits)), LEAST)
 
 
 def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:
     """For every pair of judges the number of items that both, one or neither accepts, or that lack a verdict."""
     cells = {"both": (1, 1), "only_first": (1, 0), "only_second": (0, 1), "neither": (0, 0)}
-    rows: list[dict[str, Any]] = []
+    rows = []
     for a, b in combinations(range(len(judges)), 2):
         counts = {name: int((verdicts[:, [a, b]] == pair).all(axis=1).sum()) for name, pair in cells.items()}
         missing = len(verdicts) - sum(counts.values())
@@ -80,15 +71,19 @@ def decides_alone(verdicts: Codes, judges: Sequence[str]) -> dict[str, dict[str,
     acceptances are those that it alone keeps. Counted over items with all verdicts, in panels of two or more.
     """
     n = len(judges)
-    full = verdicts[(verdicts != MISSING).all(axis=1)] if n > 1 else verdicts[:0]
+    full = verdicts[(verdicts != MISSING).all(axis=1) & (n > 1)]
     accepted = full.sum(axis=1)
-    return {
-        name: {
-            "rejects_alone": int(((full[:, j] == 0) & (accepted == n - 1)).sum()),
-            "accepts_alone": int(((full[:, j] == 1) & (accepted == 1)).sum()),
-        }
-        for j, name in enumerate(judges)
-    }
+    rejects = ((full == 0) & (accepted == n - 1)[:, None]).sum(axis=0).tolist()
+    accepts = ((full == 1) & (accepted == 1)[:, None]).sum(axis=0).tolist()
+    return {name: {"rejects_alone": rejects[j], "accepts_alone": accepts[j]} for j, name in enumerate(judges)}
+
+
+def alone_lines(alone: dict[str, dict[str, int]]) -> list[str]:
+    """The counts of `decides_alone` as text."""
+    return [
+        f"{plain_line(name)}: alone rejects {counts['rejects_alone']:,}, alone accepts {counts['accepts_alone']:,}"
+        for name, counts in alone.items()
+    ]
 
 
 def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
@@ -99,55 +94,45 @@ def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
     """
     votes, judges = read_votes(source)
     several = len(judges) > 1
+    agreed = agreement.agreement_table(agreement.Votes(votes, judges, (False, True)), seed=seed)
     return {
         "records": len(votes),
         "judges": {name: _row(votes[:, j]) for j, name in enumerate(judges)},
         "rules": {rule: _row(decision) for rule, decision in rules(votes).items()} if several else {},
         "confusion": confusion(votes, judges),
         "alone": decides_alone(votes, judges),
-        "agreement": agreement_table(Votes(votes, judges, (False, True)), seed=seed) if several else None,
+        "agreement": agreed if several else None,
     }
+
+
+def _row(decision: Codes) -> dict[str, Any]:
+    accepted, rejected = int((decision == 1).sum()), int((decision == 0).sum())
+    counts = {"accepted": accepted, "rejected": rejected, "missing": len(decision) - accepted - rejected}
+    return {**counts, "share": wilson(accepted, accepted + rejected)}
 
 
 def render(document: dict[str, Any]) -> str:
     """The table as text."""
-    rows = []
+    rows = [("judge or rule", "accepted", "rejected", "missing", "share")]
     for name, entry in {**document["judges"], **document["rules"]}.items():
-        counts = (f"{entry[key]:,}" for key in ("accepted", "rejected", "missing"))
-        rows.append((name, *counts, interval_text(entry["share"])))
-    head = ("judge or rule", "accepted", "rejected", "missing", "share")
-    lines = [f"{document['records']:,} records", "", *aligned([head, *rows])]
+        accepted, rejected, missing = (f"{entry[key]:,}" for key in ("accepted", "rejected", "missing"))
+        rows.append((name, accepted, rejected, missing, interval_text(entry["share"])))
+    lines = [f"{document['records']:,} records", "", *aligned(rows)]
     lines += [
         f"{' and '.join(entry['judges'])}: both accept {entry['both']:,}, only the first {entry['only_first']:,}, "
         f"only the second {entry['only_second']:,}, neither {entry['neither']:,}, no two votes {entry['missing']:,}"
         for entry in document["confusion"]
     ]
     if document["agreement"] is not None:
-        lines += [
-            f"{name}: alone rejects {entry['rejects_alone']:,}, alone accepts {entry['accepts_alone']:,}"
-            for name, entry in document["alone"].items()
-        ]
-        lines += _coefficients(document["agreement"])
+        lines += [*alone_lines(document["alone"]), *_coefficients(document["agreement"])]
     return "\n".join(lines)
 
 
-def _coefficients(agreement: dict[str, Any]) -> list[str]:
+def _coefficients(table: dict[str, Any]) -> list[str]:
     """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
-    lines = [f"{words}: {interval_text(agreement[key])}" for key, words in COEFFICIENTS.items()]
-    pairs = agreement["cohen_kappa"]
-    return lines + [
-        f"Cohen's kappa of {' and '.join(pair['judges'])}: {interval_text(pair)}" for pair in pairs
-    ]
-
-
-def _row(decision: Codes) -> dict[str, Any]:
-    accepted, voted = int((decision == 1).sum()), int((decision != MISSING).sum())
-    return {
-        "accepted": accepted,
-        "rejected": voted - accepted,
-        "missing": len(decision) - voted,
-        "share": wilson(accepted, voted).to_dict(),
-    }
+    entries = [(words, table[key]) for key, words in agreement.COEFFICIENTS.items()]
+    entries += [(f"Cohen's kappa of {' and '.join(pair['judges'])}", pair) for pair in table["cohen_kappa"]]
+    return [f"{words}: {interval_text(entry)}" for words, entry in entries]
 
 
 def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[str, Any]:
@@ -158,31 +143,28 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
     columns = list(dict.fromkeys(columns))
     if len(columns) < 2:
         raise InputError(f"--column {columns[0]}: one column", "name two or more that are to be compared")
-    rows = [
-        [None if record.get(column) is None else str(record[column]) for column in columns]
-        for record in records(source)
-    ]
+    cells = ([record.get(column) for column in columns] for record in records(source))
+    rows = [[None if value is None else str(value) for value in row] for row in cells]
     table = pd.DataFrame(rows, columns=columns, dtype=object)
-    for column in columns:
-        if table[column].isna().all():
-            raise InputError(f"{source}: no record has a label in {column}", "name a column of its records")
-    votes = make_votes(rows, columns)
+    if len(empty := table.columns[table.isna().all()]):
+        raise InputError(f"{source}: no record has a label in {empty[0]}", "name a column of its records")
+    votes = agreement.make_votes(rows, columns)
     labels = list(votes.categories)
-    counted, confused = {}, []
-    for column in columns:
-        counts = table[column].value_counts().reindex(labels, fill_value=0)
-        counted[column] = {"labels": counts.to_dict(), "missing": int(table[column].isna().sum())}
+    counted = {
+        column: {
+            "labels": table[column].value_counts().reindex(labels, fill_value=0).to_dict(),
+            "missing": int(table[column].isna().sum()),
+        }
+        for column in columns
+    }
+    confused = []
     for a, b in combinations(columns, 2):
         both = pd.crosstab(table[a], table[b]).reindex(labels, columns=labels, fill_value=0)
         missing = len(rows) - int(both.to_numpy().sum())
         confused.append({"columns": [a, b], "counts": both.to_dict("index"), "missing": missing})
-    return {
-        "records": len(rows),
-        "labels": labels,
-        "columns": counted,
-        "confusion": confused,
-        "agreement": agreement_table(votes, seed=seed),
-    }
+    agreed = agreement.agreement_table(votes, seed=seed)
+    sizes = {"records": len(rows), "labels": labels}
+    return {**sizes, "columns": counted, "confusion": confused, "agreement": agreed}
 
 
 def render_labels(document: dict[str, Any]) -> str:
@@ -194,6 +176,5 @@ def render_labels(document: dict[str, Any]) -> str:
     for entry in document["confusion"]:
         rows = [[label, *counts.values()] for label, counts in entry["counts"].items()]
         between = "rows {}, columns {}".format(*entry["columns"])
-        lines += ["", f"{between}; {entry['missing']:,} without two labels"]
-        lines += aligned([["", *labels], *rows])
+        lines += ["", f"{between}; {entry['missing']:,} without two labels", *aligned([["", *labels], *rows])]
     return "\n".join([*lines, "", *_coefficients(document["agreement"])])

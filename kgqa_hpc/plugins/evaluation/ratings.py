@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.cells import read_csv
@@ -21,8 +22,7 @@ LOWEST, HIGHEST = 1, 5
 ACCEPTABLE = 3  # the level from which the paper calls a score acceptable
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(NamedTuple):
     """A criterion and its levels 1 to 5 as (label, explanation), lowest first."""
 
     name: str
@@ -69,29 +69,27 @@ Fully complete | Every aspect of the question, without a gap.
 """
 
 
-def _scale(text: str) -> Scale:
-    (name, key), *levels = (line.split(" | ") for line in text.strip().splitlines())
-    return Scale(name, key, tuple((label, words) for label, words in levels))
-
-
-SCALES = tuple(_scale(text) for text in _TEXT.split("\n\n"))
+_BLOCKS = ([line.split(" | ") for line in text.strip().splitlines()] for text in _TEXT.split("\n\n"))
+SCALES = tuple(
+    Scale(name, key, tuple((label, words) for label, words in levels)) for (name, key), *levels in _BLOCKS
+)
 CRITERIA = tuple(scale.name for scale in SCALES)
 # "the three answer-related criteria" of section 4.3
 ANSWER_CRITERIA = (CRITERIA[1], *CRITERIA[3:])
 
-
 CATEGORY, SCORE = "evaluation category", "score"
 NOT_QUALIFIED = "not qualified to evaluate"
 _OURS = "id question answer annotator accepted not_qualified comment comments score"
-_OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds stratum population"
 _TEXT_COLUMNS = {CATEGORY, *_OURS.split()}
+_OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds stratum population"
 # Columns that are never criteria, even if they hold small numbers.
 _RESERVED = _TEXT_COLUMNS | {*_OTHERS.split()}
+_PUBLISHED = {name.lower(): name for name in CRITERIA}
 _TRUE, _FALSE = {"true", "1", "yes", "accepted"}, {"false", "0", "no", "rejected"}
 _NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rating:
     """Scores of one annotator for one item. `scores` is empty when the item was not rated."""
 
@@ -121,10 +119,6 @@ class Ratings:
     def annotators(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(row.annotator for row in self.rows))
 
-    @property
-    def items(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row.id for row in self.rows))
-
 
 def read_ratings(paths: Sequence[Path]) -> Ratings:
     """All ratings of one or more files. Without a column `annotator`, the file name is the annotator.
@@ -132,18 +126,18 @@ def read_ratings(paths: Sequence[Path]) -> Ratings:
     Raises InputError with file and line: a missing column, a score that is none, an item rated twice by one
     annotator, no criterion.
     """
-    files = [_read(path) for path in paths]
-    criteria = _ordered(name for names, _ in files for name in names)
-    rows = [row for _, ratings in files for row in ratings]
-    seen: set[tuple[str, str]] = set()
-    for row in rows:
-        if (row.annotator, row.id) in seen:
-            raise InputError(
-                f"item {row.id!r} is rated twice by {row.annotator!r}",
-                "several annotators need a column `annotator`, or a file of its own each",
-            )
-        seen.add((row.annotator, row.id))
-    return Ratings(criteria, tuple(rows))
+    criteria: list[str] = []
+    ratings: dict[tuple[str, str], Rating] = {}
+    for path in paths:
+        long = any(name.lower() == CATEGORY for name in read_csv(path)[0])
+        names, rows = (_read_long if long else _read_wide)(path)
+        criteria += names
+        for row in rows:
+            if ratings.setdefault((row.annotator, row.id), row) is not row:
+                problem = f"item {row.id!r} is rated twice by {row.annotator!r}"
+                cure = "several annotators need a column `annotator`, or a file of its own each"
+                raise InputError(problem, cure)
+    return Ratings(_ordered(criteria), tuple(ratings.values()))
 
 
 def with_key(ratings: Ratings, path: Path) -> Ratings:
@@ -157,91 +151,79 @@ def with_key(ratings: Ratings, path: Path) -> Ratings:
         if row.id not in key_cells:
             raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
         cells = key_cells[row.id]
-        accepted = row.accepted
-        if "accepted" in cells:
-            accepted = _truth(cells["accepted"], f"{path}, item {row.id}")
+        known = "accepted" in cells
+        accepted = _truth(cells["accepted"], f"{path}, item {row.id}") if known else row.accepted
         extra = {name: cell for name, cell in cells.items() if name not in ("id", "accepted")}
         rows.append(replace(row, accepted=accepted, extra=row.extra | extra))
     return Ratings(ratings.criteria, tuple(rows))
 
 
-_Rows = list[tuple[int, dict[str, str]]]
-
-
-def _read(path: Path) -> tuple[tuple[str, ...], list[Rating]]:
-    """Criteria and ratings of a file in either form."""
+def _read_wide(path: Path) -> tuple[list[str], list[Rating]]:
+    """Criteria and ratings of a file with one row an item."""
     header, lines = read_csv(path, "id", "question", "answer")
-    if any(name.lower() == CATEGORY for name in header):
-        return _read_long(path, list(read_csv(path, SCORE)[1]))
     rows = list(lines)
-    criteria = [_canonical(name) for name in header if _is_criterion(name, rows)]
+    criteria = [name for name in header if _is_criterion(name, [cells[name.lower()] for _, cells in rows])]
     if not criteria:
-        raise InputError(
-            f"{path}: no column holds scores from {LOWEST} to {HIGHEST}",
-            f"one column a criterion, for instance {CRITERIA[0]!r}",
-        )
+        problem = f"{path}: no column holds scores from {LOWEST} to {HIGHEST}"
+        raise InputError(problem, f"one column a criterion, for instance {CRITERIA[0]!r}")
     ratings = []
     for line, cells in rows:
         where = f"{path} line {line}"
-        scores = {
-            name: _score(cell, name, where) for name in criteria if (cell := cells[name.lower()]).strip()
-        }
-        refused = _truth(cells.get("not_qualified", ""), where) or False
-        row = _rating(path, cells, scores, where)
-        comment = cells.get("comment", "")
-        ratings.append(replace(row, scores={} if refused else scores, not_qualified=refused, comment=comment))
-    return tuple(criteria), ratings
+        filled = ((_canonical(name), cells[name.lower()]) for name in criteria)
+        scores = {name: _score(cell, name, where) for name, cell in filled if cell.strip()}
+        row = _rating(path, cells, {name.lower() for name in scores}, where)
+        row.not_qualified = _truth(cells.get("not_qualified", ""), where) or False
+        row.scores, row.comment = {} if row.not_qualified else scores, cells.get("comment", "")
+        ratings.append(row)
+    return [_canonical(name) for name in criteria], ratings
 
 
-def _read_long(path: Path, rows: _Rows) -> tuple[tuple[str, ...], list[Rating]]:
+def _read_long(path: Path) -> tuple[Iterable[str], list[Rating]]:
+    """Criteria and ratings of a file with one row a score."""
     ratings: dict[tuple[str, str], Rating] = {}
-    for line, cells in rows:
+    for line, cells in read_csv(path, "id", "question", "answer", SCORE)[1]:
         where = f"{path} line {line}"
-        row = _rating(path, cells, {}, where)
-        key = (row.annotator, row.id)
-        row = ratings.setdefault(key, row)
-        name, cell = cells[CATEGORY].strip(), cells[SCORE]
+        row = _rating(path, cells, set(), where)
+        row = ratings.setdefault((row.annotator, row.id), row)
+        name, cell = _canonical(cells[CATEGORY]), cells[SCORE]
         if name.lower() == NOT_QUALIFIED:
-            ratings[key] = replace(row, not_qualified=True)
+            row.not_qualified = True
         elif name.lower() in ("comment", "comments"):
-            ratings[key] = replace(row, comment=cell)
+            row.comment = cell
         elif cell.strip():
-            if (name := _canonical(name)) in row.scores:
-                raise InputError(
-                    f"{where}: item {row.id!r} has a second score for {name!r}", "keep one of them"
-                )
+            if name in row.scores:
+                problem = f"{where}: item {row.id!r} has a second score for {name!r}"
+                raise InputError(problem, "keep one of them")
             row.scores[name] = _score(cell, name, where)
-    rated = [replace(row, scores={}) if row.not_qualified else row for row in ratings.values()]
-    criteria = _ordered(name for row in rated for name in row.scores)
-    return criteria or CRITERIA, rated
+    for row in ratings.values():
+        row.scores = {} if row.not_qualified else row.scores
+    return _ordered(name for row in ratings.values() for name in row.scores) or CRITERIA, [*ratings.values()]
 
 
-def _rating(path: Path, cells: dict[str, str], scores: dict[str, float], where: str) -> Rating:
+def _rating(path: Path, cells: dict[str, str], criteria: set[str], where: str) -> Rating:
+    """A rating without scores; cells of other columns than `criteria` (in lower case) are kept with it."""
     identity = cells["id"].strip()
     if not identity:
         raise InputError(f"{where}: no id", "every rating names its item")
-    reserved = _TEXT_COLUMNS | {name.lower() for name in (*CRITERIA, *scores)}
-    extra = {name: cell for name, cell in cells.items() if name not in reserved}
     annotator = cells.get("annotator", "").strip() or path.stem
     accepted = _truth(cells.get("accepted", ""), where)
-    return Rating(
-        identity, cells["question"], cells["answer"], annotator, scores, accepted=accepted, extra=extra
-    )
+    reserved = _TEXT_COLUMNS | criteria | _PUBLISHED.keys()
+    extra = {name: cell for name, cell in cells.items() if name not in reserved}
+    return Rating(identity, cells["question"], cells["answer"], annotator, {}, accepted=accepted, extra=extra)
 
 
-def _is_criterion(name: str, rows: _Rows) -> bool:
+def _is_criterion(name: str, cells: Iterable[str]) -> bool:
+    """Whether a column is a published criterion, or holds only scores."""
     if name.lower() in _RESERVED:
         return False
-    if _canonical(name) in CRITERIA:
-        return True
-    filled = [cell for _, cells in rows if (cell := cells[name.lower()].strip())]
-    return bool(filled) and all(_NUMBER.fullmatch(cell) and _level(cell) is not None for cell in filled)
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    scores = bool(filled) and all(_NUMBER.fullmatch(cell) and _level(cell) is not None for cell in filled)
+    return _canonical(name) in CRITERIA or scores
 
 
 def _canonical(name: str) -> str:
     """The published spelling of a criterion's name."""
-    published = {criterion.lower(): criterion for criterion in CRITERIA}
-    return published.get(name.strip().lower(), name.strip())
+    return _PUBLISHED.get(name.strip().lower(), name.strip())
 
 
 def _ordered(names: Iterable[str]) -> tuple[str, ...]:
@@ -256,8 +238,7 @@ def _level(cell: str) -> float | None:
 
 
 def _score(cell: str, name: str, where: str) -> float:
-    value = _level(cell)
-    if value is None:
+    if (value := _level(cell)) is None:
         problem = f"{where}: {cell.strip()[:40]!r} is no score for {name!r}"
         raise InputError(problem, f"scores go from {LOWEST} to {HIGHEST}")
     return value

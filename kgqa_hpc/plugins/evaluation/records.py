@@ -9,15 +9,14 @@ verdict is a reason and never counted. Rated items are matched with records by i
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kgqa_hpc.dataset.where import Where
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.text.bounded_json import json_objects
 
@@ -25,31 +24,22 @@ FILES = ("accepted.jsonl", "rejected.jsonl")
 DECISION = "decision"  # the run's own accepted or rejected, beside its judges
 
 
-def record_files(source: Path) -> list[Path]:
-    """The JSON lines of a run folder's dataset, or `source` itself when it is a file.
-
-    Raises InputError when there is none.
-    """
-    if source.is_file():
-        return [source]
-    if not source.is_dir():
-        raise InputError(f"{source}: no such run or file")
-    files = [source / "dataset" / name for name in FILES]
-    if missing := [path for path in files if not path.is_file()]:
-        raise InputError(f"{missing[0]}: is not there", f"first: kgqa merge {source}")
-    require_whole(source / "dataset", *FILES)
-    return files
-
-
 def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
     """Each record of a run's dataset (accepted first) or of a file of JSON lines.
 
-    `where`: an SQL expression that selects records of a run. Raises InputError for a wrong expression, and with file
-    and line for a line that is no JSON object with an `id`.
+    `where`: an SQL expression that selects records of a run. Raises InputError for a source that is neither, a wrong
+    expression, and with file and line for a line that is no JSON object with an `id`.
     """
-    if where and source.is_file():
+    files = [source] if source.is_file() else [source / "dataset" / name for name in FILES]
+    if files != [source]:
+        if not source.is_dir():
+            raise InputError(f"{source}: no such run or file")
+        if missing := [path for path in files if not path.is_file()]:
+            raise InputError(f"{missing[0]}: is not there", f"first: kgqa merge {source}")
+        require_whole(source / "dataset", *FILES)
+    elif where:
         raise InputError(f"{source}: --where needs a merged run", "name the run's folder")
-    for path in record_files(source):
+    for path in files:
         holds = Where(where or "").selector(path.parent, path.stem)
         for line, record in json_objects(path):
             if not isinstance(record.get("id"), str | int):
@@ -72,8 +62,7 @@ def group_of(record: dict[str, Any], column: str = "group") -> str:
     return "none" if value is None else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Opinion:
+class Opinion(NamedTuple):
     """One judge on one item: True, False or None where it cast no vote, and its score."""
 
     vote: bool | None
@@ -134,7 +123,6 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
     """The verdicts of all sources (runs, or JSON lines with `id` and `verdicts`) on the rated items.
 
     `features` are names in the records' `features` to be taken for judges too, as scores are that a step gave.
-
     Judges of the same name in several sources are told apart by their source's name. Raises InputError when
     no record matches a rating, or none has a verdict.
     """
@@ -158,14 +146,12 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
     if not opinions:
         names = ", ".join(str(source) for source in sources)
         raise InputError(f"{names}: no record is one of the rated pairs", "rate a sample of this run")
-    named = dict.fromkeys(name for opinion in opinions.values() for name in opinion)
-    judges = tuple(name for name in named if name != DECISION)
+    judges = tuple(dict.fromkeys(name for row in opinions.values() for name in row if name != DECISION))
     absent = Opinion(None, None)
-    table = [[opinion.get(name, absent) for name in (*judges, DECISION)] for opinion in opinions.values()]
-    votes = np.array([[opinion.code for opinion in row] for row in table], dtype=np.int64)
-    scores = np.array(
-        [[opinion.score for opinion in row] for row in table], dtype=np.float64
-    )  # None becomes NaN
+    table = [[row.get(name, absent) for name in (*judges, DECISION)] for row in opinions.values()]
+    votes = np.array([[judgement.code for judgement in row] for row in table], dtype=np.int64)
+    # A score of None becomes NaN.
+    scores = np.array([[judgement.score for judgement in row] for row in table], dtype=np.float64)
     if not judges and (votes == MISSING).all():
         cure = "give a run with a judge, or records with verdicts"
         raise InputError("the matched records hold no verdicts", cure)
@@ -179,10 +165,10 @@ def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> di
     if not isinstance(verdicts, dict):
         problem = f"record {record['id']!r}: verdicts is not an object"
         raise InputError(problem, "it maps a judge to its verdict")
-    named = {label + name: opinion(verdict) for name, verdict in verdicts.items()}
     measured = record.get("features")
-    if isinstance(measured, dict):
-        named |= {label + name: opinion(measured[name]) for name in features if name in measured}
+    scores = measured if isinstance(measured, dict) else {}
+    judged = verdicts | {name: scores[name] for name in features if name in scores}
+    named = {label + name: opinion(verdict) for name, verdict in judged.items()}
     if isinstance(record.get("accepted"), bool):
         named[DECISION] = opinion(record["accepted"])
     return named

@@ -11,14 +11,14 @@ published ones.
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from kgqa_hpc.errors import ExtensionError, InputError
-from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
+from kgqa_hpc.plugins.evaluation.agreement import RESAMPLES, Floats, estimate, interval, mean_of
 from kgqa_hpc.plugins.evaluation.judge_prediction import BEST, read_judged
 from kgqa_hpc.registry import METRICS
 from kgqa_hpc.text.bounded_json import json_objects
@@ -32,10 +32,11 @@ _ORDER = 4
 _NO_WORDS = "xxnowordsxx"
 
 Row = dict[str, Any]
+# A metric of some items, by their positions, with its interval; takes `resamples` and `seed`.
+Metric = Callable[..., dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Predictions and references in the same order, and the full rows of the references for their columns."""
 
     predictions: tuple[str, ...]
@@ -54,18 +55,31 @@ def read_pairs(predictions: Path, references: Path, *, missing: Literal["error",
     if not expected:
         raise InputError(f"{references}: holds no references")
     if strangers := predicted.keys() - expected.keys():
-        raise InputError(
-            f"{predictions}: id {min(strangers)!r} has no reference", "are these the same items?"
-        )
+        problem = f"{predictions}: id {min(strangers)!r} has no reference"
+        raise InputError(problem, "are these the same items?")
     lacking = [item for item in expected if item not in predicted]
     if lacking and missing == "error":
-        raise InputError(
-            f"{predictions}: {len(lacking):,} references have no prediction, the first is {lacking[0]!r}",
-            "predict them, or count them as empty with --missing empty",
+        problem = (
+            f"{predictions}: {len(lacking):,} references have no prediction, the first is {lacking[0]!r}"
         )
+        raise InputError(problem, "predict them, or count them as empty with --missing empty")
     texts = tuple(predicted[item]["text"] if item in predicted else "" for item in expected)
     rows = tuple({**predicted.get(item, {}), **row} for item, row in expected.items())
     return Pairs(texts, tuple(row["text"] for row in expected.values()), rows, len(lacking))
+
+
+def _read(path: Path) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for line, row in json_objects(path):
+        item, location = row.get("id"), f"{path} line {line}"
+        if not isinstance(item, str | int) or isinstance(item, bool):
+            raise InputError(f"{location}: no id", 'every line is {"id": …, "text": …}')
+        if not isinstance(row.setdefault("text", row.get("answer")), str):
+            raise InputError(f"{location}: no text", 'every line is {"id": …, "text": …}')
+        if str(item) in rows:
+            raise InputError(f"{location}: id {str(item)!r} was there before")
+        rows[str(item)] = row
+    return rows
 
 
 def score(
@@ -82,54 +96,51 @@ def score(
     A list in a column puts its item in each of the groups. Raises InputError for a column that no item has.
     """
     rows = pairs.rows
-    columns = [
-        column for column in (GROUP_COLUMNS if by is None else by) if any(column in row for row in rows)
-    ]
-    if by is not None and (unknown := [column for column in by if column not in columns]):
+    columns = [c for c in (GROUP_COLUMNS if by is None else by) if any(c in row for row in rows)]
+    if unknown := [column for column in by or () if column not in columns]:
         raise InputError(f"no line has a column {unknown[0]!r}", f"the first has: {', '.join(rows[0])}")
-    sure = {"resamples": resamples, "seed": seed}
-    metrics, absent = _metrics(pairs, sure)
+    metrics, absent = _metrics(pairs)
     scores = read_judged(judged, [str(row["id"]) for row in rows]) if judged else {}
-    metrics |= {name: _mean_metric(values, sure) for name, values in scores.items()}
+    metrics |= {name: partial(_mean, values) for name, values in scores.items()}
 
-    def of(positions: list[int]) -> dict[str, Any]:
-        statistics = {name: metric(positions) for name, metric in metrics.items()}
+    def scored(positions: list[int]) -> dict[str, Any]:
+        results = {
+            name: metric(positions, resamples=resamples, seed=seed) for name, metric in metrics.items()
+        }
         return {
             "items": len(positions),
-            **{name: statistic.value for name, statistic in statistics.items()},
-            "intervals": {name: [statistic.low, statistic.high] for name, statistic in statistics.items()},
+            **{name: result["value"] for name, result in results.items()},
+            "intervals": {name: [result["low"], result["high"]] for name, result in results.items()},
         }
 
+    groups: dict[str, dict[str, list[int]]] = {column: {} for column in columns}
+    for column, members in groups.items():
+        for position, row in enumerate(rows):
+            values = row.get(column)
+            for value in values if isinstance(values, list) else [values]:
+                members.setdefault("none" if value is None else str(value), []).append(position)
     return {
-        **of(list(range(len(rows)))),
+        **scored(list(range(len(rows)))),
         "scales": {name: BEST if name in scores else SCALES.get(name, 1) for name in metrics},
         "not_judged": {name: int(np.isnan(values).sum()) for name, values in scores.items()},
         "missing_predictions": pairs.missing,
         "not_computed": absent,
         "groups": {
-            column: {value: of(members) for value, members in _groups(rows, column).items()}
-            for column in columns
+            column: {value: scored(positions) for value, positions in sorted(members.items())}
+            for column, members in groups.items()
         },
     }
 
 
-_Metric = Callable[[list[int]], Estimate]
-
-
-def _metrics(pairs: Pairs, sure: dict[str, int]) -> tuple[dict[str, _Metric], dict[str, str]]:
-    """Metrics that this machine can compute, as functions of rows; the others with a reason."""
+def _metrics(pairs: Pairs) -> tuple[dict[str, Metric], dict[str, str]]:
+    """Metrics that this machine can compute; the others with a reason."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    counts = _bleu_counts(pairs)
-    metrics: dict[str, _Metric] = {
-        f"bleu{n}": lambda rows, n=n: estimate(_bleu(counts[rows], n), len(rows), **sure)  # type: ignore[misc]
-        for n in (2, 4)
-    }
     rouge = RougeScorer(list(ROUGE), use_stemmer=False)
     scores = [rouge.score(r, p) for p, r in zip(pairs.predictions, pairs.references, strict=True)]
     values = {name: np.array([score[name].fmeasure for score in scores]) for name in ROUGE}
     values |= {name: _own_metric(name, pairs) for name in METRICS.names()}
-    metrics |= {name: _mean_metric(means, sure) for name, means in values.items()}
+    metrics = _bleu(pairs) | {name: partial(_mean, means) for name, means in values.items()}
     why = why_no_captions()
     if why is None:
         try:
@@ -137,9 +148,12 @@ def _metrics(pairs: Pairs, sure: dict[str, int]) -> tuple[dict[str, _Metric], di
         except OSError as problem:
             why = f"its tokenizer failed: {problem}"
         else:
-            metrics["meteor"] = lambda rows: Estimate(meteor(rows))
-            metrics["cider"] = _mean_metric(cider, sure)
+            metrics |= {"meteor": lambda rows, **_: interval(meteor(rows)), "cider": partial(_mean, cider)}
     return metrics, {} if why is None else dict.fromkeys(("meteor", "cider"), why)
+
+
+def _mean(values: Floats, rows: list[int], **sampling: int) -> dict[str, Any]:
+    return estimate(mean_of(values[rows]), len(rows), **sampling)
 
 
 def _own_metric(name: str, pairs: Pairs) -> Floats:
@@ -154,37 +168,32 @@ def _own_metric(name: str, pairs: Pairs) -> Floats:
     return values
 
 
-def _mean_metric(values: Floats, sure: dict[str, int]) -> _Metric:
-    return lambda rows: estimate(mean_of(values[rows]), len(rows), **sure)
-
-
-def _bleu_counts(pairs: Pairs) -> Floats:
-    """For each pair its matching and total n-grams (1 to 4) and both lengths, (items, 10); rows can be summed."""
+def _bleu(pairs: Pairs) -> dict[str, Metric]:
+    """Corpus BLEU of two orders by sacrebleu's own formula (exponential smoothing, its default)."""
     from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU(max_ngram_order=_ORDER)
-    rows = []
-    for prediction, reference in zip(pairs.predictions, pairs.references, strict=True):
-        result = bleu.corpus_score([prediction], [[reference]])
-        rows.append([*result.counts, *result.totals, result.sys_len, result.ref_len])
-    return np.array(rows, dtype=np.float64)
+    texts = zip(pairs.predictions, pairs.references, strict=True)
+    results = [bleu.corpus_score([prediction], [[reference]]) for prediction, reference in texts]
+    # Matching and total n-grams (1 to 4) and both lengths of each pair, (items, 10); rows can be summed.
+    counts = np.array([[*r.counts, *r.totals, r.sys_len, r.ref_len] for r in results], dtype=np.float64)
 
-
-def _bleu(counts: Floats, order: int) -> Statistic:
-    """Corpus BLEU of weighted items, by sacrebleu's own formula (exponential smoothing, its default)."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    def score(sums: Floats) -> float:
-        *counted, length, expected = (round(value) for value in sums)
-        correct, total = counted[:order], counted[_ORDER : _ORDER + order]
+    def metric(order: int, rows: list[int], **sampling: int) -> dict[str, Any]:
         smooth: Any = {"smooth_method": "exp", "max_ngram_order": order}
-        return float(BLEU.compute_bleu(correct, total, length, expected, **smooth).score)
 
-    return lambda weights: np.array([score(sums) for sums in weights @ counts])
+        def of_sums(sums: Floats) -> float:
+            *grams, length, expected = np.rint(sums).astype(int).tolist()
+            correct, total = grams[:order], grams[_ORDER : _ORDER + order]
+            return float(BLEU.compute_bleu(correct, total, length, expected, **smooth).score)
+
+        chosen = counts[rows]
+        return estimate(lambda weights: np.array([*map(of_sums, weights @ chosen)]), len(rows), **sampling)
+
+    return {f"bleu{order}": partial(metric, order) for order in (2, 4)}
 
 
 def why_no_captions() -> str | None:
-    """The reason why the two metrics cannot be computed on this machine; None if they can."""
+    """The reason why METEOR and CIDEr cannot be computed on this machine; None if they can."""
     try:
         import pycocoevalcap  # noqa: F401
     except ImportError:
@@ -223,34 +232,10 @@ def _caption_metrics(
     return meteor, np.array([float(score) for score in scores])
 
 
-def _read(path: Path) -> dict[str, Row]:
-    rows: dict[str, Row] = {}
-    for line, row in json_objects(path):
-        item, location = row.get("id"), f"{path} line {line}"
-        if not isinstance(item, str | int) or isinstance(item, bool):
-            raise InputError(f"{location}: no id", 'every line is {"id": …, "text": …}')
-        if not isinstance(row.setdefault("text", row.get("answer")), str):
-            raise InputError(f"{location}: no text", 'every line is {"id": …, "text": …}')
-        if str(item) in rows:
-            raise InputError(f"{location}: id {str(item)!r} was there before")
-        rows[str(item)] = row
-    return rows
-
-
-def _groups(rows: Sequence[Row], column: str) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
-    for i, row in enumerate(rows):
-        value = row.get(column)
-        for member in value if isinstance(value, list) else [value]:
-            groups.setdefault("none" if member is None else str(member), []).append(i)
-    return dict(sorted(groups.items()))
-
-
 def render(document: dict[str, Any]) -> str:
-    """A table from what `score` gave: all items, then each group."""
-    names = list(document["scales"])
+    """The result of `score` as text: a table of all items, then each group."""
     judged = list(document["not_judged"])
-    lines = _table(document, [name for name in names if name not in judged])
+    lines = _table(document, [name for name in document["scales"] if name not in judged])
     if judged:
         lines += ["", "judged from 0 to 5:", *_table(document, judged)]
         lines += [f"{name}: {n:,} were not judged" for name, n in document["not_judged"].items() if n]
@@ -268,10 +253,6 @@ def _table(document: dict[str, Any], names: list[str]) -> list[str]:
         entries += [(f"{column}:", {}), *((f"  {value}", entry) for value, entry in groups.items())]
     rows = [["", "items", *names]]
     for label, entry in entries:
-        items = f"{entry['items']:,}" if "items" in entry else ""
-        values = (
-            "" if name not in entry else "-" if entry[name] is None else f"{entry[name]:.4f}"
-            for name in names
-        )
-        rows.append([label, items, *values])
+        cells = ["" if n not in entry else "-" if entry[n] is None else f"{entry[n]:.4f}" for n in names]
+        rows.append([label, f"{entry['items']:,}" if "items" in entry else "", *cells])
     return aligned(rows)

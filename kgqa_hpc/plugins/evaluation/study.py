@@ -1,4 +1,4 @@
-"""The result of a study: each variant's scores on the same anchors, compared (BioGraphletQA, sections 3.2.1, 4.1).
+"""Studies: variants of a prompt, model or setting on the same anchors, compared (BioGraphletQA, 3.2.1, 4.1).
 
 The score of an item is the sum of its scoring steps. As published, a pair that could not be read scores 0, and so
 does a criterion whose verdict could not be read. Scores come from the run's results, not from its dataset:
@@ -6,22 +6,64 @@ every anchor counts with every variant.
 """
 
 import json
-from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config import RunConfig, load_config
 from kgqa_hpc.config.variants import changes, share_anchors
 from kgqa_hpc.dataset.read import open_work
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.compare import compare, recommendation, summarise
+from kgqa_hpc.stages import STAGES, init
 from kgqa_hpc.steps.variants import MARK
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 
-Price = tuple[float, float]  # per million prompt tokens and completion tokens
+Price = tuple[float, float]  # per million prompt tokens and completion tokens, in any currency
+
+
+def study(
+    config_file: Path, folder: Path, *, threads: int | None = None, price: Price | None = None
+) -> dict[str, Any]:
+    """Run a study from its configuration, resumable; its result.
+
+    Writes RUN/study: study.json, study.md and, with matplotlib, the two figures. Raises InputError for a configuration
+    without variants or scoring steps, DiskFull, StoreError.
+    """
+    config = load_config(config_file)
+    if config.variants is None:
+        cure = "kgqa init --example study FILE shows some"
+        raise InputError(f"{config_file}: has no variants to compare", cure)
+    run = init(config_file, folder)
+    for stage in STAGES:
+        if stage.name != "report":
+            stage.work(folder, threads)
+    rows, labels = read_study(run, config), score_labels(config)
+    variants = {name: rows[rows["variant"] == name] for name in changes(config.variants)}
+    scores = {name: of_variant["score"].to_numpy() for name, of_variant in variants.items()}
+    paired = share_anchors(config.variants)
+    comparisons = compare(scores, paired=paired)
+    document = {
+        "anchors": max(map(len, scores.values())),
+        "paired": paired,
+        "criteria": labels,
+        "variants": [_row(name, part, labels, price, config.seed) for name, part in variants.items()],
+        "comparisons": [comparison._asdict() for comparison in comparisons],
+        "recommendation": recommendation(comparisons),
+    }
+    results = run.path / "study"
+    make_folder(results)
+    write_file(results / "study.json", json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
+    write_file(results / "study.md", render(document).encode() + b"\n")
+    if find_spec("matplotlib"):
+        from kgqa_hpc.plugins.evaluation.figures import study_figures
+
+        study_figures(scores, comparisons, results, criteria=len(labels))
+    return document
 
 
 def read_study(run: RunFolder, config: RunConfig) -> pd.DataFrame:
@@ -40,26 +82,8 @@ def read_study(run: RunFolder, config: RunConfig) -> pd.DataFrame:
     if len(work.done) < len(work.manifest.names):
         problem = f"{run.path}: not every variant has answered every anchor"
         raise InputError(problem, f"first: kgqa run {run.path}")
-    rows = []
-    for shard in sorted(work.done):
-        for record in iter_result(run.result(config.passes[-1].name, shard)):
-            anchor, _, name = record["id"].rpartition(MARK)
-            features = record.get("features") or {}
-            values = {f"criterion {label}": float(features.get(label, 0.0)) for label in labels}
-            tokens = [entry["tokens"] for entry in record["trace"] if entry["step"] not in labels]
-            scoring = [entry["tokens"] for entry in record["trace"] if entry["step"] in labels]
-            row = {
-                "variant": name,
-                "anchor": anchor,
-                "score": sum(values.values()),
-                "lost": record["status"] == "invalid",
-                "failed": record["status"] == "failed",
-                "unreadable": len((record.get("annotations") or {}).get("unreadable", ())),
-                "read": sum(count["prompt"] for count in tokens),
-                "written": sum(count["completion"] for count in tokens),
-                "scoring": sum(count["prompt"] + count["completion"] for count in scoring),
-            }
-            rows.append(row | values)
+    results = (run.result(config.passes[-1].name, shard) for shard in sorted(work.done))
+    rows = [_scored(record, labels) for result in results for record in iter_result(result)]
     return pd.DataFrame(rows).sort_values("anchor", kind="stable")
 
 
@@ -68,8 +92,28 @@ def score_labels(config: RunConfig) -> list[str]:
     return [step.label for step in config.steps if step.use == "score"]
 
 
+def _scored(record: dict[str, Any], labels: list[str]) -> dict[str, Any]:
+    anchor, _, name = record["id"].rpartition(MARK)
+    features = record.get("features") or {}
+    values = {f"criterion {label}": float(features.get(label, 0.0)) for label in labels}
+    tokens = [entry["tokens"] for entry in record["trace"] if entry["step"] not in labels]
+    scoring = [entry["tokens"] for entry in record["trace"] if entry["step"] in labels]
+    return {
+        "variant": name,
+        "anchor": anchor,
+        "score": sum(values.values()),
+        "lost": record["status"] == "invalid",
+        "failed": record["status"] == "failed",
+        "unreadable": len((record.get("annotations") or {}).get("unreadable", ())),
+        "read": sum(count["prompt"] for count in tokens),
+        "written": sum(count["completion"] for count in tokens),
+        "scoring": sum(count["prompt"] + count["completion"] for count in scoring),
+        **values,
+    }
+
+
 def _row(name: str, rows: pd.DataFrame, labels: list[str], price: Price | None, seed: int) -> dict[str, Any]:
-    read, written, scoring = (float(rows[key].mean()) for key in ("read", "written", "scoring"))
+    read, written, scoring = rows[["read", "written", "scoring"]].mean().tolist()
     return {
         "variant": name,
         **summarise(name, rows["score"], seed=seed),
@@ -84,40 +128,6 @@ def _row(name: str, rows: pd.DataFrame, labels: list[str], price: Price | None, 
     }
 
 
-def write_study(
-    run: RunFolder, config: RunConfig, *, price: Price | None = None, seed: int = 0
-) -> dict[str, Any]:
-    """Compute the study and write RUN/study: study.json, study.md and, with matplotlib, the two figures.
-
-    `price` is per million prompt tokens and completion tokens, in any currency.
-    Raises InputError, DiskFull, StoreError.
-    """
-    from importlib.util import find_spec
-
-    rows, labels = read_study(run, config), score_labels(config)
-    variants = {name: rows[rows["variant"] == name] for name in changes(config.variants or {})}
-    scores = {name: of_variant["score"].to_numpy() for name, of_variant in variants.items()}
-    paired = share_anchors(config.variants or {})
-    comparisons = compare(scores, paired=paired)
-    document = {
-        "anchors": max(map(len, scores.values())),
-        "paired": paired,
-        "criteria": labels,
-        "variants": [_row(name, of_variant, labels, price, seed) for name, of_variant in variants.items()],
-        "comparisons": [asdict(comparison) for comparison in comparisons],
-        "recommendation": recommendation(comparisons),
-    }
-    folder = run.path / "study"
-    make_folder(folder)
-    write_file(folder / "study.json", json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
-    write_file(folder / "study.md", render(document).encode() + b"\n")
-    if find_spec("matplotlib"):
-        from kgqa_hpc.plugins.evaluation.figures import study_figures
-
-        study_figures(scores, comparisons, folder, criteria=len(labels))
-    return document
-
-
 def render(document: dict[str, Any]) -> str:
     """The study as Markdown."""
     priced = any(row["cost_of_1000"] is not None for row in document["variants"])
@@ -127,12 +137,8 @@ def render(document: dict[str, Any]) -> str:
     tests = ["best", "against", "difference", "U", "p", "p, Holm", "Cliff's delta", "p, paired, Holm"]
     rows, compared = [head], [tests]
     for row in document["variants"]:
-        cells = [
-            row["variant"],
-            f"{row['items']:,}",
-            *(f"{row[key]:.2f}" for key in ("mean", "low", "high", "sd")),
-        ]
-        cells[3:5] = [" to ".join(cells[3:5])]
+        mean, low, high, deviation = (f"{row[key]:.2f}" for key in ("mean", "low", "high", "sd"))
+        cells = [row["variant"], f"{row['items']:,}", mean, f"{low} to {high}", deviation]
         cells += [str(row["unreadable_pairs"]), str(row["unreadable_verdicts"])]
         cells += [f"{row[key]:,.0f}" for key in ("prompt_tokens", "completion_tokens", "scoring_tokens")]
         rows.append(cells + ([f"{row['cost_of_1000']:.4g}"] if priced else []))

@@ -25,7 +25,7 @@ from pydantic import Field
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.agreement import Floats
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
@@ -77,16 +77,18 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     terms = sorted(term for term, n in in_texts.items() if n >= min_texts)
     column_of = {term: i for i, term in enumerate(terms)}
     idf = np.array([np.log((1 + len(texts)) / (1 + in_texts[term])) + 1 for term in terms])
-    rows: list[int] = []
     columns: list[int] = []
     values: list[float] = []
-    for i, terms_of_text in enumerate(counts):
-        entries = [(column_of[term], 1 + np.log(n)) for term, n in terms_of_text.items() if term in column_of]
-        weights = np.array([tf * idf[j] for j, tf in entries])
-        rows += [i] * len(entries)
-        columns += [j for j, _ in entries]
+    ends = [0]
+    for terms_of_text in counts:
+        entries = {column_of[term]: n for term, n in terms_of_text.items() if term in column_of}
+        weights = np.array([(1 + np.log(n)) * idf[column] for column, n in entries.items()])
+        columns += entries
         values += (weights / np.linalg.norm(weights)).tolist() if entries else []
-    return csr_matrix((values, (rows, columns)), shape=(len(texts), len(terms))), terms
+        ends.append(len(columns))
+    matrix = csr_matrix((values, columns, ends), shape=(len(texts), len(terms)))
+    matrix.sort_indices()
+    return matrix, terms
 
 
 def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) -> Floats:
@@ -103,13 +105,8 @@ def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) 
         for start in range(0, len(texts), BATCH):
             positions = order[start : start + BATCH]
             chosen = [texts[position] for position in positions]
-            options: Any = {
-                "padding": True,
-                "truncation": True,
-                "max_length": longest,
-                "return_tensors": "pt",
-            }
-            batch = tokenizer(chosen, **options).to(model.device)
+            sizes: Any = {"padding": True, "truncation": True, "max_length": longest}
+            batch = tokenizer(chosen, return_tensors="pt", **sizes).to(model.device)
             hidden = model(**batch).last_hidden_state
             mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
             means = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
@@ -127,22 +124,18 @@ def _load(folder: Path) -> tuple[Any, Any, Any]:
         import torch
         from transformers import AutoModel, AutoTokenizer
     except ImportError as problem:
-        raise InputError(
-            f"embeddings need torch and transformers: {problem}", "pip install 'kgqa_hpc[embeddings]'"
-        ) from None
+        text = f"embeddings need torch and transformers: {problem}"
+        raise InputError(text, "pip install 'kgqa_hpc[embeddings]'") from None
     if not (folder / "config.json").is_file():
-        raise InputError(
-            f"{folder}: is no folder of a model (it has no config.json)",
-            "fetch one first, e.g. hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir FOLDER",
-        )
+        cure = "fetch one first, e.g. hf download sentence-transformers/all-MiniLM-L6-v2 --local-dir FOLDER"
+        raise InputError(f"{folder}: is no folder of a model (it has no config.json)", cure)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = AutoModel.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as problem:
-        raise InputError(
-            f"{folder}: transformers cannot load it: {str(problem).splitlines()[0]}",
-            "give a model of transformers or sentence-transformers with its tokenizer",
-        ) from None
+        text = f"{folder}: transformers cannot load it: {str(problem).splitlines()[0]}"
+        cure = "give a model of transformers or sentence-transformers with its tokenizer"
+        raise InputError(text, cure) from None
     model = model.get_encoder() if model.config.is_encoder_decoder else model
     return tokenizer, model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), torch
 
@@ -224,7 +217,7 @@ NO_TOPIC = "none"  # topic of a record without a title
 
 
 class TopicSettings(StepSettings):
-    """Settings of a topic step: the texts to cluster and the number of topics."""
+    """Texts to cluster, and the number of topics."""
 
     source: str = Field(alias="from", description="Run or file of the records, as in anchors.from.")
     field: str = Field(

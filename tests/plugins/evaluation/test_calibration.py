@@ -23,7 +23,7 @@ from kgqa_hpc.plugins.evaluation.calibration import (
 from kgqa_hpc.plugins.evaluation.panel import rules, weighted
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
-from kgqa_hpc.plugins.evaluation.studies import ask_judges
+from kgqa_hpc.plugins.evaluation.retest import ask_judges
 from kgqa_hpc.steps.decision import Decide, decision
 from kgqa_hpc.steps.judge import Judge
 from kgqa_hpc.steps.step import Step

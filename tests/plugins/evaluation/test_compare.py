@@ -5,14 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgqa_hpc.plugins.evaluation.bootstrap import (
-    Estimate,
-    estimate,
-    estimate_counted,
-    interval_text,
-    mean_of,
-    ratio,
-)
+from kgqa_hpc.plugins.evaluation.agreement import estimate, interval, interval_text, mean_of, ratio
 from kgqa_hpc.plugins.evaluation.compare import compare, recommendation, summarise
 from kgqa_hpc.plugins.evaluation.figures import _levels, stars, study_figures
 from kgqa_hpc.plugins.evaluation.judged import wilson
@@ -98,31 +91,31 @@ def test_sums_of_criteria_are_shown_on_the_whole_scale_and_other_scores_on_their
 
 def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation_and_seeded() -> None:
     values = np.random.default_rng(1).normal(5, 2, 400)
-    interval = estimate(mean_of(values), 400)
+    mean = estimate(mean_of(values), 400)
     half = 1.96 * values.std() / 20
     ends = [values.mean() - half, values.mean() + half]
-    assert interval.value == pytest.approx(values.mean())
-    assert [interval.low, interval.high] == pytest.approx(ends, abs=0.03)
+    assert mean["value"] == pytest.approx(values.mean())
+    assert [mean["low"], mean["high"]] == pytest.approx(ends, abs=0.03)
     assert estimate(mean_of(values), 400, seed=3) == estimate(mean_of(values), 400, seed=3)
-    assert estimate(mean_of(values), 400, seed=3) != interval
+    assert estimate(mean_of(values), 400, seed=3) != mean
 
 
 def test_counted_rows_are_the_items_they_stand_for() -> None:
     levels, counts = np.array([1.0, 2.0, 5.0]), np.array([50.0, 30.0, 20.0])
     single = estimate(mean_of(np.repeat(levels, counts.astype(int))), 100, resamples=4000)
-    counted = estimate_counted(mean_of(levels), counts, resamples=4000)
-    assert counted.value == single.value
-    assert [counted.low, counted.high] == pytest.approx([single.low, single.high], abs=0.04)
+    counted = estimate(mean_of(levels), counts, resamples=4000)
+    assert counted["value"] == single["value"]
+    assert [counted["low"], counted["high"]] == pytest.approx([single["low"], single["high"]], abs=0.04)
 
 
 def test_few_items_and_undefined_values_are_told_apart() -> None:
-    assert estimate(mean_of(np.empty(0)), 0) == Estimate(None)
-    assert estimate(mean_of(np.array([2.0])), 1) == Estimate(2.0)
-    assert estimate(mean_of(np.array([np.nan, np.nan])), 2) == Estimate(None)
+    assert estimate(mean_of(np.empty(0)), 0) == interval(None)
+    assert estimate(mean_of(np.array([2.0])), 1) == interval(2.0)
+    assert estimate(mean_of(np.array([np.nan, np.nan])), 2) == interval(None)
     rare = estimate(mean_of(np.array([np.nan] * 5 + [1.0])), 6)
-    assert rare.value == 1.0
-    assert rare.undefined > 0
-    assert interval_text(Estimate(None).to_dict()) == "undefined"
-    assert interval_text(Estimate(0.5, 0.25, 0.75).to_dict()) == "0.500 [0.250, 0.750]"
+    assert rare["value"] == 1.0
+    assert rare["undefined"] > 0
+    assert interval_text(interval(None)) == "undefined"
+    assert interval_text(interval(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
     assert np.isnan(ratio(np.array([1.0, 2.0]), np.array([0.0, 4.0]))).tolist() == [True, False]
-    assert wilson(0, 0).value is None
+    assert wilson(0, 0)["value"] is None

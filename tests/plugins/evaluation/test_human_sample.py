@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.cells import read_csv
-from kgqa_hpc.plugins.evaluation.human_sample import draw_sample, share_out
-from kgqa_hpc.plugins.evaluation.power import (
+from kgqa_hpc.plugins.evaluation.human_sample import (
     Aim,
     detectable_difference,
-    kappa_error,
-    kappa_half_width,
+    draw_sample,
     pairs_for_difference,
     plan,
-    ratings_for_kappa,
+    share_out,
 )
+from kgqa_hpc.plugins.evaluation.judged import kappa_error, kappa_half_width, ratings_for_kappa
 from kgqa_hpc.plugins.evaluation.ratings import read_ratings
 from kgqa_hpc.plugins.evaluation.records import records
 from tests.plugins.evaluation.pairs import record, write_lines
@@ -130,8 +129,8 @@ def test_106_ratings_give_kappa_within_19_hundredths_and_a_tenth_takes_about_390
 
 def test_the_detectable_difference_is_the_inverse_of_the_size_and_none_with_one_empty_side() -> None:
     pairs = pairs_for_difference(0.7, 0.15)
-    assert 0.148 <= (detectable_difference(pairs, pairs, 0.7) or 1) <= 0.15
-    assert detectable_difference(50, 0, 0.75) is None
+    assert 0.148 <= (detectable_difference(pairs, pairs, Aim(expected=0.7)) or 1) <= 0.15
+    assert detectable_difference(50, 0, Aim()) is None
     assert "nothing (one side is empty)" in str(plan(50, 0, Aim()))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kgqa_hpc import stages
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.studies import compare_rounds, perturbed, render_retest, retest
+from kgqa_hpc.plugins.evaluation.retest import compare_rounds, perturbed, render_retest, retest
 from tests.plugins.evaluation.pairs import write_lines
 
 PAIRS = 150

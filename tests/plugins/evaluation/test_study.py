@@ -11,8 +11,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation import studies
-from kgqa_hpc.plugins.evaluation.study import read_study
+from kgqa_hpc.plugins.evaluation.study import read_study, study
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.sampling import extend
@@ -53,7 +52,7 @@ def write_config(folder: Path, number: int = 6, **more: object) -> Path:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("study")
-    return folder / "run", studies.study(write_config(folder, 20), folder / "run")
+    return folder / "run", study(write_config(folder, 20), folder / "run")
 
 
 def test_every_anchor_is_done_once_with_every_variant_and_the_result_stands_in_the_run(
@@ -106,11 +105,11 @@ def test_unreadable_pairs_score_nothing_and_unreadable_verdicts_reject_nothing(
 def test_a_study_extended_to_more_anchors_says_what_one_over_all_of_them_says(tmp_path: Path) -> None:
     few, many = ({"kind": "records", "from": "records.jsonl", "number": number} for number in (6, 10))
     run = tmp_path / "grown"
-    studies.study(write_config(tmp_path, 12, anchors=few), run)
+    study(write_config(tmp_path, 12, anchors=few), run)
     before = {path: path.read_bytes() for path in run.glob("results/*/*.h5")}
     assert extend(run, 10).anchors == 30
-    grown = studies.study(run / "config.yaml", run)
-    assert grown == studies.study(write_config(tmp_path, 12, anchors=many), tmp_path / "whole")
+    grown = study(run / "config.yaml", run)
+    assert grown == study(write_config(tmp_path, 12, anchors=many), tmp_path / "whole")
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -119,14 +118,14 @@ def test_a_study_whose_variants_draw_their_own_anchors_is_not_extended(tmp_path:
     config = write_config(
         tmp_path, 6, anchors={"kind": "records", "from": "records.jsonl"}, variants=variants
     )
-    studies.study(config, tmp_path / "run")
+    study(config, tmp_path / "run")
     with pytest.raises(InputError, match="draw anchors of their own"):
         extend(tmp_path / "run", 6)
 
 
 def test_a_configuration_without_variants_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="variants"):
-        studies.study(write_config(tmp_path, variants=None), tmp_path / "run")
+        study(write_config(tmp_path, variants=None), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -156,7 +155,7 @@ TOOL = Path(__file__).parents[3] / "tools" / "planted_study.py"  # plants its tr
 def planted(tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder = tmp_path_factory.mktemp("planted")
     config = load(TOOL).write_config(folder, MEANS, ANCHORS, garbage=0.0)
-    document = studies.study(config, folder / "run", price=(1.0, 4.0))
+    document = study(config, folder / "run", price=(1.0, 4.0))
     assert json.loads((folder / "run" / "study" / "study.json").read_text())["paired"] is True
     return document
 

@@ -11,8 +11,8 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.config.variants import changes
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.plugins.evaluation import studies
 from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.evaluation.study import study
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
@@ -40,7 +40,7 @@ def config_of(**sections: Any) -> dict[str, Any]:
 def do_study(folder: Path, **sections: Any) -> dict[str, Any]:
     write_graph(folder)
     (folder / "study.yaml").write_text(json.dumps(config_of(**sections)), encoding="utf-8")
-    return studies.study(folder / "study.yaml", folder / "run")
+    return study(folder / "study.yaml", folder / "run")
 
 
 def requests(variants: dict[str, Any], **sections: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_a_study_of_models_goes_on_in_its_folder_adds_nothing_and_keeps_a_varian
 ) -> None:
     folder, document = models
     results = {p: p.stat().st_mtime_ns for p in (folder / "run" / "results").rglob("*.h5")}
-    assert studies.study(folder / "study.yaml", folder / "run") == document
+    assert study(folder / "study.yaml", folder / "run") == document
     assert {p: p.stat().st_mtime_ns for p in (folder / "run" / "results").rglob("*.h5")} == results
     with AnchorsFile(open_run(folder / "run")[0].anchors) as anchors:
         order = [anchor["data"]["variant"] for anchor in anchors.rows()]

@@ -1,6 +1,6 @@
-"""Runs for experiments: a study of variants, judges on rated pairs, and judgements repeated on perturbed pairs.
+"""Judges asked in runs of their own: about rated pairs, and again about pairs that they have judged.
 
-Each executes the ordinary stages (stages.py) with a configuration reduced to its purpose. A pair is judged again
+Such a run has the ordinary stages (stages.py), with the judges' part of a configuration. A pair is judged again
 unchanged (test-retest), in another order, or longer. Order is Zheng et al.'s (2023, "Judging LLM-as-a-judge",
 section 3.3) position: options or documents in another order; without any, the answer's sentences. Length is their
 repetitive attack: the answer said twice, nothing new in it.
@@ -19,10 +19,9 @@ from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.plugins.evaluation import judged
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, records
-from kgqa_hpc.plugins.evaluation.study import write_study
 from kgqa_hpc.runs import create_run, open_run
 from kgqa_hpc.runs.trust import require_agreed
-from kgqa_hpc.stages import STAGES, init
+from kgqa_hpc.stages import STAGES
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.canonical import canonical
@@ -37,22 +36,6 @@ READING = (
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 _Record = Mapping[str, Any]
-
-
-def study(
-    config_file: Path, folder: Path, *, threads: int | None = None, price: tuple[float, float] | None = None
-) -> dict[str, Any]:
-    """A study from its configuration to RUN/study, resumable; its result. `price`: see write_study."""
-    config = load_config(config_file)
-    if config.variants is None:
-        raise InputError(
-            f"{config_file}: has no variants to compare", "kgqa init --example study FILE shows some"
-        )
-    run = init(config_file, folder)
-    for stage in STAGES:
-        if stage.name != "report":
-            stage.work(folder, threads)
-    return write_study(run, config, price=price, seed=config.seed)
 
 
 def ask_judges(config_file: Path, ratings: Ratings, folder: Path) -> Path:
@@ -91,10 +74,8 @@ def perturbed(record: _Record, names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def compare_rounds(
-    first: list[dict[str, Any]], second: list[dict[str, Any]], *, seed: int = 0
-) -> dict[str, Any]:
-    """By judge and perturbation, the second round's verdicts on `ID~NAME` compared with the first's on `ID`.
+def compare_rounds(first: Iterable[_Record], second: Iterable[_Record], *, seed: int = 0) -> dict[str, Any]:
+    """The second round's verdicts on `ID~NAME` compared with the first round's on `ID`, by judge and perturbation.
 
     Both are dataset records with `verdicts`. An item that lacks one of the two votes is left out.
     """
@@ -144,7 +125,7 @@ def retest(
     plan["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
     copies = (copy for record in chosen for copy in perturbed(record, perturb))
     again = _judged(plan, copies, folder, str(source))
-    comparison = compare_rounds(chosen, list(records(again)), seed=seed)
+    comparison = compare_rounds(chosen, records(again), seed=seed)
     return {"pairs": len(chosen), "judges": comparison, "reading": READING}
 
 
@@ -177,10 +158,10 @@ def _judged(plain: dict[str, Any], pairs: Iterable[dict[str, Any]], folder: Path
 def render_retest(document: dict[str, Any]) -> str:
     """The result of `retest` as text: a line for each judge and perturbation."""
 
-    def percent(estimate: dict[str, Any], sign: str = "", unit: str = "%") -> str:
-        if estimate["value"] is None or estimate["low"] is None:
+    def percent(share: dict[str, Any], sign: str = "", unit: str = "%") -> str:
+        if share["low"] is None:
             return "undefined"
-        value, low, high = (f"{100 * estimate[key]:{sign}.1f}" for key in ("value", "low", "high"))
+        value, low, high = (f"{100 * share[key]:{sign}.1f}" for key in ("value", "low", "high"))
         return f"{value} {unit} [{low}, {high}]"
 
     rows: list[tuple[object, ...]] = [
