@@ -166,11 +166,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def rewrite(path: Path, change: Any) -> None:
-    """Replace a result by one whose records went through `change`."""
-    records, header = read_result(path), read_summary(path)
+def rewrite(path: Path, change: Any, **header: str) -> None:
+    """Replace a result by one whose records went through `change`, with other values in its header."""
+    records, known = read_result(path), read_summary(path)
     path.unlink()
-    write_result(path, change(records), {key: header[key] for key in ("made_by", "pass", "shard")})
+    write_result(path, change(records), {key: known[key] for key in ("made_by", "pass", "shard")} | header)
 
 
 def workers_of(run: Path) -> list[str]:
