@@ -123,8 +123,8 @@ def merge(
 
     Raises InputError if the run refused the last configuration given for it (runs/checks.py).
     """
-    from kgqa_hpc.dataset.dask_map import stage_by_dask
     from kgqa_hpc.dataset.merge import merge as merge_results
+    from kgqa_hpc.dataset.staging import stage_by_dask
 
     run = _mergeable(folder)
     staging = nullcontext(None) if dask is None else stage_by_dask(dask)
@@ -141,7 +141,7 @@ def _mergeable(folder: Path) -> RunFolder:
 
 def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
     """Take part in a merge by several processes; the process that wrote the dataset returns its accounting."""
-    from kgqa_hpc.dataset.shared_merge import merge_shared as share
+    from kgqa_hpc.dataset.merge import merge_shared as share
 
     with stage_progress() as progress:
         return share(_mergeable(folder), published=published, progress=progress)

@@ -40,18 +40,10 @@ DECIDED = (
     Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
     Column("reason", "string", "Why it did not; empty for accepted pairs."),
 )
-# Members of `provenance` that only some runs have.
-EXCLUDED = Column(
-    "excluded_edge_types", ["string"], "Edge types left out of the graph of anchors and answers."
-)
-ENTRIES = Column(
-    "entries",
-    ["string"],
-    "Entries of other packages or of files: name, package, version, sha256 of the source.",
-)
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
-
-_OPTIONAL = frozenset((EXCLUDED.name, ENTRIES.name))
+# Members of `provenance` that only some runs have: edge types left out of the graph, and entries of other packages.
+EXCLUDED, ENTRIES = "excluded_edge_types", "entries"
+_OPTIONAL = {EXCLUDED: ["string"], ENTRIES: ["string"]}
 
 Fields = dict[str, str]  # the kind of the values of each field: a key of _TYPES
 Labels = dict[str, Fields]
@@ -69,7 +61,7 @@ class Columns:
     def add(self, record: dict[str, Any]) -> None:
         """Collect the fields of a record made by record.py."""
         provenance = record["provenance"]
-        self._optional.update(_OPTIONAL.intersection(provenance))
+        self._optional.update(_OPTIONAL.keys() & provenance)
         for engine in provenance["engine"].values():
             self._observed.update(_OBSERVED.intersection(engine or ()))
         for group, labels in zip(self._groups, _groups_of(record), strict=True):
@@ -137,7 +129,7 @@ class Columns:
             "run": "string",
             "seed": "int64",
             "source": "string",
-            **{column.name: column.type for column in (EXCLUDED, ENTRIES) if column.name in self._optional},
+            **{name: kind for name, kind in _OPTIONAL.items() if name in self._optional},
             "anchor": _ANCHOR,
             "prompt": dict.fromkeys(parameters, _PROMPT),
             "engine": dict.fromkeys(parameters, _ENGINE | dict.fromkeys(sorted(self._observed), "string")),
@@ -229,13 +221,13 @@ def _kind(value: Any) -> str:
     return "json"
 
 
-def _common(kind: str, other: str) -> str:
+def _common(kind: str, added: str) -> str:
     """The kind that holds values of both kinds; json for mixed ones."""
-    if kind == other or other == "null":
+    if kind == added or added == "null":
         return kind
     if kind == "null":
-        return other
-    return "float" if {kind, other} == {"int", "float"} else "json"
+        return added
+    return "float" if {kind, added} == {"int", "float"} else "json"
 
 
 def _json(value: Any) -> str:

@@ -8,7 +8,7 @@ record of a run is counted once.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -17,15 +17,14 @@ from typing import Any
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, open_candidates, repeated
+from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates, repeated
 from kgqa_hpc.dataset.card import cell, configurations, data_files
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import gather_facts
-from kgqa_hpc.dataset.record import THOUGHTS, record_maker
+from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
 from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
 from kgqa_hpc.dataset.stage import SUFFIX, staged_table, write_staged
-from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import read_records, write_sums
 from kgqa_hpc.dataset.write import fate_of, write_dataset
@@ -76,7 +75,7 @@ def combine(
         document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / COMBINED).write_bytes(pretty(document))
         sums = {path.name: sha256_of(path) for path in folder.glob("*.parquet")}
-        write_combined_card(folder, runs, document, sums)
+        _write_card(folder, runs, document, sums)
         write_sums(folder, sums)
     return document
 
@@ -107,47 +106,32 @@ def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
     """Staged files of the records of all runs, accepted ones first.
 
     Column `grp` is the position of the run, `status` the record's status in its run or `filtered`, `same` a digest of
-    its id.
+    its id. Members of a record that its run lacks are null.
     """
-    columns = _declared(runs)
-    files: list[StagedFile] = []
-    names = (
-        *(column.name for column in COMMON),
-        "verdicts",
-        "features",
-        "provenance",
-        *(c.name for c in columns.declared),
-    )
+    columns, files = _declared(runs), list[StagedFile]()
+    common = [column.name for column in COMMON]
+    names = (*common, "verdicts", "features", "provenance", *(column.name for column in columns.declared))
     for name in FILES:
         for run_number, run in enumerate(runs):
-            holds, records = where.selector(run.dataset, name), _records(run, name)
+            holds, records = where.selector(run.dataset, name), read_records(run.dataset, name)
+            json_text = read_accounting(run).get("json_text", [])
             while chunk := list(islice(records, CHUNK)):
+                collected, rows = Columns(), []
+                for record in chunk:
+                    row = {"id": record["id"], "grp": str(run_number), "single": True, "record": None}
+                    digest = hashlib.blake2b(record["id"].encode("utf-8", "surrogatepass"), digest_size=16)
+                    row |= {"reason": record["reason"], "same": digest.digest(), "status": "filtered"}
+                    if holds(record):
+                        # Which fields become JSON text depends on all runs together.
+                        plain = without_json_text({key: record.get(key) for key in names}, json_text)
+                        collected.add(_without_nulls(plain))
+                        row |= {"status": name, "record": plain}
+                    rows.append(row)
                 path = scratch / f"records-{len(files):05d}{SUFFIX}"
-                files.append(_write_chunk(path, chunk, holds, str(run_number), name, names))
-                columns.take(files[-1].columns.state())
+                write_staged(path, staged_table(rows, collected))
+                files.append(StagedFile(path, len(rows), collected))
+                columns.take(collected.state())
     return Staged(files, columns)
-
-
-def _write_chunk(
-    path: Path,
-    records: Sequence[dict[str, Any]],
-    holds: Callable[[dict[str, Any]], bool],
-    run: str,
-    file: str,
-    names: Sequence[str],
-) -> StagedFile:
-    """Stage records of one file of a run with the members `names`; members that the run lacks are null."""
-    columns, rows = Columns(), []
-    for record in records:
-        fits = holds(record)
-        digest = hashlib.blake2b(record["id"].encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        row = {"id": record["id"], "grp": run, "single": True, "reason": record["reason"], "same": digest}
-        record = {name: record.get(name) for name in names}
-        if fits:
-            columns.add(_without_nulls(record))
-        rows.append(row | {"status": file if fits else "filtered", "record": record if fits else None})
-    write_staged(path, staged_table(rows, columns))
-    return StagedFile(path, len(rows), columns)
 
 
 def _draw(candidates: Candidates, mixture: Mixture) -> None:
@@ -155,11 +139,9 @@ def _draw(candidates: Candidates, mixture: Mixture) -> None:
     rows = [candidates.rows(f"status = 'accepted' AND grp = '{n}'") for n in range(len(mixture.shares))]
     counts = counts_of([len(accepted_rows) for accepted_rows in rows], mixture.shares, mixture.number)
     for accepted, count in zip(rows, counts, strict=True):
-        keys = [
-            draw_key(mixture.seed, "mixture", record)
-            for _, table in candidates.staged.read(["id"], accepted)
-            for record in table["id"].to_pylist()
-        ]
+        tables = candidates.staged.read(["id"], accepted)
+        ids = [record for _, table in tables for record in table["id"].to_pylist()]
+        keys = [draw_key(mixture.seed, "mixture", record) for record in ids]
         with candidates.table("left_out", {"row": accepted[~drawn(keys, count)]}):
             update = "UPDATE candidate SET status = 'not drawn' WHERE row IN (SELECT row FROM left_out)"
             candidates.database.execute(update)
@@ -179,8 +161,7 @@ def _require_alike(runs: Sequence[RunFolder]) -> None:
 def _declared(runs: Sequence[RunFolder]) -> Columns:
     declared: dict[str, Any] = {}
     for run in runs:
-        maker = record_maker(run_config(run), "")
-        for column in maker.columns:
+        for column in RecordMaker(run_config(run)).columns:
             earlier = declared.setdefault(column.name, column)
             if column.name == THOUGHTS and isinstance(column.type, dict) and isinstance(earlier.type, dict):
                 declared[THOUGHTS] = column._replace(type={**earlier.type, **column.type})  # by step
@@ -196,13 +177,7 @@ def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "verdicts": verdicts, "provenance": {**record["provenance"], "parameters": parameters}}
 
 
-def _records(run: RunFolder, name: str) -> Iterator[dict[str, Any]]:
-    """Records of a file with JSON text parsed again: which fields become JSON text depends on all runs together."""
-    paths = read_accounting(run).get("json_text", [])
-    return (without_json_text(record, paths) for record in read_records(run.dataset, name))
-
-
-def write_combined_card(
+def _write_card(
     folder: Path, runs: Sequence[RunFolder], document: Mapping[str, Any], sums: dict[str, str]
 ) -> None:
     """Write folder/README.md; `document` is the content of combined.json, `sums` maps file names to sha256."""

@@ -4,36 +4,48 @@ Staging (stage.py) turns every shard into a file of candidate records. Rules (fi
 the outcome of each record in one narrow table. Writing (write.py) streams the staged records and appends the decided
 fields. The dataset folder is replaced as a whole (store/replace_folder.py); its bytes depend on the results and the
 `dataset:` section alone.
+
+A shared merge (`--shared`) is one by several processes on any nodes, each started with this command: staging a shard is
+a leased task, and so is the rest. Staged files are in a hidden folder beside the dataset; its name is a digest of
+results and settings, so no process uses the files of another merge. When all are complete, one process takes the last
+task: it decides, writes, and removes the folder. The other processes end when it is removed.
 """
 
+import hashlib
 import json
+import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial as bound
 from itertools import count
 from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, open_candidates
+from kgqa_hpc.dataset.candidates import Candidates, Staged, open_candidates, survey
 from kgqa_hpc.dataset.documents import write_documents
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.filters import apply_filters
-from kgqa_hpc.dataset.order import ordered
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.splits import divide
-from kgqa_hpc.dataset.staged import Staged, survey
-from kgqa_hpc.dataset.staging import Stage, stage_here
+from kgqa_hpc.dataset.staging import Stage, StagingWorker, stage_here
 from kgqa_hpc.dataset.target import cut
-from kgqa_hpc.dataset.write import PART_BYTES, Fate, fate_of, write_dataset
+from kgqa_hpc.dataset.write import PART_BYTES, Fate, fate_of, ordered, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
+from kgqa_hpc.store.canonical import canonical
+from kgqa_hpc.store.regular import GONE
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import HEADER_BYTES
 from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.text.opener import read_bytes
 
 PUBLISHED = "biographletqa.jsonl"  # written on request, and then by every later merge of the run
+LAST = "dataset"  # name of the last task of a shared merge: writing the dataset
+TRIES = 10
 
 
 def merge(
@@ -51,57 +63,56 @@ def merge(
     `partial` merges an unfinished run, including finished items of open shards; `published` adds
     biographletqa.jsonl; `progress(done, total, label)` counts every shard twice, staged and written; `processes`
     is the number of staging processes (default: one per core if there is enough work); `stage` replaces them
-    (dask_map.py). Raises
-    AccountingError when work is left or counts do not add up, CorruptFile when a result is damaged (it is then
-    in quarantine), InputError, DiskFull; after an error RUN/dataset is unchanged.
+    (staging.py). Raises AccountingError when work is left or counts do not add up, CorruptFile when a result is
+    damaged (it is then in quarantine), InputError, DiskFull; after an error RUN/dataset is unchanged.
     """
-    work = open_work(run)
-    require_finished(work, partial)
-    stage = stage or bound(stage_here, processes=processes)
-    return merge_work(work, stage, published=published, progress=progress, part_bytes=part_bytes)
+    work = _finished_work(run, partial)
+    return _merge(work, stage or bound(stage_here, processes=processes), published, progress, part_bytes)
 
 
-def merge_work(
-    work: FinishedWork,
-    stage: Stage,
+def merge_shared(
+    run: RunFolder,
     *,
-    published: bool,
-    progress: StageProgress | None,
-    part_bytes: int,
-    require_wanted: Callable[[], None] = lambda: None,
-) -> Accounting:
-    """Merge opened work; `require_wanted` raises when another process has written the dataset meanwhile."""
-    run = work.run
-    published = published or (run.dataset / PUBLISHED).exists()
-    report, shards, shard_number = progress or (lambda *_: None), len(work.manifest.shards), count(1)
+    published: bool = False,
+    progress: StageProgress | None = None,
+    part_bytes: int = PART_BYTES,
+) -> Accounting | None:
+    """Do this process's part of a shared merge; returns when RUN/dataset is written.
 
-    def shard_done() -> None:
-        report(next(shard_number), 2 * shards, "merge")
+    The process that wrote it returns the accounting, the others None. Raises AccountingError, CorruptFile,
+    InputError, DiskFull, StoreError.
+    """
+    work = _finished_work(run)
+    path = run.path / f".{run.dataset.name}.shared-{_key(work, published)}{TEMP_SUFFIX}"
+    descriptor = _open_shared(path)
 
-    def written(share: float) -> None:
-        report(shards + round(shards * share), 2 * shards, "merge")
+    def staged(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
+        for _ in work.manifest.names:
+            shard_done()
+        return path
 
-    before = _identity(run.dataset)
-    accounting: Accounting | None = None
+    def require_wanted() -> None:
+        if not _stands(path, descriptor):
+            raise StoreError(f"{path}: another process has finished this merge", "nothing is left to do")
 
-    def require(standing: Path) -> None:
-        _require_newest(work, standing, before, accounting)
-
-    with replaced_folder(run.dataset, require) as folder:
-        scratch = folder / ".scratch"
-        scratch.mkdir()
-        with filtered(work, scratch, stage, shard_done) as (candidates, accounting):
-            staged, fate = _decide(work, candidates, scratch, accounting)
-        write_dataset(folder, staged, fate, part_bytes, written)
-        if published:
-            from kgqa_hpc.dataset.exports.biographletqa import write_published
-
-            write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)
-        shutil.rmtree(scratch)
-        facts = gather_facts(run, __version__)
-        write_documents(folder, run, facts, accounting, staged.columns, fate.parts)
-        require_wanted()
-    return accounting
+    try:
+        # The path through the descriptor: files are never written to another folder of this name, and after the
+        # removal of the folder, writes fail.
+        with StagingWorker(work, Path(f"/proc/self/fd/{descriptor}")) as worker:
+            worker.stage()
+            while _stands(path, descriptor):
+                if (lease := worker.leases.claim(LAST)) is not None:
+                    with worker.kept(lease):
+                        accounting = _merge(work, staged, published, progress, part_bytes, require_wanted)
+                        _remove_shared(path, descriptor)
+                        return accounting
+                worker.pause()
+    except StoreError:
+        if _stands(path, descriptor):
+            raise
+    finally:
+        os.close(descriptor)
+    return None  # another process wrote the dataset and removed the staged files
 
 
 @contextmanager
@@ -116,6 +127,59 @@ def filtered(
     with open_candidates(staged, scratch) as candidates:
         apply_filters(candidates, work.config.dataset, work.config.seed, scratch, accounting)
         yield candidates, accounting
+
+
+def _finished_work(run: RunFolder, partial: bool = False) -> FinishedWork:
+    """The opened run. Raises AccountingError when shards are missing, unless `partial`."""
+    work = open_work(run)
+    missing, total = len(work.missing), len(work.manifest.shards)
+    if missing and not partial:
+        raise AccountingError(
+            f"{missing:,} of {total:,} shards are not done, no dataset was written",
+            f"run `kgqa run {run.path}` again, or merge what is there with --partial",
+        )
+    return work
+
+
+def _merge(
+    work: FinishedWork,
+    stage: Stage,
+    published: bool,
+    progress: StageProgress | None,
+    part_bytes: int,
+    require_wanted: Callable[[], None] = lambda: None,
+) -> Accounting:
+    """Merge opened work; `require_wanted` raises when another process has written the dataset meanwhile."""
+    run, shards, shard_number = work.run, len(work.manifest.shards), count(1)
+    published = published or (run.dataset / PUBLISHED).exists()
+    report = progress or (lambda *_: None)
+    before = _identity(run.dataset)
+    accounting: Accounting | None = None
+
+    def shard_done() -> None:
+        report(next(shard_number), 2 * shards, "merge")
+
+    def written(share: float) -> None:
+        report(shards + round(shards * share), 2 * shards, "merge")
+
+    def require_newest(standing: Path) -> None:
+        _require_newest(work, standing, before, accounting)
+
+    with replaced_folder(run.dataset, require_newest) as folder:
+        scratch = folder / ".scratch"
+        scratch.mkdir()
+        with filtered(work, scratch, stage, shard_done) as (candidates, accounting):
+            staged, fate = _decide(work, candidates, scratch, accounting)
+        write_dataset(folder, staged, fate, part_bytes, written)
+        if published:
+            from kgqa_hpc.dataset.exports.biographletqa import write_published
+
+            write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)
+        shutil.rmtree(scratch)
+        facts = gather_facts(run, __version__)
+        write_documents(folder, run, facts, accounting, staged.columns, fate.parts)
+        require_wanted()
+    return accounting
 
 
 def _decide(
@@ -163,11 +227,43 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def require_finished(work: FinishedWork, partial: bool) -> None:
-    """Raise AccountingError when shards are missing, unless `partial`."""
-    missing, total = len(work.missing), len(work.manifest.shards)
-    if missing and not partial:
-        raise AccountingError(
-            f"{missing:,} of {total:,} shards are not done, no dataset was written",
-            f"run `kgqa run {work.run.path}` again, or merge what is there with --partial",
-        )
+def _open_shared(path: Path) -> int:
+    """A descriptor of the folder of a shared merge, created if it is missing: others may remove it at any moment."""
+    while True:
+        make_folder(path)
+        with disk_errors(path), suppress(FileNotFoundError):
+            return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _stands(path: Path, descriptor: int) -> bool:
+    """Whether the folder still exists and is the one that this process opened."""
+    with disk_errors(path):
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(path))
+        except OSError as problem:
+            if problem.errno in GONE:
+                return False
+            raise
+
+
+def _remove_shared(path: Path, descriptor: int) -> None:
+    """Rename the folder, so that no process uses an incomplete set of its files, then remove it."""
+    if not _stands(path, descriptor):
+        return  # another process took over while this one was stopped
+    gone = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMP_SUFFIX}")
+    with disk_errors(path):
+        os.rename(path, gone)
+    for _ in range(TRIES):  # others may add a lease before they notice the removal
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _key(work: FinishedWork, published: bool) -> str:
+    """A digest of all inputs of the staged files: this program, the settings, and every result by its header."""
+    digest = hashlib.blake2b(digest_size=16)
+    sources = [__version__, published, work.run.manifest().digest, work.config.model_dump(mode="json")]
+    digest.update(canonical(sources))
+    for name in sorted(work.done):
+        path = work.run.result(work.pass_name, name)
+        with disk_errors(path), path.open("rb") as file:
+            digest.update(name.encode() + file.read(HEADER_BYTES))
+    return digest.hexdigest()

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kgqa_hpc.config import PassConfig, RunConfig
+from kgqa_hpc.dataset.accounting import OUTCOMES
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.steps import STEPS
@@ -26,8 +27,6 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry
 from kgqa_hpc.store.table import open_table
-
-ENDED = ("accepted", "rejected", "invalid", "failed")
 
 # An anchor and its item's record, as stored; None for an unfinished item of an open shard.
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
@@ -59,24 +58,43 @@ class FinishedWork:
         Raises CorruptFile, after the result was moved to quarantine, when it is damaged or not of this shard.
         """
         with stream_shard(self.run, self.manifest, entry.name) as anchors:
-            if entry.name in self.done:
-                yield from self._pairs(entry, anchors)
+            if entry.name not in self.done:
+                ended = self._ended_items(entry)
+                yield from ((anchor, ended.get(anchor["id"])) for anchor in anchors)
                 return
-            ended = ended_items(self.run, self.config, entry)
-            yield from ((anchor, ended.get(anchor["id"])) for anchor in anchors)
+            path = self.run.result(self.pass_name, entry.name)
+            try:
+                records = iter_result(path, self.run.origin(self.pass_name))
+                for anchor, record in zip_longest(anchors, records):
+                    if anchor is None or record is None or anchor["id"] != record["id"]:
+                        raise CorruptFile(f"{path}: holds other items than its shard")
+                    yield anchor, record
+            except CorruptFile as problem:
+                quarantine(self.run.quarantine, path, problem.message)
+                cure = f"it lies in {self.run.quarantine} now; `kgqa run {self.run.path}` redoes it"
+                raise CorruptFile(problem.message, cure) from problem
 
-    def _pairs(self, entry: ShardEntry, anchors: Iterator[dict[str, Any]]) -> Iterator[Pair]:
-        path = self.run.result(self.pass_name, entry.name)
-        try:
-            records = iter_result(path, self.run.origin(self.pass_name))
-            for anchor, record in zip_longest(anchors, records):
-                if anchor is None or record is None or anchor["id"] != record["id"]:
-                    raise CorruptFile(f"{path}: holds other items than its shard")
-                yield anchor, record
-        except CorruptFile as problem:
-            quarantine(self.run.quarantine, path, problem.message)
-            cure = f"it lies in {self.run.quarantine} now"
-            raise CorruptFile(problem.message, f"{cure}; `kgqa run {self.run.path}` redoes it") from problem
+    def _ended_items(self, entry: ShardEntry) -> dict[str, dict[str, Any]]:
+        """The records of the finished items of a shard that is not done, by id, from results and journals.
+
+        Damaged lines of a journal are ignored: the next worker of the shard does those items again. Journals are read
+        before results: a journal that vanishes was replaced by its result.
+        """
+        ended: dict[str, dict[str, Any]] = {}
+        for position, pass_config in reversed(list(enumerate(self.config.passes))):
+            origin = self.run.origin(pass_config.name)
+            path = self.run.result(pass_config.name, entry.name)
+            records: list[dict[str, Any]] = []
+            if not exists(path):
+                for journal in journals_of(path.parent, entry.name):
+                    with suppress(MissingFile):
+                        records += read_journal(journal, origin.header(entry.name, entry.sha256))[0]
+            if exists(path):
+                records += read_result(path, origin)
+            for record in records:
+                if has_ended(record, self.config.passes[position + 1 :]):
+                    ended.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
+        return ended
 
     def sampled(self) -> Iterator[tuple[ShardEntry, list[str], list[str]]]:
         """Every shard with the ids and groups of its anchors, from anchors.h5.
@@ -128,43 +146,13 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
     """Context that adds a cure to errors of a damaged or missing anchors.h5: sample again, because the same
     seed gives the same file.
     """
+    cure = f"`kgqa sample {run.path}` again: the same seed gives the same anchors"
     try:
         yield
     except MissingFile as problem:
-        cure = f"`kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise MissingFile(problem.message, cure) from problem
     except CorruptFile as problem:
-        cure = f"remove it and run `kgqa sample {run.path}` again: the same seed gives the same anchors"
-        raise CorruptFile(problem.message, cure) from problem
-
-
-def ended_items(run: RunFolder, config: RunConfig, entry: ShardEntry) -> dict[str, dict[str, Any]]:
-    """The records of the finished items of a shard, by id.
-
-    Damaged lines of a journal are ignored: the next worker of the shard does those items again. Raises CorruptFile,
-    StoreError.
-    """
-    ended: dict[str, dict[str, Any]] = {}
-    for position in reversed(range(len(config.passes))):
-        later = config.passes[position + 1 :]
-        for record in _records(run, config.passes[position].name, entry):
-            if has_ended(record, later):
-                ended.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
-    return ended
-
-
-def _records(run: RunFolder, pass_name: str, entry: ShardEntry) -> Iterator[dict[str, Any]]:
-    """The records of a pass in a shard so far.
-
-    Journals are read first: a journal that vanishes was replaced by its result.
-    """
-    origin, path = run.origin(pass_name), run.result(pass_name, entry.name)
-    if not exists(path):
-        for journal in journals_of(path.parent, entry.name):
-            with suppress(MissingFile):
-                yield from read_journal(journal, origin.header(entry.name, entry.sha256))[0]
-    if exists(path):
-        yield from read_result(path, origin)
+        raise CorruptFile(problem.message, f"remove it and run {cure}") from problem
 
 
 def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:
@@ -172,7 +160,7 @@ def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:
 
     A later pass takes accepted items, and items that another judge may decide anew.
     """
-    if record["status"] not in ENDED:
+    if record["status"] not in OUTCOMES:
         return False
     if record["status"] == "accepted":
         return not later

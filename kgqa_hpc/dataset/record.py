@@ -5,7 +5,6 @@ same results give the same bytes on every machine. docs/reference/record.md list
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +20,43 @@ THOUGHTS = "thoughts"
 VARIANT = Column("variant", "string", "Variant of the study this record is of.")
 
 
-@dataclass(frozen=True, slots=True)
 class RecordMaker:
-    """Builder of the records of a run.
+    """Builder of the records of a configuration. Raises ConfigError for an unknown kind or step.
 
-    `origin` is the provenance that all records share (fingerprint, seed, source of the evidence …), `kind` the anchor
-    kind, `steps` the columns that only the steps declare.
+    `entries` describes the entries of other packages by name (runs/entries.py:texts_of). `columns` are those that the
+    anchor kind declares, then those of the steps.
     """
 
-    origin: dict[str, Any]
-    kind: Any
-    steps: tuple[Column, ...]
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that the anchor kind declares, then those of the steps."""
-        return (*self.kind.columns, *self.steps)
+    def __init__(
+        self, config: RunConfig, run_digest: str = "", entries: Mapping[str, str] | None = None
+    ) -> None:
+        graph, evidence = config.graph, getattr(config.anchors, "source", None)
+        texts = [f"{name} {text}" for name, text in (entries or {}).items()]
+        self._origin = {
+            "run": run_digest,
+            "seed": config.seed,
+            # The graph's source, or the name of the run or file that anchors are read from, without its folders.
+            "source": str(graph.source) if graph is not None else evidence and Path(evidence).name,
+            **({EXCLUDED: list(graph.exclude_edge_types)} if graph and graph.exclude_edge_types else {}),
+            **({ENTRIES: texts} if texts else {}),
+        }
+        columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
+        for settings in config.steps:
+            columns |= {column.name: column for column in STEPS.get(settings.use).columns_for(settings)}
+        labels = [  # of the steps whose engine keeps thoughts
+            step.label
+            for part in config.passes
+            if getattr(config.engine_of(part.name), "keep_thoughts", False)
+            for step in part.steps
+            if STEPS.get(step.use).asks_with(step)
+        ]
+        if labels:
+            text = "Thoughts of the model before its answers, by step (`keep_thoughts`)."
+            columns.setdefault(THOUGHTS, Column(THOUGHTS, dict.fromkeys(labels, "string"), text))
+        self._kind = kind_of(config)
+        of_kind = {column.name for column in self._kind.columns}
+        self._steps = [column for column in columns.values() if column.name not in of_kind]
+        self.columns = (*self._kind.columns, *self._steps)
 
     def record(
         self, anchor: Any, item: Mapping[str, Any], fields: Mapping[str, Any], number: int | None = None
@@ -47,7 +67,7 @@ class RecordMaker:
         counts the records of an item that yields several, from 1. `features` are for filters and figures: without
         the lists that are columns of the record.
         """
-        lists = {column.name for column in self.steps if isinstance(column.type, list)}
+        lists = {column.name for column in self._steps if isinstance(column.type, list)}
         record = {
             "id": anchor.id if number is None else f"{anchor.id}.{number}",
             "question": fields["question"],
@@ -56,22 +76,17 @@ class RecordMaker:
             "group": anchor.group,
             "verdicts": item["verdicts"],
             "features": {name: value for name, value in item["features"].items() if name not in lists},
-            "provenance": {**self.origin, **_provenance(anchor, item["trace"])},
-            **self.kind.record(anchor, fields),
+            "provenance": {**self._origin, **_provenance(anchor, item["trace"])},
+            **self._kind.record(anchor, fields),
         }
-        if self.steps:
+        if self._steps:
             varied = {key: anchor.data[key] for key in (VARIANT.name,) if key in anchor.data}
             thoughts = {THOUGHTS: {entry["step"]: entry.get("thought") for entry in item["trace"]}}
             sources = (varied, fields, item["features"], item["annotations"], thoughts)
-            record |= {column.name: _look_up(column, sources) for column in self.steps}
+            for column in self._steps:
+                values = (source[column.name] for source in sources if column.name in source)
+                record[column.name] = fitting(next(values, None), column.type)
         return record
-
-
-def _look_up(column: Column, mappings: tuple[Mapping[str, Any], ...]) -> Any:
-    for mapping in mappings:
-        if column.name in mapping:
-            return fitting(mapping[column.name], column.type)
-    return None
 
 
 def _provenance(anchor: Any, trace: list[dict[str, Any]]) -> dict[str, Any]:
@@ -116,45 +131,3 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         "attempts": _provenance(anchor, item["trace"])["attempts"],
         **({"refusal": last["text"]} if last.get("finish") == "refusal" else {}),
     }
-
-
-def record_maker(config: RunConfig, run_digest: str, entries: Mapping[str, str] | None = None) -> RecordMaker:
-    """The builder of records for a configuration. Raises ConfigError for an unknown kind or step.
-
-    `entries` describes the entries of other packages by name (runs/entries.py:texts_of).
-    """
-    excluded = config.graph.exclude_edge_types if config.graph is not None else ()
-    texts = [f"{name} {text}" for name, text in (entries or {}).items()]
-    origin = {
-        "run": run_digest,
-        "seed": config.seed,
-        "source": _source(config),
-        **({EXCLUDED.name: list(excluded)} if excluded else {}),
-        **({ENTRIES.name: texts} if texts else {}),
-    }
-    kind = kind_of(config)
-    columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
-    for settings in config.steps:
-        columns |= {column.name: column for column in STEPS.get(settings.use).columns_for(settings)}
-    # Labels of the steps whose engine keeps thoughts.
-    labels = [
-        step.label
-        for part in config.passes
-        if getattr(config.engine_of(part.name), "keep_thoughts", False)
-        for step in part.steps
-        if STEPS.get(step.use).asks_with(step)
-    ]
-    if labels:
-        text = "Thoughts of the model before its answers, by step (`keep_thoughts`)."
-        columns.setdefault(THOUGHTS, Column(THOUGHTS, dict.fromkeys(labels, "string"), text))
-    for column in kind.columns:
-        columns.pop(column.name, None)
-    return RecordMaker(origin, kind, tuple(columns.values()))
-
-
-def _source(config: RunConfig) -> str | None:
-    """The graph's source, or the name of the run or file that anchors are read from, without its folders."""
-    if config.graph is not None:
-        return str(config.graph.source)
-    source = getattr(config.anchors, "source", None)
-    return None if source is None else Path(source).name

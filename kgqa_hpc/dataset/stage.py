@@ -23,7 +23,7 @@ from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import OUTCOMES, RequestCounts
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork
-from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of
 from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.errors import AccountingError, KgqaError
 from kgqa_hpc.runs.chain import build_chain
@@ -82,7 +82,7 @@ class Stager:
     def __init__(self, work: FinishedWork) -> None:
         duplicates = work.config.dataset.duplicates
         self._work = work
-        self._maker = record_maker(work.config, work.run.manifest().digest, texts_of(work.run))
+        self._maker = RecordMaker(work.config, work.run.manifest().digest, texts_of(work.run))
         self._decision = decision_of(work.config)
         self._signatures = Signatures(work.config)
         self._redo = Redo(work.run, work.config) if work.config.dataset.steps else None
@@ -151,35 +151,27 @@ class Stager:
         if item["decided"]:  # by verdicts: apply the present decision rule
             reason = self._decision.reason(item["verdicts"])
             status = "accepted" if reason is None else "rejected"
-        ended_early = status in ("invalid", "failed")
         if item["records"] is None:
             pair = pair_of(item["output"])
             if pair is None and status == "accepted":
                 raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
             record = self._maker.record(anchor, item, item["output"]) if pair else None
-            lost = lost_record(anchor, item) if ended_early or not pair else None
-            yield self._row(anchor, status, reason, record, lost, single=True)
+            yield self._row(anchor, item, status, reason, record)
             return
         facts.lists.append((anchor.group, status, reason))
-        if ended_early:
-            yield self._row(anchor, status, reason, None, lost_record(anchor, item), single=False)
+        if status in ("invalid", "failed"):
+            yield self._row(anchor, item, status, reason, None)
         for number, entry in enumerate(item["records"], start=1):
             if pair_of(entry) is None:
                 raise AccountingError(f"{anchor.id}: record {number} has no question", "please report it")
             record = self._maker.record(anchor, item, entry, number)
             why = entry.get("reason") or (reason if status == "rejected" else None)
-            yield self._row(anchor, "rejected" if why else "accepted", why, record, None, single=False)
+            yield self._row(anchor, item, "rejected" if why else "accepted", why, record)
 
     def _row(
-        self,
-        anchor: Anchor,
-        status: str,
-        reason: str | None,
-        record: dict[str, Any] | None,
-        lost: dict[str, Any] | None,
-        *,
-        single: bool,
+        self, anchor: Anchor, item: Any, status: str, reason: str | None, record: dict[str, Any] | None
     ) -> dict[str, Any]:
+        lost = lost_record(anchor, item) if record is None or status in ("invalid", "failed") else None
         text = digest = None
         if self._compares and record is not None and status == "accepted":
             text = " ".join(words(record["question"]))
@@ -191,7 +183,7 @@ class Stager:
             "reason": reason,
             "question_length": record and len(record["question"]),
             "answer_length": record and len(record["answer"]),
-            "single": single,
+            "single": item["records"] is None,
             "record": record,
             "lost": lost and orjson.dumps(lost),
             "same": digest,

@@ -2,6 +2,9 @@
 
 Each process claims a shard, stages it and gives its lease back. A process that dies leaves a lease that expires, and
 another stages its shard. Run as a program with RUN FOLDER, this module is one more process of a merge.
+
+On a Dask cluster, staging is a map over the names of the shards. Its workers need kgqa_hpc and a shared file system on
+which the run has the same path. A new cluster consists of Slurm jobs, set up by dask-jobqueue's own settings.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.stage import SUFFIX, Stager
+from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.queue import ShardQueue
@@ -26,6 +32,10 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.threads import usable_cores
 
 FEW = 20_000  # items; for fewer, starting another process costs more time than it saves
+MOST = 64  # Slurm jobs of a Dask cluster at once
+INSTALL = "pip install 'kgqa_hpc[dask]'"
+SETTINGS = "jobqueue.slurm in ~/.config/dask/jobqueue.yaml"
+SLURM = "slurm"  # in place of a cluster's address
 Stage = Callable[[FinishedWork, Path, Callable[[], None]], Path]  # stages all shards; see merge.py
 
 
@@ -38,8 +48,8 @@ class StagingWorker:
     def __init__(self, work: FinishedWork, folder: Path) -> None:
         expiry = work.config.runtime.lease
         self._folder = folder
-        self._leases = Leases(folder / "leases", f"merge-{os.getpid()}-{secrets.token_hex(4)}", expiry)
-        self._queue = ShardQueue(work.manifest.names, folder, SUFFIX, self._leases)
+        self.leases = Leases(folder / "leases", f"merge-{os.getpid()}-{secrets.token_hex(4)}", expiry)
+        self._queue = ShardQueue(work.manifest.names, folder, SUFFIX, self.leases)
         self._stager = Stager(work)
         # After a missed heartbeat another process stages the shard too.
         self._heart = Heartbeat(expiry, lambda *_, **__: None)
@@ -59,7 +69,7 @@ class StagingWorker:
             while True:
                 lease = self._queue.claim()
                 if lease is not None:
-                    with self._kept(lease):
+                    with self.kept(lease):
                         self._stager.write(lease.shard, self._folder)
                     staged()
                 elif self._queue.complete:
@@ -71,17 +81,7 @@ class StagingWorker:
                 gc.enable()
 
     @contextmanager
-    def claimed(self, task: str) -> Iterator[bool]:
-        """Context that holds the lease of another task; gives False when another process holds it."""
-        lease = self._leases.claim(task)
-        if lease is None:
-            yield False
-            return
-        with self._kept(lease):
-            yield True
-
-    @contextmanager
-    def _kept(self, lease: Lease) -> Iterator[None]:
+    def kept(self, lease: Lease) -> Iterator[None]:
         """Context that renews a lease while it is open and releases it at the end."""
         self._heart.check()
         self._heart.keep(lease)
@@ -126,6 +126,75 @@ def _helpers(run: Path, folder: Path, number: int) -> Iterator[None]:
             stack.callback(helper.wait)
             stack.callback(helper.kill)
         yield
+
+
+@contextmanager
+def stage_by_dask(address: str) -> Iterator[Stage]:
+    """A `Stage` on the Dask cluster at `address`, or on a new cluster of Slurm jobs (`slurm`).
+
+    Raises InputError when Dask is not installed or Slurm refuses its jobs; StoreError when the cluster cannot be
+    reached.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        raise InputError("--dask needs Dask, which is not installed", INSTALL) from None
+
+    def stage(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
+        paths = {"run": str(work.run.path.resolve()), "folder": str(scratch.resolve())}
+        for future in as_completed(client.map(_stage_shard, work.manifest.names, pure=False, **paths)):
+            future.result()
+            shard_done()
+        return scratch
+
+    with ExitStack() as stack:
+        cluster = stack.enter_context(_slurm_cluster()) if address == SLURM else address
+        try:
+            client = stack.enter_context(Client(cluster, timeout="30s"))
+        except (OSError, ValueError) as problem:
+            cure = "is its scheduler running?"
+            raise StoreError(f"no Dask cluster at {address}: {problem}", cure) from None
+        yield stage
+
+
+def _stage_shard(name: str, run: str, folder: str) -> None:
+    """Stage a shard; runs on a Dask worker."""
+    _stager(run, folder).write(name, Path(folder))
+
+
+@lru_cache(1)
+def _stager(run: str, folder: str) -> Stager:
+    """The stager of a worker, opened once per merge: every merge has its own folder."""
+    return Stager(open_work(RunFolder.open(Path(run))))
+
+
+def _slurm_cluster() -> Any:
+    """A cluster whose jobs are cancelled when it is closed.
+
+    Raises InputError when dask-jobqueue is not installed or lacks settings, or when Slurm refuses its jobs.
+    """
+    try:
+        from dask_jobqueue import SLURMCluster
+
+        cluster = SLURMCluster()
+    except ImportError:
+        raise InputError("--dask slurm needs dask-jobqueue, which is not installed", INSTALL) from None
+    except ValueError as problem:  # its message names the missing settings
+        raise InputError(
+            f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
+            f"say it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
+        ) from None
+    command = ["sbatch", "--test-only"]
+    try:  # without this check Dask would wait for ever for a job that Slurm refuses
+        test = subprocess.run(command, input=cluster.job_script(), capture_output=True, text=True)
+    except OSError as problem:
+        message = f"--dask slurm: no sbatch here: {problem.strerror}"
+        raise InputError(message, "run it on a login node") from None
+    if test.returncode:
+        complaint = test.stderr.strip().splitlines() or ["without a reason"]
+        raise InputError(f"Slurm refuses Dask's jobs: {complaint[0]}", f"mend {SETTINGS}")
+    cluster.adapt(minimum=1, maximum_jobs=MOST)
+    return cluster
 
 
 def main() -> None:

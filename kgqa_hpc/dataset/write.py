@@ -1,5 +1,7 @@
 """Writing, the last phase of merge: staged records with their decided fields, as JSON lines and as Parquet.
 
+Records are first put into the order of a column where `dataset.order` names one.
+
 A thread writes one file of JSON lines, or one part of the Parquet files, from the staged files in their order and in
 bounded memory. The size of a part is limited by the bytes of its lines. Parquet is converted from the same lines by
 Arrow's JSON reader, so both forms hold the same values.
@@ -7,10 +9,10 @@ Arrow's JSON reader, so both forms hold the same values.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from itertools import pairwise
+from contextlib import ExitStack
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -20,9 +22,9 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from kgqa_hpc.columns import Type
-from kgqa_hpc.dataset.candidates import ROWS, Candidates
-from kgqa_hpc.dataset.staged import Staged
-from kgqa_hpc.errors import StoreError
+from kgqa_hpc.dataset.candidates import ROWS, Candidates, Staged, StagedFile
+from kgqa_hpc.dataset.stage import SUFFIX, write_staged
+from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.threads import usable_cores
 
 # A row group ends at whichever comes first; a thousand published records are about 4 MB of JSON.
@@ -31,11 +33,14 @@ ROW_GROUP_BYTES = 8 << 20
 # Bytes of JSON lines in a Parquet part, which then stays far below 500 MB: a value takes at most four times its JSON in
 # Parquet (8 bytes for a digit and a comma in a list of integers), before compression.
 PART_BYTES = 100 * 1000 * 1000
+# Limits of `ordered`: keys inserted into the database at once, files (all are open at once), rows of a file at least,
+# and bytes of records copied at once, for fewer and larger writes to the many files.
+SORT_KEYS, SORT_FILES, SORT_ROWS, SORT_MEMORY = 100_000, 256, 4096, 64 << 20
+COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
 ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """An outcome of rows: their file, the reason, and their part of the split."""
 
     file: str
@@ -47,19 +52,11 @@ class Outcome:
         """The name of the Parquet files, without number."""
         return f"{self.file}-{self.part}" if self.part and self.file == ACCEPTED else self.file
 
-    def ending(self, split: bool) -> str:
-        """The end of a record's line: the decided fields."""
-        decided: dict[str, Any] = {"accepted": self.file == ACCEPTED, "reason": self.reason}
-        if split:
-            decided["split"] = self.part
-        return f",{orjson.dumps(decided).decode()[1:]}\n"
 
-
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(NamedTuple):
     """The outcome of every row: `codes` are positions in `outcomes`, `bytes` the approximate lengths of the lines.
 
-    Both arrays are int32 of shape (rows,).
+    Both arrays are int32 of shape (rows,). `parts`: names of the parts of the split.
     """
 
     outcomes: list[Outcome]
@@ -71,11 +68,6 @@ class Fate:
         """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
         matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
         return np.flatnonzero(matches[self.codes]).astype(np.uint32)
-
-    def endings(self, rows: np.ndarray) -> pa.Array:
-        """The endings of the lines of these rows."""
-        endings = pa.array([outcome.ending(bool(self.parts)) for outcome in self.outcomes], pa.string())
-        return endings.take(pa.array(self.codes[rows]))
 
 
 def fate_of(candidates: Candidates) -> Fate:
@@ -100,6 +92,86 @@ def fate_of(candidates: Candidates) -> Fate:
     return Fate([Outcome(*values) for values in outcomes], codes, sizes, candidates.parts)
 
 
+def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> tuple[Staged, Fate]:
+    """The same rows in the order of a column (`dataset.order`). Raises InputError when records have no such column.
+
+    The database sorts the keys alone. Each record is then copied once into the file of its range of ranks, and each
+    such file is sorted by itself. Records with equal values are ordered by id, so the order depends on the records
+    alone. Items without a record keep their order and come last.
+    """
+    staged, rank = candidates.staged, _ranks(candidates, column)
+    size = max(SORT_ROWS, -(-len(rank) // SORT_FILES))
+    paths = [scratch / f"ordered-{number:03d}.arrow" for number in range(-(-len(rank) // size))]
+    _distribute(staged, rank, size, paths)
+    files = [StagedFile(path.with_suffix(SUFFIX), _sort(path), staged.columns) for path in paths]
+    by_rank = np.argsort(rank)
+    moved = Fate(fate.outcomes, fate.codes[by_rank], fate.bytes[by_rank], fate.parts)
+    return Staged(files, staged.columns), moved
+
+
+def _ranks(candidates: Candidates, column: str) -> np.ndarray:
+    """The new position of every row: int64, shape (rows,)."""
+    database = candidates.database
+    database.execute(
+        "CREATE TABLE sort_key (row BIGINT, kind TINYINT, number DOUBLE, text VARCHAR, id VARCHAR)"
+    )
+    records = candidates.staged.records(candidates.rows("file <> 'lost'"))
+    rows = ((row, *key_of(record, column)) for row, record in records)
+    while keys := list(islice(rows, SORT_KEYS)):
+        columns = zip(("row", "kind", "number", "text", "id"), zip(*keys, strict=True), strict=True)
+        with candidates.table("some_keys", dict(columns)):
+            database.execute("INSERT INTO sort_key SELECT * FROM some_keys")
+    query = """SELECT rank FROM (SELECT row, row_number() OVER (ORDER BY kind NULLS LAST, number, text, id, row) - 1
+               AS rank FROM candidate LEFT JOIN sort_key USING (row)) ORDER BY row"""
+    return np.asarray(database.execute(query).fetchnumpy()["rank"], np.int64)
+
+
+def key_of(record: dict[str, Any], column: str) -> tuple[int, float, str, str]:
+    """The sort key of a record: numbers before texts, texts before null; then by id. Dots in `column` name a nested
+    field.
+
+    Raises InputError for a column that it does not have.
+    """
+    value: Any = record
+    for name in column.split("."):
+        if value is None:
+            break
+        if not isinstance(value, dict) or name not in value:
+            raise InputError(
+                f"dataset.order: {record['id']} has no column {column!r}", f"its columns: {', '.join(record)}"
+            )
+        value = value[name]
+    if value is None:
+        return 2, 0.0, "", record["id"]
+    if isinstance(value, int | float):
+        return 0, float(value), "", record["id"]
+    return 1, 0.0, value if isinstance(value, str) else orjson.dumps(value).decode(), record["id"]
+
+
+def _distribute(staged: Staged, rank: np.ndarray, size: int, paths: list[Path]) -> None:
+    """Copy every record into the file of its range of ranks, `size` rows per file."""
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    tables: list[pa.Table] = []
+    with ExitStack() as stack:
+        files = [stack.enter_context(pa.ipc.new_file(path, COPIED, options=options)) for path in paths]
+        for rows, table in staged.read(["record", "lost"], np.arange(len(rank), dtype=np.uint32)):
+            tables.append(table.add_column(0, "rank", pa.array(rank[rows])))
+            if rows[-1] + 1 == len(rank) or sum(waiting.nbytes for waiting in tables) >= SORT_MEMORY:
+                lines, tables = pa.concat_tables(tables).combine_chunks(), []
+                target = lines["rank"].to_numpy() // size
+                for number in np.unique(target):
+                    files[number].write_table(lines.filter(pa.array(target == number)))
+
+
+def _sort(path: Path) -> int:
+    """Turn a copied file into a sorted staged file; returns its number of rows."""
+    with pa.memory_map(str(path)) as source:
+        table = pa.ipc.open_file(source).read_all().sort_by("rank")
+    write_staged(path.with_suffix(SUFFIX), table)
+    path.unlink()
+    return len(table)
+
+
 def write_dataset(
     folder: Path,
     staged: Staged,
@@ -121,7 +193,7 @@ def write_dataset(
             rows = fate.rows("stem", stem)
             bounds = cuts(fate.bytes[rows], part_bytes)
             for number, (begin, end) in enumerate(bounds):
-                path = folder / part_name(stem, number, len(bounds))
+                path = folder / f"{stem}-{number:05d}-of-{len(bounds):05d}.parquet"
                 futures.append(pool.submit(_write_parquet, path, schema, staged, fate, rows[begin:end]))
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
@@ -138,20 +210,26 @@ def arrow_type(kind: Type) -> pa.DataType:
 
 
 def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Array]:
-    """The complete lines of records for these rows, an array per staged file."""
-    for file, numbers, positions in staged.slices(rows):
-        table = file.read(["record"]).take(positions)
-        yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(numbers), "")
+    """The complete lines of records for these rows, with the decided fields at their ends; an array per staged file."""
+    endings = []
+    for file, reason, part in fate.outcomes:
+        decided: dict[str, Any] = {"accepted": file == ACCEPTED, "reason": reason}
+        if fate.parts:
+            decided["split"] = part
+        endings.append(f",{orjson.dumps(decided).decode()[1:]}\n")
+    for numbers, table in staged.read(["record"], rows):
+        decisions = pa.array(endings).take(pa.array(fate.codes[numbers]))
+        yield pc.binary_join_element_wise(table["record"].combine_chunks(), decisions, "")
 
 
 def _write_lines(path: Path, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
     """Write a file of JSON lines: records, or items without a record (lost.jsonl)."""
-    blocks: Iterator[pa.Array]
+    blocks = final_lines(staged, fate, rows)
     if path.stem == LOST:
-        tables = (table["lost"].combine_chunks() for _, table in staged.read(["lost"], rows))
-        blocks = (pc.binary_join_element_wise(lost, "\n", "") for lost in tables)
-    else:
-        blocks = final_lines(staged, fate, rows)
+        tables = staged.read(["lost"], rows)
+        blocks = (
+            pc.binary_join_element_wise(table["lost"].combine_chunks(), "\n", "") for _, table in tables
+        )
     size = 0
     with path.open("wb") as out:
         for lines in blocks:
@@ -210,11 +288,6 @@ def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:
     parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     read = pj.ReadOptions(block_size=len(lines) + 1, use_threads=False)
     return pj.read_json(pa.BufferReader(lines), read_options=read, parse_options=parse)
-
-
-def part_name(stem: str, number: int, of: int) -> str:
-    """The name of a Parquet part."""
-    return f"{stem}-{number:05d}-of-{of:05d}.parquet"
 
 
 def cuts(sizes: np.ndarray, limit: int) -> list[tuple[int, int]]:

@@ -16,11 +16,10 @@ import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, open_candidates
+from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
-from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.words import Signatures, words
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
@@ -167,11 +166,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def rewrite(path: Path, change: Any) -> None:
-    """Replace a result by one whose records went through `change`."""
-    records, header = read_result(path), read_summary(path)
+def rewrite(path: Path, change: Any, **header: str) -> None:
+    """Replace a result by one whose records went through `change`, with other values in its header."""
+    records, known = read_result(path), read_summary(path)
     path.unlink()
-    write_result(path, change(records), {key: header[key] for key in ("made_by", "pass", "shard")})
+    write_result(path, change(records), {key: known[key] for key in ("made_by", "pass", "shard")} | header)
 
 
 def workers_of(run: Path) -> list[str]:

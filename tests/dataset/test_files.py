@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset import write as writing
+from kgqa_hpc.dataset.candidates import Staged, StagedFile
 from kgqa_hpc.dataset.columns import Columns, fitting
 from kgqa_hpc.dataset.stage import staged_table, write_staged
-from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
 from tests.dataset.conftest import records_of
 

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.dataset import order
+from kgqa_hpc.dataset import write
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.order import key_of
-from kgqa_hpc.dataset.write import cuts
+from kgqa_hpc.dataset.write import cuts, key_of
 from kgqa_hpc.errors import InputError
-from tests.dataset.conftest import contents, records_of
+from tests.dataset.conftest import contents, records_of, rewrite
 
 WISHES: list[dict[str, Any]] = [
     {},
@@ -85,8 +84,8 @@ def test_stretches_are_as_few_as_can_be_without_gaps_and_no_longer_than_the_limi
 def test_all_records_stand_in_the_order_of_the_column_then_of_their_ids(
     merged: Any, make_merged: Any, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(order, "ROWS", rows)  # of a file that is put in order by itself
-    monkeypatch.setattr(order, "MEMORY", 20_000)
+    monkeypatch.setattr(write, "SORT_ROWS", rows)  # of a file that is put in order by itself
+    monkeypatch.setattr(write, "SORT_MEMORY", 20_000)
     folder = make_merged(dataset={"order": "answer"})[0].folder.dataset
     for name in ("accepted", "rejected"):
         before, after = records_of(merged[0].folder.dataset, name), records_of(folder, name)
@@ -123,3 +122,17 @@ def test_a_column_that_no_record_has_is_named_and_no_dataset_is_written(make_run
     with pytest.raises(InputError, match="has no column 'colour'"):
         merge(run.folder)
     assert not run.folder.dataset.exists()
+
+
+def test_a_field_that_a_whole_shard_lacks_is_null_there_and_comes_last(make_run: Any) -> None:
+    run = make_run(dataset={"order": "verdicts.judge.my_answer", "z_score": None})
+    run.finish()
+
+    def unjudged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [record | {"verdicts": {}, "decided": False} for record in records]
+
+    rewrite(run.folder.result("main", run.manifest.names[0]), unjudged)
+    merge(run.folder)
+    judged = [one["verdicts"]["judge"] is not None for one in records_of(run.folder.dataset)]
+    assert judged == sorted(judged, reverse=True)
+    assert set(judged) == {True, False}

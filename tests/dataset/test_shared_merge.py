@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.shared_merge import merge_shared
+from kgqa_hpc.dataset.merge import merge, merge_shared
 from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.store.results import read_result, write_result
@@ -28,7 +27,7 @@ from collections import Counter
 from pathlib import Path
 from kgqa_hpc.dataset import merge
 from kgqa_hpc.dataset import write
-from kgqa_hpc.dataset.shared_merge import merge_shared
+from kgqa_hpc.dataset.merge import merge_shared
 from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.store.run_folder import RunFolder
 fatal, met = json.loads(sys.argv[2]), Counter()
@@ -173,7 +172,7 @@ def test_work_that_is_left_refuses_a_shared_merge_too(make_run: Any) -> None:
 
 def test_a_local_dask_cluster_gives_the_bytes_of_one_process(run: Any) -> None:
     distributed = pytest.importorskip("distributed", reason="DASK IS NOT INSTALLED")
-    from kgqa_hpc.dataset.dask_map import stage_by_dask
+    from kgqa_hpc.dataset.staging import stage_by_dask
 
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
@@ -193,7 +192,7 @@ def test_a_local_dask_cluster_gives_the_bytes_of_one_process(run: Any) -> None:
 def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
     dask = pytest.importorskip("dask", reason="DASK IS NOT INSTALLED")
     pytest.importorskip("dask_jobqueue", reason="DASK-JOBQUEUE IS NOT INSTALLED")
-    from kgqa_hpc.dataset.dask_map import stage_by_dask
+    from kgqa_hpc.dataset.staging import stage_by_dask
 
     nothing = {"jobqueue.slurm.cores": None, "jobqueue.slurm.memory": None}
     with (

@@ -10,28 +10,20 @@ import pytest
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, KgqaError, MissingFile
 from kgqa_hpc.store.document import read_document, write_document
-from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import write_shard
-from tests.dataset.conftest import contents
+from tests.dataset.conftest import contents, rewrite
 from tests.runs import read_shard
 
 SHARD = "shard-000002"
 Records = list[dict[str, Any]]
+Spoil = Callable[[RunFolder, RunFolder], Any]
 
 
-def changed(change: Callable[[Records], Records], **header: str) -> Callable[[RunFolder, RunFolder], None]:
+def changed(change: Callable[[Records], Records], **header: str) -> Spoil:
     """A result whose records, or whose header, are others."""
-
-    def spoil(run: RunFolder, _: RunFolder) -> None:
-        path = run.result("main", SHARD)
-        records, known = read_result(path), read_summary(path)
-        path.unlink()
-        kept = {key: known[key] for key in ("made_by", "pass", "shard")}
-        write_result(path, change(records), kept | header)
-
-    return spoil
+    return lambda run, _: rewrite(run.result("main", SHARD), change, **header)
 
 
 def regrouped(run: RunFolder, _: RunFolder) -> None:
@@ -50,11 +42,7 @@ def forgotten(run: RunFolder, _: RunFolder) -> None:
     write_document(run.shards_manifest, document)
 
 
-def lost_anchors(run: RunFolder, _: RunFolder) -> None:
-    run.anchors.unlink()
-
-
-def flipped_anchors(at: int) -> Callable[[RunFolder, RunFolder], None]:
+def flipped_anchors(at: int) -> Spoil:
     """A file of anchors with another bit."""
 
     def spoil(run: RunFolder, _: RunFolder) -> None:
@@ -71,8 +59,11 @@ def scribbled(run: RunFolder, _: RunFolder) -> None:
     run.shards_manifest.write_text(text.replace('"items": 8', '"items": 7', 1), encoding="utf-8")
 
 
-def missing(run: RunFolder, _: RunFolder) -> None:
-    run.result("main", SHARD).unlink()
+def result_of(shard: str, *, foreign: bool = False) -> Spoil:
+    """The result of another shard, or of another run."""
+    return lambda run, other: shutil.copy(
+        (other if foreign else run).result("main", shard), run.result("main", SHARD)
+    )
 
 
 def torn(run: RunFolder, _: RunFolder) -> None:
@@ -80,23 +71,11 @@ def torn(run: RunFolder, _: RunFolder) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def neighbour(run: RunFolder, _: RunFolder) -> None:
-    shutil.copy(run.result("main", "shard-000001"), run.result("main", SHARD))
-
-
-def foreign(run: RunFolder, other: RunFolder) -> None:
-    shutil.copy(other.result("main", SHARD), run.result("main", SHARD))
-
-
-def other_anchors(run: RunFolder, other: RunFolder) -> None:
-    shutil.copy(other.anchors, run.anchors)
-
-
 def renamed(request: dict[str, Any], version: int | None) -> dict[str, Any]:
     return {**request, "engine": {**request["engine"], "version": version}}
 
 
-WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], str]] = {
+WAYS: dict[str, tuple[Spoil, type[KgqaError], str]] = {
     "an item is missing": (changed(lambda items: items[1:]), CorruptFile, "holds other items than its shard"),
     "an item of nobody": (
         changed(lambda items: [{**items[0], "id": "g01-none"}, *items[1:]]),
@@ -131,18 +110,26 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
         AccountingError,
         f"{SHARD}: item 1 of 8 is none that a worker writes: .* engine of a request are texts",
     ),
-    "a result is missing": (missing, AccountingError, r"1 of 8 shards are not done[\s\S]*kgqa run"),
+    "a result is missing": (
+        lambda run, _: run.result("main", SHARD).unlink(),
+        AccountingError,
+        r"1 of 8 shards are not done[\s\S]*kgqa run",
+    ),
     "a result is cut": (torn, CorruptFile, SHARD),
-    "a result of another shard": (neighbour, CorruptFile, "belongs to shard 'shard-000001'"),
+    "a result of another shard": (result_of("shard-000001"), CorruptFile, "belongs to shard 'shard-000001'"),
     "a result of another pass": (changed(lambda items: items, **{"pass": "second"}), CorruptFile, SHARD),
-    "a result of another run": (foreign, CorruptFile, SHARD),
+    "a result of another run": (result_of(SHARD, foreign=True), CorruptFile, SHARD),
     "a shard of another group": (regrouped, AccountingError, "holds other anchors than its slice"),
     "a shard is not listed": (forgotten, AccountingError, "holds 60 anchors, the shards together 56"),
     "a shard's items edited": (scribbled, CorruptFile, "checksum does not match"),
-    "no anchors": (lost_anchors, MissingFile, "kgqa sample"),
+    "no anchors": (lambda run, _: run.anchors.unlink(), MissingFile, "kgqa sample"),
     "a damaged head of the anchors": (flipped_anchors(40), CorruptFile, r"anchors\.h5[\s\S]*kgqa sample"),
     "damaged anchors": (flipped_anchors(5000), CorruptFile, r"anchors\.h5[\s\S]*kgqa sample"),
-    "anchors of another run": (other_anchors, FingerprintMismatch, "another anchors.h5"),
+    "anchors of another run": (
+        lambda run, other: shutil.copy(other.anchors, run.anchors),
+        FingerprintMismatch,
+        "another anchors.h5",
+    ),
 }
 
 
