@@ -1,4 +1,4 @@
-"""The search for accepted records that contain a test item, which a model must not be trained on.
+"""The search for accepted records that contain a test item: a model must not be trained on them.
 
 A record is contaminated when its question or answer shares `window` consecutive words with a test item's question
 or long answer, or contains a shorter test question as a whole. Words are compared in lower case and without

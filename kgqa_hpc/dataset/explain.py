@@ -80,19 +80,17 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
 
 
 def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor, dict[str, Any] | None]:
-    """An anchor and the stored record of its item (None while the item waits). Raises InputError,
-    CorruptFile.
-    """
+    """An anchor and the stored record of its item (None while it waits). Raises InputError, CorruptFile."""
     row, anchor = _find(run, record_id)
     return anchor, _locate(run, config, row, anchor.id)[-1]
 
 
-def _record_of(record_id: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
+def _record_of(record_id: str, item: str, history: dict[str, Any]) -> dict[str, Any]:
     """The record with the id ID.NUMBER; empty if the id is that of an item."""
     number = record_id.removeprefix(f"{item}.")
     if record_id == number:
         return {}
-    records = story.get("records") or []
+    records = history.get("records") or []
     if not 1 <= int(number) <= len(records):
         raise InputError(f"{record_id}: no such record", f"item {item} has {len(records):,} so far")
     return {"record": {"number": int(number), **records[int(number) - 1]}}
@@ -184,9 +182,7 @@ def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple
 
 
 def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str, Step | str]:
-    """The steps of the item's passes by label; a message instead, where the prompts of a pass cannot be loaded any
-    more.
-    """
+    """The steps of the item's passes by label; a message instead of a step whose prompt cannot be loaded any more."""
     steps: dict[str, Step | str] = {}
     for settings in config.passes:
         if settings.variant not in (None, anchor.data.get("variant")):
