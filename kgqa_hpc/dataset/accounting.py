@@ -206,19 +206,6 @@ class RequestCounts:
             for kind in TOKENS:
                 row["tokens"][kind] += entry["tokens"][kind]
 
-    def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
-        prompt, engine = entry["prompt"], entry["engine"]
-        key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
-        row = self._rows.get(key)
-        if row is None:
-            # Some engines do not know their version or the digest of their model.
-            if not all(part is None or isinstance(part, str) for part in key):
-                raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
-            identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
-            row = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
-            self._rows[key] = row
-        return row
-
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Add the counts in `rows`, as another object's `rows()` returns them."""
         for counts in rows:
@@ -228,23 +215,31 @@ class RequestCounts:
             for kind in TOKENS:
                 row["tokens"][kind] += counts["tokens"][kind]
 
+    def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
+        prompt, engine = entry["prompt"], entry["engine"]
+        key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
+        if key not in self._rows:
+            # Some engines do not know their version or the digest of their model.
+            if not all(part is None or isinstance(part, str) for part in key):
+                raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
+            identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
+            counts = {**dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
+            self._rows[key] = {**identity, **counts}
+        return self._rows[key]
+
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""
-        ordered = sorted(self._rows.items(), key=lambda pair: [part or "" for part in pair[0]])
-        return [row for _, row in ordered]
+        return [self._rows[key] for key in sorted(self._rows, key=lambda key: [part or "" for part in key])]
 
 
 def in_order(groups: Mapping[str, T]) -> list[tuple[str, T]]:
-    """Groups sorted by name; numbers inside names sort by value (shape 2 before shape 11)."""
-    return sorted(groups.items(), key=lambda pair: group_key(pair[0]))
+    """Groups sorted by name; runs of digits in names compare as numbers (shape 2 before shape 11)."""
 
+    def key(name: str) -> list[tuple[int, int, str]]:
+        parts = re.findall(r"[0-9]+|[^0-9]+", name)
+        return [(0, int(part[:30]), part) if part[0] in "0123456789" else (1, 0, part) for part in parts]
 
-def group_key(name: str) -> list[tuple[int, int, str]]:
-    """Sort key of a group's name: runs of digits compare as numbers."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [
-        (0, int(part[:30]), part) if part.isascii() and part.isdigit() else (1, 0, part) for part in parts
-    ]
+    return sorted(groups.items(), key=lambda pair: key(pair[0]))
 
 
 def sentence(counts: OutcomeCounts) -> str:

@@ -81,6 +81,8 @@ def render_card(
         autoescape=False,  # The output is Markdown, not HTML; `cell` escapes foreign text
     )
     jinja.filters["cell"] = cell
+    # Indented JSON, escaped so that no text ends the Markdown fence.
+    example = sample and json.dumps(_cut(sample), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
     text = jinja.get_template("card.md.j2").render(
         front_matter=_front_matter(facts, accounting, files, sums),
         facts=facts,
@@ -92,9 +94,8 @@ def render_card(
         limits=accounting.lengths,
         filters=accounting.filters,
         splits=accounting.splits,
-        models=_models(accounting),
         columns=[(column.name, type_text(column.type), column.description) for column in columns],
-        sample=_sample_text(sample),
+        sample=example,
         table=table_name(facts),
         published="biographletqa.jsonl" in sums,
         prompts=any(name.startswith("prompts/") for name in sums),
@@ -184,14 +185,8 @@ def _fingerprint(digests: Iterable[str]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()[:32]
 
 
-def _sample_text(record: dict[str, Any] | None) -> str | None:
-    """The record as indented JSON with long texts cut, escaped so that no text ends the Markdown fence."""
-    if record is None:
-        return None
-    return json.dumps(_cut(record), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
-
-
 def _cut(value: Any) -> Any:
+    """The value with long texts and lists cut."""
     if isinstance(value, dict):
         return {name: _cut(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -199,17 +194,6 @@ def _cut(value: Any) -> Any:
     if isinstance(value, str) and len(value) > SHOWN:
         return f"{value[:SHOWN]}…"
     return value
-
-
-def _models(accounting: Accounting) -> list[list[Any]]:
-    rows = []
-    for row in accounting.requests:
-        prompt, engine, tokens = row["prompt"], row["engine"], row["tokens"]
-        name = f"{engine.get('name', '')} {engine.get('version', '')}"
-        model = f"{engine.get('model', '')} {engine.get('quantisation', '')}"
-        cells = [row["step"], prompt["name"], prompt["sha256"][:12], name, model]
-        rows.append([*cells, row["requests"], tokens["prompt"], tokens["completion"]])
-    return rows
 
 
 def cell(value: object) -> str:
@@ -239,27 +223,17 @@ def group_rows(facts: Facts, accounting: Accounting) -> list[dict[str, Any]]:
 
 def group_table(facts: Facts, accounting: Accounting) -> str:
     """The CSV text, one row per group; a group without an id is listed by its name."""
-    rows = [row for row in group_rows(facts, accounting) if row["total"] is not None or row["counts"].sampled]
     key = "id" if facts.summary else "group"
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([key, "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"])
-    for row in rows:
+    for row in group_rows(facts, accounting):
         counts, total = row["counts"], row["total"]
-        accepted = counts.generated and accounting.records.get(row["group"], counts).accepted
-        writer.writerow(
-            [
-                row.get(key, row["group"]),
-                "" if total is None else total,
-                _ratio(counts.sampled, total),
-                counts.sampled,
-                counts.generated,
-                accepted,
-                _ratio(accepted, counts.generated),
-            ]
-        )
+        if total is None and not counts.sampled:
+            continue
+        generated = counts.generated
+        accepted = generated and accounting.records.get(row["group"], counts).accepted
+        ratio = counts.sampled / total if total else ""
+        cells = [row.get(key, row["group"]), "" if total is None else total, ratio, counts.sampled]
+        writer.writerow([*cells, generated, accepted, accepted / generated if generated else ""])
     return out.getvalue()
-
-
-def _ratio(part: int, whole: int | None) -> str:
-    return repr(part / whole) if whole else ""

@@ -1,4 +1,4 @@
-"""The search for accepted records that contain a test item, which a model must not be trained on.
+"""The search for accepted records that contain a test item: a model must not be trained on them.
 
 A record is contaminated when its question or answer shares `window` consecutive words with a test item's question
 or long answer, or contains a shorter test question as a whole. Words are compared in lower case and without
@@ -51,6 +51,30 @@ def read_test_sets(files: Iterable[str | EvaluationSet]) -> list[EvaluationTexts
     return [_read(EvaluationSet(path=file) if isinstance(file, str) else file) for file in files]
 
 
+def _read(test: EvaluationSet) -> EvaluationTexts:
+    """The texts of a file; the fields of question and answer are as given, or guessed from the first items."""
+    path, items = Path(test.path), list[dict[Any, Any]]()
+    for number, item in enumerate(_items(path), start=1):
+        if not isinstance(item, dict):
+            raise InputError(f"{path} item {number:,}: is no object with fields", "give one object per line")
+        items.append(item)
+    names = list(dict.fromkeys(str(name) for item in items for name in item))
+    if not names:
+        raise InputError(f"{path}: holds no test item", "remove it from dataset.decontaminate")
+    fields = {}
+    roles = ("question", test.question, QUESTION_FIELDS), ("answer", test.answer, ANSWER_FIELDS)
+    for role, requested, usual in roles:
+        fields[role] = next(filter(None, (_name(item, requested, usual) for item in items)), None)
+        if fields[role] is None and (requested or role == "question"):
+            raise InputError(
+                f"{path}: no field {requested or f'for the {role}'} among {', '.join(names[:20])}",
+                f"name it: dataset.decontaminate: [{{path: …, {role}: NAME}}]",
+            )
+    question, answer = str(fields["question"]), fields["answer"]
+    texts = [(visible_words(item.get(question)), visible_words(item.get(answer))) for item in items]
+    return EvaluationTexts(path.name, question, answer, texts)
+
+
 def visible_words(value: Any) -> list[str]:
     """The words of a text without invisible characters (soft hyphens, zero-width spaces)."""
     if not isinstance(value, str):
@@ -58,35 +82,12 @@ def visible_words(value: Any) -> list[str]:
     return words(value if value.isascii() else value.translate(_INVISIBLE))
 
 
-def _read(test: EvaluationSet) -> EvaluationTexts:
-    """The texts of a file; the fields of question and answer are as given, or guessed from the first items."""
-    path, question, answer = Path(test.path), None, None
-    items: list[dict[Any, Any]] = []
-    for number, item in enumerate(_items(path), start=1):
-        if not isinstance(item, dict):
-            raise InputError(f"{path} item {number:,}: is no object with fields", "give one object per line")
-        question = question or _name(item, test.question, QUESTION_FIELDS)
-        answer = answer or _name(item, test.answer, ANSWER_FIELDS)
-        items.append(item)
-    names = list(dict.fromkeys(str(name) for item in items for name in item))
-    if not names:
-        raise InputError(f"{path}: holds no test item", "remove it from dataset.decontaminate")
-    for field, requested, role in ((question, test.question, "question"), (answer, test.answer, "answer")):
-        if field is None and (requested or role == "question"):
-            raise InputError(
-                f"{path}: no field {requested or f'for the {role}'} among {', '.join(names[:20])}",
-                f"name it: dataset.decontaminate: [{{path: …, {role}: NAME}}]",
-            )
-    assert question is not None
-    texts = [(visible_words(item.get(question)), visible_words(item.get(answer))) for item in items]
-    return EvaluationTexts(path.name, question, answer, texts)
-
-
-def _name(item: dict[str, Any], requested: str | None, names: tuple[str, ...]) -> str | None:
+def _name(item: dict[str, Any], requested: str | None, usual: tuple[str, ...]) -> str | None:
+    """The name of the requested field, or of the first usual one that is a text; None if the item has none."""
     if requested is not None:
         return requested if requested in item else None
     by_lower_case = {str(name).lower(): name for name in item if isinstance(item[name], str)}
-    return next((by_lower_case[name] for name in names if name in by_lower_case), None)
+    return next((by_lower_case[name] for name in usual if name in by_lower_case), None)
 
 
 def _items(path: Path) -> Iterator[Any]:
@@ -126,8 +127,15 @@ def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: i
     hits: list[int] = []
     records = candidates.staged.records(candidates.accepted)
     while batch := list(islice(records, BATCH)):
-        texts = [(row, record[name]) for row, record in batch for name in ("question", "answer")]
-        hits += _hits([(row, _hashes(visible_words(text))) for row, text in texts], forbidden)
+        texts = [
+            (row, _hashes(visible_words(record[name])))
+            for row, record in batch
+            for name in ("question", "answer")
+        ]
+        for length, hashes in forbidden.items():
+            windows = [_windows(text, length) for _, text in texts]
+            owners = np.repeat([row for row, _ in texts], list(map(len, windows)))
+            hits += owners[np.isin(np.concatenate(windows), hashes)].tolist()
     return np.unique(np.array(hits, np.int64))
 
 
@@ -148,17 +156,6 @@ def _forbidden(tests: list[EvaluationTexts], window: int) -> dict[int, np.ndarra
                 if len(text) >= window:
                     hashes.setdefault(window, []).append(_windows(_hashes(text), window))
     return {length: np.unique(np.concatenate(parts)) for length, parts in hashes.items()}
-
-
-def _hits(batch: list[tuple[int, np.ndarray]], forbidden: dict[int, np.ndarray]) -> list[int]:
-    """Row numbers of the texts of a batch that contain a forbidden window."""
-    hits: list[int] = []
-    for length, hashes in forbidden.items():
-        windows = [_windows(text, length) for _, text in batch]
-        owners = np.repeat([row for row, _ in batch], [len(hashes_of_text) for hashes_of_text in windows])
-        if len(owners):
-            hits += owners[np.isin(np.concatenate(windows), hashes)].tolist()
-    return hits
 
 
 def _windows(text: np.ndarray, length: int) -> np.ndarray:

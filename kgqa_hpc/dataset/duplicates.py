@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -47,7 +48,9 @@ def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> 
             remembered[band % REMEMBERED, members] = leaders
             links.append(np.stack([leaders, members]))
     path.unlink()
-    return rows[_later(np.concatenate(links, axis=1), len(rows))]
+    pairs = np.concatenate(links, axis=1)
+    graph = coo_array((np.ones(pairs.shape[1], np.int8), tuple(pairs)), shape=(len(rows), len(rows)))
+    return rows[pd.Index(connected_components(graph, directed=False)[1]).duplicated()]
 
 
 def _hashes(candidates: Candidates, rows: np.ndarray, band: int) -> np.ndarray:
@@ -93,13 +96,3 @@ def _sets(
         leaders[position] = leader
     later = leaders != members
     return members[later], leaders[later]
-
-
-def _later(links: np.ndarray, questions: int) -> np.ndarray:
-    """Positions of the questions that are not the first of their connected group; `links` has shape (2, n)."""
-    graph = coo_array((np.ones(links.shape[1], np.int8), tuple(links)), shape=(questions, questions))
-    group = connected_components(graph, directed=False)[1]
-    firsts = np.unique(group, return_index=True)[1]
-    later = np.ones(questions, bool)
-    later[firsts] = False
-    return np.flatnonzero(later)

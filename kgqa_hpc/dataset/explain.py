@@ -48,7 +48,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     try:
         state, shard, file, stored = _locate(run, config, row, anchor.id)
     except StoreError:
-        # A journal vanishes when its shard's result is committed. Retry once; the second failure is real.
+        # A journal vanishes when its shard's result is committed, which the second attempt finds.
         state, shard, file, stored = _locate(run, config, row, anchor.id)
     record = stored or Item(anchor).to_record()
     steps = _steps(config, kept_prompts(run), anchor)
@@ -80,26 +80,27 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
 
 
 def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor, dict[str, Any] | None]:
-    """An anchor and the stored record of its item (None while the item waits). Raises InputError,
-    CorruptFile.
-    """
+    """An anchor and the stored record of its item (None while it waits). Raises InputError, CorruptFile."""
     row, anchor = _find(run, record_id)
     return anchor, _locate(run, config, row, anchor.id)[-1]
 
 
-def _record_of(record_id: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
+def _record_of(record_id: str, item: str, history: dict[str, Any]) -> dict[str, Any]:
     """The record with the id ID.NUMBER; empty if the id is that of an item."""
     number = record_id.removeprefix(f"{item}.")
     if record_id == number:
         return {}
-    records = story.get("records") or []
+    records = history.get("records") or []
     if not 1 <= int(number) <= len(records):
         raise InputError(f"{record_id}: no such record", f"item {item} has {len(records):,} so far")
     return {"record": {"number": int(number), **records[int(number) - 1]}}
 
 
 def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
-    """The row of an item in anchors.h5, and its anchor. Raises InputError when nothing was sampled, or no item fits."""
+    """The row of an item in anchors.h5, and its anchor, by its id, the id of a record, or a unique prefix of an id.
+
+    Raises InputError when nothing was sampled, or with the nearest ids when no item fits.
+    """
     if not run.anchors.exists():
         raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
     item, _, number = record_id.rpartition(".")
@@ -108,24 +109,22 @@ def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
         if row is None and number.isdecimal():
             row = anchors.find(item)
         if row is None:
-            row = _only_beginning(run, record_id, [anchor["id"] for anchor in anchors.rows()])
+            ids = [anchor["id"] for anchor in anchors.rows()]
+            rows = [row for row, item_id in enumerate(ids) if record_id and item_id.startswith(record_id)]
+            if len(rows) > 1:
+                examples = ", ".join(ids[row] for row in rows[:3])
+                raise InputError(
+                    f"{record_id}: {len(rows):,} items begin so: {examples}, …", "give more of the id"
+                )
+            if not rows:
+                common = {item_id: len(commonprefix([item_id, record_id])) for item_id in ids}  # noqa: RUF071
+                near = sorted(ids, key=lambda item_id: (-common[item_id], item_id))[:3]
+                raise InputError(
+                    f"{record_id}: no such item among the {len(ids):,} of {run.path}",
+                    f"the nearest are {', '.join(near)}",
+                )
+            row = rows[0]
         return row, Anchor.from_dict(next(iter(anchors.rows(row, row + 1))))
-
-
-def _only_beginning(run: RunFolder, beginning: str, ids: list[str]) -> int:
-    """The row of the only id with the prefix `beginning`. Raises InputError with the nearest ids."""
-    rows = [row for row, item_id in enumerate(ids) if beginning and item_id.startswith(beginning)]
-    if len(rows) == 1:
-        return rows[0]
-    if rows:
-        examples = ", ".join(ids[row] for row in rows[:3])
-        raise InputError(f"{beginning}: {len(rows):,} items begin so: {examples}, …", "give more of the id")
-    common = {item_id: len(commonprefix([item_id, beginning])) for item_id in ids}  # noqa: RUF071  not paths
-    near = sorted(ids, key=lambda item_id: (-common[item_id], item_id))[:3]
-    raise InputError(
-        f"{beginning}: no such item among the {len(ids):,} of {run.path}",
-        f"the nearest are {', '.join(near)}",
-    )
 
 
 def _locate(
@@ -183,9 +182,7 @@ def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple
 
 
 def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str, Step | str]:
-    """The steps of the item's passes by label; a message instead, where the prompts of a pass cannot be loaded any
-    more.
-    """
+    """The steps of the item's passes by label; a message instead of a step whose prompt cannot be loaded any more."""
     steps: dict[str, Step | str] = {}
     for settings in config.passes:
         if settings.variant not in (None, anchor.data.get("variant")):
@@ -222,10 +219,18 @@ def _requests(
     anchor: Anchor, record: dict[str, Any], steps: dict[str, Step | str], config: RunConfig
 ) -> list[dict[str, Any]]:
     """The trace with the messages of each request, or a note why they cannot be shown."""
-    chain = [step for step in steps.values() if isinstance(step, Step)]
     item = begin(kind_of(config), anchor)
+    chain = [step for step in steps.values() if isinstance(step, Step)]
     of = {step.label: step.of(item) for step in chain}
-    notes = [_note(entry, steps, of) for entry in record["trace"]]
+    notes: list[str | None] = []
+    for entry in record["trace"]:
+        step = steps.get(entry["step"], "the configuration has no such step any more")
+        note = step if isinstance(step, str) else None
+        if note is None:
+            sha256 = of[entry["step"]].prompt_at(entry.get("turn", 0)).sha256
+            if sha256 != entry["prompt"]["sha256"]:
+                note = f"prompt {entry['prompt']['name']} has changed since: it is {sha256} now"
+        notes.append(note)
     # Prompts after a removed or changed step cannot be rendered from the recorded answers any more.
     intact = next((number for number, note in enumerate(notes) if note), len(notes))
     whole = record["trace"][:intact]
@@ -240,14 +245,3 @@ def _requests(
             messages = list(of[entry["step"]].request(final, entry["attempt"], config.seed).messages)
         requests.append({**entry, "messages": messages, "note": note})
     return requests
-
-
-def _note(entry: dict[str, Any], steps: dict[str, Step | str], of: dict[str, Step]) -> str | None:
-    """The reason why the messages of a request cannot be shown; None if they can."""
-    step = steps.get(entry["step"], "the configuration has no such step any more")
-    if isinstance(step, str):
-        return step
-    sha256 = of[entry["step"]].prompt_at(entry.get("turn", 0)).sha256
-    if sha256 != entry["prompt"]["sha256"]:
-        return f"prompt {entry['prompt']['name']} has changed since: it is {sha256} now"
-    return None

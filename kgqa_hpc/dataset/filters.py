@@ -10,7 +10,6 @@ without the filter accepts them again. `accounting.filters` holds the settings o
 of rows it rejected.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt, sqrt
 from pathlib import Path
@@ -34,9 +33,7 @@ def apply_filters(
     `scratch` is a folder for temporary files. Raises InputError for a test set that cannot be read or a column that no
     record has.
     """
-    limits = length_limits(candidates, settings.z_score)
-    accounting.lengths = limits.to_dict()
-    candidates.reject_where(limits.outside(), LENGTH)
+    accounting.lengths = _reject_lengths(candidates, settings.z_score)
     if settings.duplicates is not None:
         accounting.filters["duplicates"] = _duplicates(candidates, settings.duplicates, scratch)
     if settings.decontaminate:
@@ -85,91 +82,46 @@ def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, 
     }
 
 
-@dataclass(slots=True)
-class LengthSum:
-    """Count, sum and sum of squares of lengths in characters, from which mean and standard deviation follow.
+def _reject_lengths(candidates: Candidates, z_score: float | None) -> dict[str, Any]:
+    """Reject pairs with a text that is too long or too short; returns the entry of accounting.json.
 
-    BioGraphletQA, section 3.2.2: a pair is an outlier when the length of its question or of its answer lies more than
-    three standard deviations from the mean over all parsed pairs. Sums are exact integers and the test is exact integer
-    arithmetic, so the outcome depends on no order, no machine and no rounding. The standard deviation is that of the
-    population: the pairs are the whole dataset, not a sample of it.
+    The limits follow from the lengths of all pairs, accepted or not; DuckDB adds integers in 128 bits.
     """
-
-    count: int = 0
-    total: int = 0
-    squares: int = 0
-
-    @property
-    def mean(self) -> float:
-        """The arithmetic mean; 0 without any length."""
-        return self.total / self.count if self.count else 0.0
-
-    @property
-    def deviation(self) -> float:
-        """The population standard deviation; 0 without any length."""
-        return sqrt(Fraction(self._spread, self.count**2)) if self.count else 0.0
-
-    @property
-    def _spread(self) -> int:
-        # Spread: count^2 times the population variance, an integer that is never negative.
-        return self.count * self.squares - self.total * self.total
-
-    def bounds(self, z: float) -> tuple[int, int] | None:
-        """The smallest and the largest length within `z` standard deviations of the mean, both included.
-
-        Exactly the integers x with |x - mean| <= z * deviation. None without any length.
-        """
-        if not self.count:
-            return None
-        ratio = Fraction(z)
-        p, q = ratio.numerator, ratio.denominator
-        # |x - total/count| <= (p/q) sqrt(spread)/count  <=>  |q (count x - total)| <= floor(sqrt(p^2 spread))
-        reach = isqrt(p * p * self._spread)
-        step = q * self.count
-        low = -((reach - q * self.total) // step)  # ceiling of (q total - reach) / step
-        return max(low, 0), (q * self.total + reach) // step
-
-
-@dataclass(frozen=True, slots=True)
-class LengthLimits:
-    """The lengths of questions and answers in characters, and the limits at `z_score` (None: no limits)."""
-
-    sums: dict[str, LengthSum]
-    z_score: float | None
-
-    @property
-    def bounds(self) -> dict[str, tuple[int, int] | None]:
-        """The interval of accepted lengths of each field; None without a limit."""
-        z = self.z_score
-        return {field: None if z is None else sums.bounds(z) for field, sums in self.sums.items()}
-
-    def outside(self) -> str:
-        """The SQL condition of pairs with a text that is too long or too short."""
-        bounds = [(field, *limits) for field, limits in self.bounds.items() if limits is not None]
-        return " OR ".join(f"{f}_length NOT BETWEEN {low} AND {high}" for f, low, high in bounds) or "false"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entry of accounting.json: the limits, and the mean and deviation they follow from."""
-        fields: dict[str, Any] = {}
-        for field, limits in self.bounds.items():
-            low, high = limits or (None, None)
-            sums = self.sums[field]
-            fields[field] = {"mean": sums.mean, "deviation": sums.deviation, "minimum": low, "maximum": high}
-        return {
-            "z_score": self.z_score,
-            "unit": "characters",
-            "standard_deviation": "population",
-            "pairs": self.sums["question"].count,
-            **fields,
-        }
-
-
-def length_limits(candidates: Candidates, z_score: float | None) -> LengthLimits:
-    """The limits from the lengths of all pairs, accepted or not; DuckDB adds integers in 128 bits."""
-    sums = {}
+    fields, outside = {}, ["false"]
     for field in FIELDS:
         length = f"{field}_length"
         query = f"SELECT count({length}), sum({length}), sum({length}::HUGEINT * {length}) FROM candidate"
-        count, total, squares = candidates.database.execute(query).fetchall()[0]
-        sums[field] = LengthSum(count, int(total or 0), int(squares or 0))
-    return LengthLimits(sums, z_score)
+        pairs, total, squares = (int(sum or 0) for sum in candidates.database.execute(query).fetchall()[0])
+        fields[field] = limits = length_limits(pairs, total, squares, z_score)
+        if limits["minimum"] is not None:
+            outside.append(f"{length} NOT BETWEEN {limits['minimum']} AND {limits['maximum']}")
+    candidates.reject_where(" OR ".join(outside), LENGTH)
+    units = {"unit": "characters", "standard_deviation": "population"}
+    return {"z_score": z_score, **units, "pairs": pairs, **fields}
+
+
+def length_limits(count: int, total: int, squares: int, z_score: float | None) -> dict[str, Any]:
+    """Mean, population standard deviation, smallest and largest accepted length, from `count` lengths, their sum and
+    their sum of squares. No limits (None) without a `z_score` or without any length.
+
+    BioGraphletQA, section 3.2.2: a pair is an outlier when the length of its question or of its answer lies more than
+    three standard deviations from the mean over all parsed pairs. The limits are exactly the integers x with
+    |x - mean| <= z * deviation, in exact integer arithmetic, so the outcome depends on no order, no machine and no
+    rounding. The deviation is that of the population: the pairs are the whole dataset, not a sample of it.
+    """
+    if not count:
+        return {"mean": 0.0, "deviation": 0.0, "minimum": None, "maximum": None}
+    spread = count * squares - total * total  # count^2 times the variance, an integer that is never negative
+    low = high = None
+    if z_score is not None:
+        # |x - total/count| <= (p/q) sqrt(spread)/count  <=>  |q (count x - total)| <= floor(sqrt(p^2 spread))
+        p, q = Fraction(z_score).as_integer_ratio()
+        reach = isqrt(p * p * spread)
+        low = max(-((reach - q * total) // (q * count)), 0)  # ceiling of (q total - reach) / (q count)
+        high = (q * total + reach) // (q * count)
+    return {
+        "mean": total / count,
+        "deviation": sqrt(Fraction(spread, count**2)),
+        "minimum": low,
+        "maximum": high,
+    }

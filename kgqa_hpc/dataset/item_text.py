@@ -21,22 +21,22 @@ def _text(text: str, style: str = "") -> Text:
     return Text(plain(text), style)
 
 
-def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
+def render(history: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
     """The history as text, with terminal colours if `colour`. Texts of the item are never interpreted as markup."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False
     )
-    reason = f": {story['reason']}" if story["reason"] else ""
-    console.print(_text(story["id"], "bold"), _text(f"{story['state']}, {story['status']}{reason}"))
-    location = story["where"]
+    reason = f": {history['reason']}" if history["reason"] else ""
+    console.print(_text(history["id"], "bold"), _text(f"{history['state']}, {history['status']}{reason}"))
+    location = history["where"]
     record = f", record in {location['record']}" if location["record"] else ""
     console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
-    _anchor(console, story["anchor"])
-    for request in story["requests"]:
+    _anchor(console, history["anchor"])
+    for request in history["requests"]:
         _request(console, request)
-    _steps(console, story)
-    _result(console, story)
+    _steps(console, history)
+    _result(console, history)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -80,16 +80,16 @@ def _request(console: Console, request: dict[str, Any]) -> None:
     _block(console, f"answer ({ending})", request["text"])
 
 
-def _steps(console: Console, story: dict[str, Any]) -> None:
+def _steps(console: Console, history: dict[str, Any]) -> None:
     """Print every step in order with the columns it added; the features last."""
     console.print(Rule("steps"))
-    for step in story["steps"]:
+    for step in history["steps"]:
         use = "" if step["use"] == step["step"] else f" ({step['use']})"
         asked = f"{step['requests']} requests" if step["requests"] else "asked nobody"
         values = "".join(f"; {name} {_short(value)}" for name, value in step["columns"].items())
         console.print(_text(f"{step['step']}{use}: {asked}{values}"))
-    if story["features"]:
-        console.print(_text("features: " + _short(story["features"])))
+    if history["features"]:
+        console.print(_text("features: " + _short(history["features"])))
 
 
 def _short(value: Any) -> str:
@@ -97,14 +97,14 @@ def _short(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
-def _result(console: Console, story: dict[str, Any]) -> None:
-    for field, text in (story["output"] | story.get("record", {})).items():
+def _result(console: Console, history: dict[str, Any]) -> None:
+    for field, text in (history["output"] | history.get("record", {})).items():
         console.print(Rule(plain_line(field)))
         console.print(Padding(_text(str(text)), (0, 2)))
-    for step, verdict in story["verdicts"].items():
+    for step, verdict in history["verdicts"].items():
         console.print(Rule(plain_line(f"verdict of {step}")))
         console.print(Padding(_text(json.dumps(verdict, indent=1, ensure_ascii=False)), (0, 2)))
-    versions = ", ".join(f"{name} {version}" for name, version in story["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in history["versions"].items())
     console.print(Rule(), _text(versions, "dim"))
 
 

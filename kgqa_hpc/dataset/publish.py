@@ -33,7 +33,7 @@ class Published:
 
 
 def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Published:
-    """Copy the verified dataset, write the wanted exports and the report's copy, and checksums of all.
+    """Copy the verified dataset, write the requested exports, the report's copy and checksums of all.
 
     Raises InputError without a dataset, or when `folder` holds something else; CorruptFile when a file of
     the dataset is not what merge wrote; ConfigError for an unknown format.
@@ -56,24 +56,20 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
             shutil.copyfile(run.report / "index.html", growing / "report.html")
         write_sums(growing, {})
         (growing / MARK).write_text("publish\n", encoding="utf-8")
-    files = sorted(
-        p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p.name != MARK
-    )
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != MARK)
+    files = sorted(path.relative_to(folder).as_posix() for path in paths)
     upload = f"hf upload --repo-type dataset OWNER/NAME {folder} ."
     return Published(str(folder), files, _missing(run, gather_facts(run, __version__)), upload)
 
 
 def _verified(dataset: Path) -> list[str]:
-    """Names of the files that merge wrote, after their checksums were verified; files put beside them are not
-    included.
-    """
-    names = []
-    for name, digest in read_sums(dataset).items():
-        path, home = dataset / name, dataset.resolve()
-        if path.resolve() != home / name or not path.is_file() or sha256_of(path) != digest:
+    """Names of the files that merge wrote, after their checksums were verified; other files are not included."""
+    sums = read_sums(dataset)
+    for name, digest in sums.items():
+        path = dataset / name
+        if path.resolve() != dataset.resolve() / name or not path.is_file() or sha256_of(path) != digest:
             raise damaged(path)
-        names.append(name)
-    return names
+    return list(sums)
 
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:

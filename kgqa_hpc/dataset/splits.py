@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pandas as pd
 import pyarrow as pa
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -92,9 +93,8 @@ def _connected(records: int, pairs: np.ndarray) -> np.ndarray:
     owners, values = pairs
     size = records + int(values.max(initial=-1)) + 1
     graph = coo_array((np.ones(len(owners), np.int8), (owners, values + records)), shape=(size, size))
-    label = connected_components(graph, directed=False)[1][:records] if size else np.empty(0, np.int64)
-    _, firsts, group = np.unique(label, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(firsts))[group.reshape(-1)] if records else np.empty(0, np.int64)
+    labels = connected_components(graph, directed=False)[1] if size else np.empty(0, np.int64)
+    return pd.factorize(labels[:records])[0]
 
 
 def _place(group: np.ndarray, shares: list[float], seed: int) -> np.ndarray:

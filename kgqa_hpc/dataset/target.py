@@ -1,4 +1,4 @@
-"""Targets: the number of accepted records wanted, the next sample size that may reach it, and the cut of the dataset.
+"""Targets: a number of accepted records, the next sample size that may reach it, and the cut of the dataset.
 
 Decisions depend on the content of finished samples alone, not on the order of work or on restarts. The dataset keeps
 the first records in its order, which is a seeded shuffle.
@@ -42,9 +42,7 @@ class Standing:
 
 
 def cut(candidates: Candidates, target: Target) -> dict[str, Any]:
-    """Reject accepted records beyond the target, with reason `beyond target`; returns the cut's entry of the
-    accounting.
-    """
+    """Reject accepted records beyond the target; returns the cut's entry of the accounting."""
     within = "PARTITION BY grp" if target.per == "group" else ""
     beyond = f"""row IN (
       SELECT row FROM candidate WHERE status = 'accepted'

@@ -4,7 +4,7 @@ Functions of other packages (registry `sections`: dataset -> HTML) add sections 
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from markupsafe import Markup
@@ -24,30 +24,6 @@ from kgqa_hpc.report.pictures import pace, pictures
 from kgqa_hpc.status.history import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
-
-
-class Section(NamedTuple):
-    """One section of the page."""
-
-    name: str
-    title: str
-    html: Markup
-
-
-def added_sections(run: RunFolder) -> list[Section]:
-    """The non-empty sections of the merged dataset. Raises ExtensionError with the entry for one that fails."""
-    added = []
-    for name in SECTIONS.names():
-        function = SECTIONS.get(name)
-        with SECTIONS.calling(name):
-            html = function(open_source(run))
-        if not isinstance(html, str):
-            raise ExtensionError(f"{SECTIONS.entry(name)} returned {html!r:.80}", "return HTML as a text")
-        title = (function.__doc__ or name).strip().split("\n")[0].removesuffix(".")
-        if html:
-            added.append(Section(name, title, Markup(html)))
-    return added
-
 
 Counts = dict[str, Any]
 GROUPS = 300  # rows of a table on the page
@@ -89,7 +65,7 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
         figures=pictures(findings, notes),
         pace=pace(notes),
         nodes=findings.nodes,
-        sections=added_sections(run),
+        sections=_sections(run),
         pairs=[record for record in findings.samples if record["accepted"]][:PAIRS],
         demo=any(row["prompt"]["name"].startswith("demo") for row in counts["requests"]),
         data=json_block(orjson.dumps(data).decode()),
@@ -101,36 +77,44 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
     return target
 
 
+def _sections(run: RunFolder) -> list[dict[str, Any]]:
+    """Name, title and HTML of the non-empty sections that other packages add. Raises ExtensionError."""
+    sections = []
+    for name in SECTIONS.names():
+        function = SECTIONS.get(name)
+        with SECTIONS.calling(name):
+            html = function(open_source(run))
+        if not isinstance(html, str):
+            raise ExtensionError(f"{SECTIONS.entry(name)} returned {html!r:.80}", "return HTML as a text")
+        title = (function.__doc__ or name).strip().split("\n")[0].removesuffix(".")
+        sections.append({"name": name, "title": title, "html": Markup(html)})
+    return [section for section in sections if section["html"]]
+
+
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
-    """A row for each group that the kind declares, sampled or not, and for each other sampled group; at most
-    the largest.
-    """
-    outcomes_by_group: dict[str, OutcomeCounts] = {}
+    """A row for each group that the kind declares, sampled or not, and for each other sampled group; the largest."""
+    accounting = Accounting()
     for name, document in counts["groups"].items():
-        outcomes = OutcomeCounts(sampled=document["sampled"], accepted=document["accepted"])
+        outcomes = accounting.group(name)
+        outcomes.sampled, outcomes.accepted = document["sampled"], document["accepted"]
         for outcome in OUTCOMES[1:]:
             getattr(outcomes, outcome).update(document[outcome])
-        outcomes_by_group[name] = outcomes
-    accounting = Accounting(outcomes_by_group)
-    rows = []
-    table = group_rows(facts, accounting)
-    least = sorted((row["counts"].sampled for row in table), reverse=True)[:GROUPS][-1] if table else 0
-    for row in [row for row in table if row["counts"].sampled >= least][:GROUPS]:
+    rows = group_rows(facts, accounting)
+    least = min(sorted((row["counts"].sampled for row in rows), reverse=True)[:GROUPS], default=0)
+    for row in rows:
         group: OutcomeCounts = row["counts"]
         share = wilson(group.accepted, group.accepted + group.rejected.total())
-        rows.append({**row, "share": share, "absent": not group.sampled})
-    return rows
+        row |= {"share": share, "absent": not group.sampled}
+    return [row for row in rows if row["counts"].sampled >= least][:GROUPS]
 
 
 def _rates(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of requests with the shares that were of no use or repaired, and the answer tokens per request."""
+    requests, usable = row["requests"], row["usable"]
     lost = row["unparseable"] + row["truncated"] + row["errors"]
     return {
         **row,
-        "no_use": _share(lost, row["requests"]),
-        "repaired_rate": _share(row["repaired"], row["usable"]),
-        "each": _share(row["tokens"]["completion"], row["requests"]),
+        "no_use": lost / requests if requests else None,
+        "repaired_rate": row["repaired"] / usable if usable else None,
+        "each": row["tokens"]["completion"] / requests if requests else None,
     }
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None

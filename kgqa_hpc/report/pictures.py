@@ -47,22 +47,17 @@ CAP = 2000  # questions per node shown, as in the paper's Figure 11
 
 def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
     """The figures as SVG text, by name."""
-    usage = findings.nodes.questions
+    usage, counts = findings.nodes.questions, findings.accounting
     above, most = int((usage > CAP).sum()), int(usage.max(initial=0))
     title = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
-    capped = Counter(np.minimum(usage, CAP).tolist())
-    counts = findings.accounting
+    unit = "accepted questions per node (across), nodes (up, logarithmic)"
+    capped = [("acc", Counter(np.minimum(usage, CAP).tolist()))]
     drawn = {
         "item_flow": flow(counts, "sampled", "items"),
         "outcomes": _outcomes(counts["groups"]),
         "question": _lengths(findings, "question"),
         "answer": _lengths(findings, "answer"),
-        "usage": histogram(
-            [("acc", capped)],
-            title,
-            "accepted questions per node (across), nodes (up, logarithmic)",
-            logarithmic=True,
-        ),
+        "usage": histogram(capped, title, unit, logarithmic=True),
     }
     if "records" in counts:
         drawn["record_flow"] = flow(counts["records"], "records", "records")
@@ -102,12 +97,12 @@ def _outcomes(groups: dict[str, Any]) -> str:
         title += f": the {BARS} largest of {len(groups):,}"
         largest = set(sorted(groups, key=lambda name: -groups[name]["sampled"])[:BARS])
         groups = {name: outcomes for name, outcomes in groups.items() if name in largest}
-    lost = [sum([*entry["invalid"].values(), *entry["failed"].values()]) for entry in groups.values()]
+    every = groups.values()
     series = [
-        ("acc", [outcomes["accepted"] for outcomes in groups.values()]),
-        ("rej", [sum(outcomes["rejected"].values()) for outcomes in groups.values()]),
-        ("lost", lost),
-        ("wait", [outcomes["waiting"] for outcomes in groups.values()]),
+        ("acc", [outcomes["accepted"] for outcomes in every]),
+        ("rej", [sum(outcomes["rejected"].values()) for outcomes in every]),
+        ("lost", [sum([*o["invalid"].values(), *o["failed"].values()]) for o in every]),
+        ("wait", [outcomes["waiting"] for outcomes in every]),
     ]
     return stacked_bars(list(groups), series, title, "group")
 
@@ -115,16 +110,9 @@ def _outcomes(groups: dict[str, Any]) -> str:
 def _lengths(findings: Findings, field: str) -> str:
     limits = findings.accounting["lengths"].get(field, {})
     marks = [limits[name] for name in ("minimum", "maximum") if limits.get(name) is not None]
-    kinds = {"acc": "accepted", "rej": "rejected"}
-    series = [(kind, findings.lengths[name][field]) for kind, name in kinds.items()]
-    every = [length for _, lengths in series for length in lengths]
-    marks = [mark for mark in marks if every and min(every) <= mark <= max(every)]
-    return histogram(
-        series,
-        f"Lengths of {field}s in characters: accepted, above them rejected",
-        f"length of the {field}, characters",
-        marks,
-    )
+    series = [("acc", findings.lengths["accepted"][field]), ("rej", findings.lengths["rejected"][field])]
+    title = f"Lengths of {field}s in characters: accepted, above them rejected"
+    return histogram(series, title, f"length of the {field}, characters", marks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def histogram(
     *,
     logarithmic: bool = False,
 ) -> str:
-    """Stacked histograms of whole numbers over at most BINS bins that hold equally many numbers each."""
+    """Stacked histograms of whole numbers over at most BINS equal bins, with vertical lines at the `marks`."""
     every = [value for _, counts in series for value in counts]
     low, high = min(every, default=0), max(every, default=0)
     size = -(-(high - low + 1) // BINS)
@@ -99,7 +99,8 @@ def histogram(
     most = scale(max(map(sum, zip(*(values for _, values in stacks), strict=True)))) or 1.0
     parts = _stacks(names, stacks, lambda value: scale(value) / most, INNER / bins)
     unit_width = INNER / bins / size
-    for x in (LEFT + (mark - low) * unit_width for mark in marks):
+    for mark in (mark for mark in marks if every and low <= mark <= high):
+        x = LEFT + (mark - low) * unit_width
         parts.append(tag("line", "mark", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM))
     for value in (low, (low + high) // 2, high):
         parts.append(label(LEFT + (value - low + 0.5) * unit_width, HEIGHT - BOTTOM + 14, f"{value:,}"))

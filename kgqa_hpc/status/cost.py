@@ -24,12 +24,14 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text.durations import about
 
+ENOUGH = 20  # smallest number of finished items of a pilot before its rate and tokens are used
 
-def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> dict[str, Any]:
+
+def cost_of(pilot: Path, items: int, prices: Sequence[Price]) -> dict[str, Any]:
     """Tokens and cost of `items` at the rate of a run's finished shards; the interval is None with one shard.
     `prices`: one price per pass; the last price applies to any further pass of the pilot.
 
-    Raises InputError if fewer than `enough` items are finished: no published figure gives the number of prompt tokens.
+    Raises InputError if fewer than ENOUGH items are finished: no published figure gives the number of prompt tokens.
     """
     run, config = open_run(pilot)
     names = [entry.name for entry in config.passes]
@@ -44,9 +46,9 @@ def cost_of(pilot: Path, items: int, prices: Sequence[Price], enough: int) -> di
         for header in headers:
             tokens.update(header["tokens"])
     number = sum(sizes)
-    if number < enough:
+    if number < ENOUGH:
         raise InputError(
-            f"{pilot}: a cost needs the tokens of {enough} items in finished shards, there are {number}",
+            f"{pilot}: a cost needs the tokens of {ENOUGH} items in finished shards, there are {number}",
             "name a small run on the same engine with --pilot (a smaller anchors.per_shape and runtime.shard_size)",
         )
     mean, half = sum(costs) / number, _half_width(sizes, costs)

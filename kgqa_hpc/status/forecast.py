@@ -16,7 +16,7 @@ from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import kind_of
-from kgqa_hpc.status.cost import cost_of, render_cost
+from kgqa_hpc.status.cost import ENOUGH, cost_of, render_cost
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -26,7 +26,6 @@ from kgqa_hpc.text.opener import read_bytes
 DAY = 86_400.0  # s
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
 START_UP = 300.0  # s until a job's engine answers; assumed: loading 40 GB of weights at 200 MB/s
-ENOUGH = 20  # smallest number of finished items of a pilot before its rate is used
 
 # BioGraphletQA on one A6000 with a 4-bit 70B model: pairs generated and judged per day, and tokens/s of
 # generation (sections 3.2.2 and 3.3). The tokens of an item are derived from both.
@@ -93,11 +92,11 @@ def plan(
     measured_run = pilot if pilot is not None and pilot.is_dir() else folder
     if price is not None:
         prices = [Price(input=price[0], output=price[1])]
-        document["cost"] = cost_of(measured_run, items, prices, ENOUGH)
+        document["cost"] = cost_of(measured_run, items, prices)
     elif any(engine.price for engine in engines):
         prices = [engine.price or Price(input=0, output=0) for engine in engines]
         with suppress(InputError):  # too few finished items: the rest of the plan stands without it
-            document["cost"] = cost_of(measured_run, items, prices, ENOUGH)
+            document["cost"] = cost_of(measured_run, items, prices)
     return document
 
 

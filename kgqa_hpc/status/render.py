@@ -15,29 +15,20 @@ LOAD = ("retries", "throttled", "waited_s")  # of a pass's engine
 
 
 def render(now: Status) -> str:
-    """The status as four to six lines of text."""
+    """The status as four to ten lines of text."""
     lines = []
     if "stages" in now:
         done = [stage["name"] for stage in now["stages"] if stage["done"]]
         coming = [f" · next: kgqa {stage['name']}" for stage in now["stages"] if not stage["done"]]
         lines.append(f"stages    {' · '.join(done) or 'none'} done{''.join(coming[:1])}")
-    lines += ["dataset   is older than the run: kgqa merge"] if now.get("dataset_is_older") else []
-    workers = now["workers"]
-    parts = [f"{workers['alive']:,} alive"]
-    if workers["slowest"] is not None and workers["alive"] > 1:
-        parts.append(f"slowest {workers['slowest']:.2f}x the mean")
-    stalled = workers["stalled"]
-    parts.append(f"{len(stalled)} stalled ({_some(stalled)})" if stalled else "none stalled")
-    if workers["silent"]:
-        parts.append(f"{len(workers['silent'])} without a sign of life ({_some(workers['silent'])})")
-    if workers["engine_deaths"]:
-        parts.append(f"{workers['engine_deaths']:,} engine deaths")
-    lines += [_shards(now), _items(now), _verdicts(now), f"workers   {' · '.join(parts)}"]
+    if now.get("dataset_is_older"):
+        lines.append("dataset   is older than the run: kgqa merge")
+    lines += [_shards(now), _items(now), _verdicts(now), _workers(now["workers"])]
     if "merged" in now:
         lines.append(f"dataset   {now['merged']['accepted']:,} accepted after the filters of merge")
-    lines += [render_money(now["money"])] if "money" in now else []
-    loads = [entry["engine"] for entry in now["passes"]]
-    retries, throttled, waited = (sum(load[key] for load in loads) for key in LOAD)
+    if "money" in now:
+        lines.append(render_money(now["money"]))
+    retries, throttled, waited = (sum(entry["engine"][key] for entry in now["passes"]) for key in LOAD)
     if retries + throttled:  # a model server refused or failed requests
         lines.append(
             f"server    {retries:,} requests tried again · {throttled:,} refused as too many (429)"
@@ -95,12 +86,22 @@ def _verdicts(now: Status) -> str:
     counts = now["verdicts"]
     if not now["items"]["ended"]:
         return "verdicts  none yet"
-    shares = [acceptance_words(now), *(f"{name} {counts[name]:,}" for name in VERDICTS[1:] if counts[name])]
-    return f"verdicts  {' · '.join(part for part in shares if part)}"
+    parts = [acceptance_words(now), *(f"{name} {counts[name]:,}" for name in VERDICTS[1:] if counts[name])]
+    return f"verdicts  {' · '.join(filter(None, parts))}"
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+def _workers(workers: dict[str, Any]) -> str:
+    def some(names: list[str]) -> str:
+        return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+    stalled, silent = workers["stalled"], workers["silent"]
+    parts = [f"{workers['alive']:,} alive"]
+    if workers["slowest"] is not None and workers["alive"] > 1:
+        parts.append(f"slowest {workers['slowest']:.2f}x the mean")
+    parts.append(f"{len(stalled)} stalled ({some(stalled)})" if stalled else "none stalled")
+    parts += [f"{len(silent)} without a sign of life ({some(silent)})"] if silent else []
+    parts += [f"{workers['engine_deaths']:,} engine deaths"] if workers["engine_deaths"] else []
+    return f"workers   {' · '.join(parts)}"
 
 
 def _queue(jobs: list[dict[str, str]]) -> str:
@@ -119,39 +120,30 @@ def metrics(now: Status) -> str:
     """The status in the Prometheus text format, for node_exporter's textfile collector."""
     lines = []
     for name, kind, rows in _series(now):
-        lines.append(f"# TYPE {name} {kind}")
+        lines += [f"# TYPE kgqa_{name} {kind}"] if rows else []
         for labels, value in rows:
             pairs = ",".join(f'{key}="{text}"' for key, text in {"run": now["run"], **labels}.items())
-            lines.append(f"{name}{{{pairs}}} {value}")
+            lines.append(f"kgqa_{name}{{{pairs}}} {value}")
     return "\n".join(lines) + "\n"
 
 
 def _series(now: Status) -> Iterator[tuple[str, str, list[tuple[dict[str, str], Any]]]]:
+    """Name, kind and rows (labels, value) of each series."""
+    workers, passes, speed = now["workers"], now["passes"], now["rate"]["last_hour_per_day"]
     for key in ("total", "done", "in_work", "quarantined"):
-        yield f"kgqa_shards_{key}", "gauge", [({"pass": now["pass"]}, now["shards"][key])]
-    yield "kgqa_items_total", "gauge", [({}, now["items"]["total"])]
-    yield "kgqa_items_ended", "gauge", [({}, now["items"]["ended"])]
-    verdicts = [({"verdict": name}, now["verdicts"].get(name, 0)) for name in VERDICTS]
-    yield "kgqa_items", "gauge", verdicts
-    tokens = [
-        ({"pass": pass_state["name"], "kind": kind}, number)
-        for pass_state in now["passes"]
-        for kind, number in sorted(pass_state["tokens"].items())
-    ]
-    if tokens:
-        yield "kgqa_tokens", "counter", tokens
-    for key in LOAD:
-        name = {"waited_s": "waited_seconds"}.get(key, key)
-        rows = [({"pass": engine_pass["name"]}, engine_pass["engine"][key]) for engine_pass in now["passes"]]
-        yield f"kgqa_server_{name}", "counter", rows
-    if "money" in now:
-        spent = [({"pass": name}, number) for name, number in now["money"]["passes"].items()]
-        yield "kgqa_money_spent", "counter", spent
-    workers = now["workers"]
-    yield "kgqa_workers_alive", "gauge", [({}, workers["alive"])]
-    yield "kgqa_workers_stalled", "gauge", [({}, len(workers["stalled"]))]
-    yield "kgqa_engine_deaths", "gauge", [({}, workers["engine_deaths"])]
-    if now["rate"]["last_hour_per_day"] is not None:
-        yield "kgqa_items_per_day", "gauge", [({}, round(now["rate"]["last_hour_per_day"], 1))]
-    if now["seconds_left"] is not None:
-        yield "kgqa_seconds_left", "gauge", [({}, round(now["seconds_left"]))]
+        yield f"shards_{key}", "gauge", [({"pass": now["pass"]}, now["shards"][key])]
+    for key in ("total", "ended"):
+        yield f"items_{key}", "gauge", [({}, now["items"][key])]
+    yield "items", "gauge", [({"verdict": name}, now["verdicts"].get(name, 0)) for name in VERDICTS]
+    tokens = [(part["name"], *pair) for part in passes for pair in sorted(part["tokens"].items())]
+    yield "tokens", "counter", [({"pass": name, "kind": kind}, number) for name, kind, number in tokens]
+    for key, name in zip(LOAD, ("retries", "throttled", "waited_seconds"), strict=True):
+        yield f"server_{name}", "counter", [({"pass": part["name"]}, part["engine"][key]) for part in passes]
+    spent = now.get("money", {"passes": {}})["passes"]
+    yield "money_spent", "counter", [({"pass": name}, number) for name, number in spent.items()]
+    yield "workers_alive", "gauge", [({}, workers["alive"])]
+    yield "workers_stalled", "gauge", [({}, len(workers["stalled"]))]
+    yield "engine_deaths", "gauge", [({}, workers["engine_deaths"])]
+    yield "items_per_day", "gauge", [] if speed is None else [({}, round(speed, 1))]
+    seconds = now["seconds_left"]
+    yield "seconds_left", "gauge", [] if seconds is None else [({}, round(seconds))]

@@ -34,25 +34,23 @@ def _described(path: Path) -> dict[str, Any]:
         run, now = RunFolder.open(path), survey(path)
     except KgqaError as problem:
         return {"path": str(path), "state": "damaged", "problem": problem.message}
+    states = {
+        "running": now["workers"]["alive"],
+        "merged": now["complete"] and (run.dataset / "accounting.json").exists(),
+        "complete": now["complete"],
+        "stopped": now["items"]["ended"],
+        "sampled": run.anchors.exists(),
+        "new": True,
+    }
     merged = accepted_at_merge(run)
     return {
         "path": str(path),
-        "state": _state(run, now),
+        "state": next(state for state, holds in states.items() if holds),
         "items": now["items"],
         "accepted": now["verdicts"]["accepted"],
         **({} if merged is None else {"merged": merged}),
         "workers": now["workers"]["alive"],
     }
-
-
-def _state(run: RunFolder, now: dict[str, Any]) -> str:
-    if now["workers"]["alive"]:
-        return "running"
-    if now["complete"]:
-        return "merged" if (run.dataset / "accounting.json").exists() else "complete"
-    if now["items"]["ended"]:
-        return "stopped"
-    return "sampled" if run.anchors.exists() else "new"
 
 
 def render_runs(rows: list[dict[str, Any]], folder: Path) -> str:

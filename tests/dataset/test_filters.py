@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.config.dataset import Debias
-from kgqa_hpc.dataset.filters import LengthLimits, LengthSum, length_limits
+from kgqa_hpc.config.dataset import DatasetConfig, Debias
+from kgqa_hpc.dataset.accounting import Accounting
+from kgqa_hpc.dataset.filters import apply_filters, length_limits
 from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.dataset.sampling import left_out
 from kgqa_hpc.errors import InputError
@@ -19,15 +20,14 @@ from kgqa_hpc.errors import InputError
 LENGTHS = st.lists(st.integers(0, 5_000), min_size=1, max_size=200)
 
 
-def _sum(lengths: list[int]) -> LengthSum:
-    return LengthSum(len(lengths), sum(lengths), sum(length * length for length in lengths))
+def limits(lengths: list[int], z_score: float | None = 3.0) -> dict[str, Any]:
+    return length_limits(len(lengths), sum(lengths), sum(length * length for length in lengths), z_score)
 
 
 @given(LENGTHS)
 def test_mean_and_population_deviation_are_those_of_numpy(lengths: list[int]) -> None:
-    sums = _sum(lengths)
-    assert sums.mean == pytest.approx(np.mean(lengths), rel=1e-12)
-    assert sums.deviation == pytest.approx(np.std(lengths), rel=1e-9, abs=1e-6)
+    assert limits(lengths)["mean"] == pytest.approx(np.mean(lengths), rel=1e-12)
+    assert limits(lengths)["deviation"] == pytest.approx(np.std(lengths), rel=1e-9, abs=1e-6)
 
 
 @given(LENGTHS, st.fractions(Fraction(1, 100), 6), st.integers(0, 6_000))
@@ -38,33 +38,32 @@ def test_a_length_is_within_bounds_exactly_when_its_z_score_is(
     n = len(lengths)
     variance = Fraction(sum(v * v for v in lengths), n) - Fraction(sum(lengths), n) ** 2
     within = (x - Fraction(sum(lengths), n)) ** 2 <= z * z * variance
-    bounds = _sum(lengths).bounds(float(z))
-    assert bounds is not None
-    assert (bounds[0] <= x <= bounds[1]) == within
+    bounds = limits(lengths, float(z))
+    assert (bounds["minimum"] <= x <= bounds["maximum"]) == within
 
 
 def test_equal_lengths_are_no_outliers_and_without_a_pair_or_z_score_nothing_is_bounded() -> None:
-    assert _sum([80] * 1000).bounds(3.0) == (80, 80)
-    limits = LengthLimits({"question": _sum([]), "answer": _sum([])}, 3.0)
-    assert limits.bounds == {"question": None, "answer": None}
-    assert limits.to_dict()["pairs"] == 0
-    assert LengthLimits({"question": _sum([1]), "answer": _sum([1])}, None).bounds["question"] is None
+    ends = {
+        name: (bounds["minimum"], bounds["maximum"])
+        for name, bounds in {
+            "equal": limits([80] * 1000),
+            "none": limits([]),
+            "without z": limits([1], None),
+        }.items()
+    }
+    assert ends == {"equal": (80, 80), "none": (None, None), "without z": (None, None)}
 
 
-def test_each_field_has_its_own_bounds() -> None:
-    questions, answers = [100 + i % 3 for i in range(200)], [300 + i % 5 for i in range(200)]
-    limits = LengthLimits({"question": _sum(questions), "answer": _sum(answers)}, 3.0)
-    assert limits.bounds == {"question": (99, 103), "answer": (298, 306)}
-    described = limits.to_dict()
-    assert described["standard_deviation"] == "population"
-    assert (described["question"]["minimum"], described["question"]["maximum"]) == (99, 103)
-
-
-def test_the_sums_of_the_table_are_exact(tmp_path: Path, rows_of: Any) -> None:
-    texts = ["é" * number for number in (1, 2, 30, 30, 700)]
-    limits = length_limits(rows_of(tmp_path, [{"question": text, "answer": "x"} for text in texts]), 3.0)
-    assert limits.sums["question"] == _sum([1, 2, 30, 30, 700])
-    assert limits.sums["answer"] == _sum([1] * 5)
+def test_the_table_gives_exact_sums_and_each_field_its_own_bounds(tmp_path: Path, rows_of: Any) -> None:
+    texts = ["é" * number for number in [30] * 100 + [29, 31, 700]]
+    rows = rows_of(tmp_path, [{"question": text, "answer": "x"} for text in texts])
+    accounting = Accounting()
+    apply_filters(rows, DatasetConfig(z_score=3.0), 1, tmp_path, accounting)
+    described = accounting.lengths
+    assert (described["standard_deviation"], described["pairs"]) == ("population", 103)
+    assert described["question"] == limits(list(map(len, texts)))
+    assert described["answer"] == limits([1] * 103)
+    assert rows.rows("reason = 'length'").tolist() == [102]
 
 
 def test_a_pair_needs_both_texts() -> None:

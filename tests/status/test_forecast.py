@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status import history
-from kgqa_hpc.status.cost import _half_width
-from kgqa_hpc.status.forecast import DAY, ENOUGH, PUBLISHED_TOKENS, Pilot, forecast, item_pace, plan, render
+from kgqa_hpc.status.cost import ENOUGH, _half_width
+from kgqa_hpc.status.forecast import DAY, PUBLISHED_TOKENS, Pilot, forecast, item_pace, plan, render
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.dataset.exports.items import ItemsById, items_of
-from kgqa_hpc.dataset.exports.source import CombinedFolder, ExportSource
+from kgqa_hpc.dataset.exports.source import ExportSource
 from kgqa_hpc.dataset.read import open_work
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
@@ -33,51 +33,44 @@ class BioGraphletQA:
     needs_results = True
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        if isinstance(source.run, CombinedFolder):
-            raise InputError(
-                "biographletqa: a combined dataset has no raw answers of the models",
-                "export each run by itself",
-            )
         for split in source.splits:
             with (folder / f"{split}.jsonl").open("wb") as file:
-                for line in _lines(source.run, source.records(split), folder):
-                    file.write(line)
+                file.writelines(_lines(source.run, source.records(split), folder))
 
 
 def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
     """Write one file in the published format, from a file of accepted records."""
     with accepted.open("rb") as lines, target.open("wb") as file:
-        for line in _lines(run, (orjson.loads(line) for line in lines), target.parent):
-            file.write(line)
+        file.writelines(_lines(run, map(orjson.loads, lines), target.parent))
 
 
 def _lines(run: RunFolder, records: Iterator[dict[str, Any]], folder: Path) -> Iterator[bytes]:
     work = open_work(run)
-    by_id = None if work.config.dataset.order is None else ItemsById(work, folder, _texts)
-    in_order = ((row, item) for row, _, item in items_of(work))  # one pass over the results
-    row, item = -1, dict[str, Any](id=None)
+    # Without an order of its own, the dataset is in the order of the sample: one pass over the results.
+    by_id = None if work.config.dataset.order is None else ItemsById(work, folder, _raw_answers)
+    in_order = items_of(work)
     for record in records:
         if "graphlet_id" not in record:
             raise InputError(f"{record['id']} is no graphlet", "this format is for graphlets alone")
         anchor = record["provenance"]["anchor"]["id"]
         if by_id is not None:
             row, item = by_id.find(anchor)
-        while item["id"] != anchor:
-            row, item = next(in_order, (-1, {}))
-            if not item:
-                raise InputError(
-                    f"{anchor} does not stand in the order of the sample",
-                    "merge again, with dataset.order as it is",
-                )
-        yield orjson.dumps(published_record(row, record, item)) + b"\n"
+        else:
+            row, _, item = next((entry for entry in in_order if entry[2]["id"] == anchor), (-1, {}, {}))
+        if not item:
+            raise InputError(
+                f"{anchor} does not stand in the order of the sample",
+                "merge again, with dataset.order as it is",
+            )
+        yield orjson.dumps(_published(row, record, item)) + b"\n"
 
 
-def _texts(anchor: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+def _raw_answers(anchor: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
     """The raw answers of an item by step."""
     return {"trace": [{"step": entry["step"], "text": entry["text"]} for entry in item["trace"]]}
 
 
-def published_record(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+def _published(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
     """The published form of an accepted record; `row` is its anchor's row in anchors.h5, `item` holds the raw
     answers.
     """

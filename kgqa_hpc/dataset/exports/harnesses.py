@@ -9,154 +9,57 @@ task with xxhash below 4.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, Line, write_lines
 from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
 
-TASK = "kgqa"
-_LM_EVAL = """# Questions and answers of run {run}, for lm-evaluation-harness.
-#   lm-eval --model … --tasks {task} --include_path THIS_FOLDER
-task: {task}
-custom_dataset: !function {task}_data.load
-test_split: {test}
-{few}doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
-{scoring}metadata:
-  version: 1.0
-"""
-_LM_EVAL_OPEN = """output_type: generate_until
-doc_to_target: "{{answer}}"
-generation_kwargs:
-  until: ["\\n\\n", "Question:"]
-  max_gen_toks: 512
-  do_sample: false
-metric_list:
-  - metric: exact_match
-    aggregation: mean
-    higher_is_better: true
-    ignore_case: true
-    ignore_punctuation: true
-  - metric: bleu
-    aggregation: bleu
-    higher_is_better: true
-"""
-_LM_EVAL_CHOICES = """output_type: multiple_choice
-doc_to_choice: "{{choices}}"
-doc_to_target: gold
-metric_list:
-  - metric: acc
-    aggregation: mean
-    higher_is_better: true
-"""
-_LM_EVAL_DATA = '''"""Loads the questions that lie beside this file."""
 
-from pathlib import Path
+class _Harness:
+    """SPLIT.jsonl with question, answer and id, and the files that `templates` describe."""
 
-import datasets
+    templates: ClassVar[dict[str, str]]
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        write_lines(source, folder, _pair_line)
+        jinja = Environment(
+            loader=PackageLoader("kgqa_hpc.dataset.exports", ""),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=False,  # the output is Python and YAML, without any foreign text
+        )
+        jinja.filters["repr"] = repr
+        test = "test" if "test" in source.splits else source.splits[0]
+        values = {
+            "run": source.digest[:16],
+            "splits": source.splits,
+            "test": test,
+            "train": TRAIN if TRAIN in source.splits and test != TRAIN else None,  # for few-shot examples
+            "choices": {bool(choices_of(record)) for record in source.records()} == {True},
+        }
+        for file, template in self.templates.items():
+            (folder / file).write_text(jinja.get_template(template).render(values), encoding="utf-8")
 
 
-def load(**_):
-    folder = Path(__file__).parent
-    files = {path.stem: str(path) for path in sorted(folder.glob("*.jsonl"))}
-    return datasets.load_dataset("json", data_files=files)
-'''
-
-
-class LmEval:
+class LmEval(_Harness):
     """kgqa.yaml, kgqa_data.py and SPLIT.jsonl with question, answer and id; tested on `test` where there is one.
 
     A dataset of multiple-choice questions becomes a task of type multiple_choice, answered by letter.
     """
 
     name = "lm-eval"
-
-    def write(self, source: ExportSource, folder: Path) -> None:
-        write_lines(source, folder, _pair_line)
-        test, train = _parts(source)
-        few = f"fewshot_split: {train}\n" if train else ""
-        scoring = _LM_EVAL_CHOICES if _only_choices(source) else _LM_EVAL_OPEN
-        run = source.digest[:16]
-        text = _LM_EVAL.format(run=run, task=TASK, test=test, few=few, scoring=scoring)
-        (folder / f"{TASK}.yaml").write_text(text, encoding="utf-8")
-        (folder / f"{TASK}_data.py").write_text(_LM_EVAL_DATA, encoding="utf-8")
+    templates: ClassVar = {"kgqa.yaml": "lm_eval.yaml.j2", "kgqa_data.py": "lm_eval_data.py.j2"}
 
 
-_LIGHTEVAL = '''"""Questions and answers of run {run}, for lighteval.
-
-    lighteval accelerate "model_name=…" "kgqa|0" --custom-tasks THIS_FILE
-"""
-
-from pathlib import Path
-
-from lighteval.metrics.metrics import Metrics
-from lighteval.tasks.lighteval_task import LightevalTaskConfig
-from lighteval.tasks.requests import Doc
-
-
-def pair(line, task_name=None):
-    return Doc(
-        task_name=task_name,
-        query=f"Question: {{line['question']}}\\nAnswer:",
-        choices={choices},
-        gold_index={gold},
-    )
-
-
-TASKS_TABLE = [
-    LightevalTaskConfig(
-        name="kgqa",
-        prompt_function=pair,
-        hf_repo=str(Path(__file__).parent),
-        hf_subset="default",
-        hf_avail_splits={splits!r},
-        evaluation_splits=[{test!r}],
-        few_shots_split={few!r},
-        few_shots_select=None,
-        generation_size=512,
-        stop_sequence=["\\n\\n", "Question:"],
-        metrics=[{metrics}],
-        version=1,
-    )
-]
-'''
-_LIGHTEVAL_OPEN = {
-    "choices": "[f\" {line['answer']}\"]",
-    "gold": "0",
-    "metrics": "Metrics.exact_match, Metrics.rougeL",
-}
-_LIGHTEVAL_CHOICES = {
-    "choices": '[f" {letter}" for letter in line["choices"]]',
-    "gold": 'line["gold"]',
-    "metrics": "Metrics.loglikelihood_acc",
-}
-_LIGHTEVAL_CARD = """---
-configs:
-- config_name: default
-  data_files:
-{files}---
-"""
-
-
-class LightEval:
+class LightEval(_Harness):
     """kgqa_task.py, README.md and SPLIT.jsonl; lighteval needs an environment of its own (exact pins, torch)."""
 
     name = "lighteval"
-
-    def write(self, source: ExportSource, folder: Path) -> None:
-        write_lines(source, folder, _pair_line)
-        test, train = _parts(source)
-        run = source.digest[:16]
-        form = _LIGHTEVAL_CHOICES if _only_choices(source) else _LIGHTEVAL_OPEN
-        text = _LIGHTEVAL.format(run=run, splits=list(source.splits), test=test, few=train, **form)
-        (folder / "kgqa_task.py").write_text(text, encoding="utf-8")
-        files = "".join(f"  - split: {split}\n    path: {split}.jsonl\n" for split in source.splits)
-        (folder / "README.md").write_text(_LIGHTEVAL_CARD.format(files=files), encoding="utf-8")
-
-
-def _parts(source: ExportSource) -> tuple[str, str | None]:
-    """The part for testing, and the part for few-shot examples: `train`, or None without another `train`."""
-    test = "test" if "test" in source.splits else source.splits[0]
-    return test, TRAIN if TRAIN in source.splits and test != TRAIN else None
+    templates: ClassVar = {"kgqa_task.py": "lighteval_task.py.j2", "README.md": "lighteval_card.md.j2"}
 
 
 def _pair_line(record: dict[str, Any]) -> Line:
@@ -175,9 +78,3 @@ def _pair_line(record: dict[str, Any]) -> Line:
         "choices": list(choices),
         "gold": gold,
     }
-
-
-def _only_choices(source: ExportSource) -> bool:
-    """Whether there are records and all are multiple-choice questions."""
-    kinds = {bool(choices_of(record)) for record in source.records()}
-    return kinds == {True}

@@ -5,13 +5,11 @@ model (`keep_thoughts: true`) and the fields of its answer that are not in the r
 reflection). Both are read from the raw answers in the run's results.
 """
 
-from array import array
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
-import numpy as np
 import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor
@@ -37,32 +35,23 @@ def items_of(work: FinishedWork) -> Iterator[tuple[int, Json, Json]]:
 
 
 class ItemsById:
-    """Random access to parts of items, `part(anchor, item)`, by item id.
-
-    The parts are stored in a file in `folder`; memory: 24 bytes per item.
-    """
+    """Random access to parts of items, `part(anchor, item)`, by item id; stored in a database in `folder`."""
 
     def __init__(self, work: FinishedWork, folder: Path, part: Callable[[Json, Json], Json]) -> None:
-        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - open for the lifetime of this object
-        rows, keys, ends = array("q"), array("q"), array("q", [0])
-        for row, anchor, item in items_of(work):
-            rows.append(row)
-            keys.append(hash(item["id"]))
-            content = orjson.dumps({**part(anchor, item), "id": item["id"]})
-            ends.append(ends[-1] + self._file.write(content))
-        self._rows, self._ends = rows, ends
-        self._order = np.argsort(np.array(keys, np.int64), kind="stable")
-        self._keys = np.array(keys, np.int64)[self._order]
+        path = folder / ".items.sqlite"
+        self._items = sqlite3.connect(path)
+        self._items.execute("PRAGMA journal_mode = OFF")  # one transaction, which ends with this object
+        self._items.execute("CREATE TABLE item (id TEXT PRIMARY KEY, number INTEGER, part BLOB)")
+        rows = ((item["id"], row, orjson.dumps(part(anchor, item))) for row, anchor, item in items_of(work))
+        self._items.executemany("INSERT INTO item VALUES (?, ?, ?)", rows)
+        path.unlink()
 
     def find(self, item_id: str) -> tuple[int, Json]:
         """The row of an item in anchors.h5, and its part. Raises InputError for an id of another run."""
-        start, end = (np.searchsorted(self._keys, hash(item_id), side) for side in ("left", "right"))
-        for position in self._order[start:end].tolist():  # several positions if hashes are equal
-            self._file.seek(self._ends[position])
-            item = orjson.loads(self._file.read(self._ends[position + 1] - self._ends[position]))
-            if item["id"] == item_id:
-                return self._rows[position], item
-        raise InputError(f"{item_id} is none of this run's items", "merge again")
+        row = self._items.execute("SELECT number, part FROM item WHERE id = ?", (item_id,)).fetchone()
+        if row is None:
+            raise InputError(f"{item_id} is none of this run's items", "merge again")
+        return row[0], orjson.loads(row[1])
 
 
 class Reasoning:

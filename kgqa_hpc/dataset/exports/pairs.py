@@ -6,6 +6,7 @@ question about "the protein" cannot be answered without it. With `--with reasoni
 precedes the answer, between <think> and </think>.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +17,6 @@ from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
 
 Record = dict[str, Any]
 QUALITY = "quality_score"  # the label of the scoring step (`as: quality_score`)
-
-
-class _Lines:
-    """A format of SPLIT.jsonl with `line(record)` for each record; None leaves the record out."""
-
-    def write(self, source: ExportSource, folder: Path) -> None:
-        write_lines(source, folder, self.line)
-
-    @staticmethod
-    def line(record: Record) -> Line | None:
-        raise NotImplementedError
-
-
-class _Lists:
-    """A format of SPLIT.json, a JSON list of `entry(record)`; None leaves the record out."""
-
-    def write(self, source: ExportSource, folder: Path) -> None:
-        for split in source.splits:
-            with (folder / f"{split}.json").open("wb") as file:
-                for number, entry in enumerate(filter(None, map(self.entry, source.records(split)))):
-                    file.write(b"[\n" if number == 0 else b",\n")
-                    file.write(orjson.dumps(entry))
-                file.write(b"\n]\n" if file.tell() else b"[]\n")
-
-    @staticmethod
-    def entry(record: Record) -> Line | None:
-        raise NotImplementedError
 
 
 def _asked(record: Record) -> str:
@@ -60,7 +34,7 @@ def _answered(record: Record) -> str:
     return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer
 
 
-class Messages(_Lines):
+class Messages:
     """SPLIT.jsonl with `{"messages": [{"role": "user", …}, {"role": "assistant", …}], "id": …}`.
 
     Chat messages, as OpenAI, TRL, Axolotl and vLLM take them.
@@ -68,16 +42,18 @@ class Messages(_Lines):
 
     name = "messages"
 
-    @staticmethod
-    def line(record: Record) -> Line:
-        user = {"role": "user", "content": _asked(record)}
-        return {
-            "messages": [user, {"role": "assistant", "content": _answered(record)}],
-            "id": record["id"],
-        }
+    def write(self, source: ExportSource, folder: Path) -> None:
+        def line(record: Record) -> Line:
+            user = {"role": "user", "content": _asked(record)}
+            return {
+                "messages": [user, {"role": "assistant", "content": _answered(record)}],
+                "id": record["id"],
+            }
+
+        write_lines(source, folder, line)
 
 
-class Alpaca(_Lines):
+class Alpaca:
     """SPLIT.jsonl with `{"instruction": question, "input": sequence or "", "output": answer, "id": …}`.
 
     The columns of the Alpaca dataset, which most trainers read.
@@ -85,17 +61,20 @@ class Alpaca(_Lines):
 
     name = "alpaca"
 
-    @staticmethod
-    def line(record: Record) -> Line:
-        return {
-            "instruction": with_choices(record["question"], choices_of(record)),
-            "input": record.get("sequence") or "",
-            "output": _answered(record),
-            "id": record["id"],
-        }
+    def write(self, source: ExportSource, folder: Path) -> None:
+        def line(record: Record) -> Line:
+            question = with_choices(record["question"], choices_of(record))
+            texts = {
+                "instruction": question,
+                "input": record.get("sequence") or "",
+                "output": _answered(record),
+            }
+            return {**texts, "id": record["id"]}
+
+        write_lines(source, folder, line)
 
 
-class ShareGpt(_Lines):
+class ShareGpt:
     """SPLIT.jsonl with `{"conversations": [{"from": "human", …}, {"from": "gpt", …}], "id": …}`.
 
     As LLaMA-Factory, FastChat and Axolotl read it.
@@ -103,74 +82,99 @@ class ShareGpt(_Lines):
 
     name = "sharegpt"
 
-    @staticmethod
-    def line(record: Record) -> Line:
-        human = {"from": "human", "value": _asked(record)}
-        return {"id": record["id"], "conversations": [human, {"from": "gpt", "value": _answered(record)}]}
+    def write(self, source: ExportSource, folder: Path) -> None:
+        def line(record: Record) -> Line:
+            human = {"from": "human", "value": _asked(record)}
+            return {"id": record["id"], "conversations": [human, {"from": "gpt", "value": _answered(record)}]}
+
+        write_lines(source, folder, line)
 
 
-class TextToQuery(_Lines):
+class TextToQuery:
     """SPLIT.jsonl with id, question, query (SPARQL), cypher and answers, of the records that have a query."""
 
     name = "text-to-query"
 
-    @staticmethod
-    def line(record: Record) -> Line | None:
-        if not record.get("query"):
-            return None
-        answers = record["answers"] if "answers" in record else [record["asked"]]
-        pair = {name: record[name] for name in ("id", "question", "query")}
-        return {**pair, "cypher": record.get("cypher"), "answers": answers}
+    def write(self, source: ExportSource, folder: Path) -> None:
+        def line(record: Record) -> Line | None:
+            if not record.get("query"):
+                return None
+            answers = record["answers"] if "answers" in record else [record["asked"]]
+            return {
+                **_members(record, "id", "question", "query"),
+                "cypher": record.get("cypher"),
+                "answers": answers,
+            }
+
+        write_lines(source, folder, line)
 
 
-class Standard(_Lists):
+class Standard:
     """SPLIT.json: id, question, answer, type, and metadata (difficulty, quality_score, graph_nodes_used)."""
 
     name = "standard"
 
-    @staticmethod
-    def entry(record: Record) -> Line:
-        return {
-            **{name: record[name] for name in ("id", "question", "answer")},
-            "type": record.get("reasoning_type") or record["kind"],
-            "metadata": {
+    def write(self, source: ExportSource, folder: Path) -> None:
+        def entry(record: Record) -> Line:
+            metadata = {
                 "difficulty": record.get("difficulty"),
                 QUALITY: (record.get("features") or {}).get(QUALITY),
                 "graph_nodes_used": record.get("graph_nodes_used"),
-            },
-        }
+            }
+            kind = record.get("reasoning_type") or record["kind"]
+            return {**_members(record, "id", "question", "answer"), "type": kind, "metadata": metadata}
+
+        _write_list(source, folder, entry)
 
 
-class Choices(_Lists):
+class Choices:
     """SPLIT.json of the records with options: question, choices, letter of the answer, type, quality."""
 
     name = "choices"
 
-    @staticmethod
-    def entry(record: Record) -> Line | None:
-        if not record.get("choices"):
-            return None
-        return {
-            **{name: record[name] for name in ("id", "question", "choices")},
-            "answer": record["answer_letter"],
-            "reasoning_type": record.get("reasoning_type"),
-            QUALITY: (record.get("features") or {}).get(QUALITY),
-        }
+    def write(self, source: ExportSource, folder: Path) -> None:
+        def entry(record: Record) -> Line | None:
+            if not record.get("choices"):
+                return None
+            return {
+                **_members(record, "id", "question", "choices"),
+                "answer": record["answer_letter"],
+                "reasoning_type": record.get("reasoning_type"),
+                QUALITY: (record.get("features") or {}).get(QUALITY),
+            }
+
+        _write_list(source, folder, entry)
 
 
-class ChainOfThought(_Lists):
+class ChainOfThought:
     """SPLIT.json of the records with steps: question, an answer with its reasoning, and the steps."""
 
     name = "chain-of-thought"
 
-    @staticmethod
-    def entry(record: Record) -> Line | None:
-        steps = record.get("steps")
-        if not steps:
-            return None
-        lines = [
-            f"Step {number}: {step['entity']} {step['relation'].replace('_', ' ')} {step['target']}."
-            for number, step in enumerate(steps, start=1)
-        ]
-        answer = "\n".join([*lines, f"Therefore: {record['answer']}"])
-        return {"id": record["id"], "question": record["question"], "answer": answer, "steps": steps}
+    def write(self, source: ExportSource, folder: Path) -> None:
+        def entry(record: Record) -> Line | None:
+            steps = record.get("steps")
+            if not steps:
+                return None
+            lines = [
+                f"Step {number}: {step['entity']} {step['relation'].replace('_', ' ')} {step['target']}."
+                for number, step in enumerate(steps, start=1)
+            ]
+            answer = "\n".join([*lines, f"Therefore: {record['answer']}"])
+            return {**_members(record, "id", "question"), "answer": answer, "steps": steps}
+
+        _write_list(source, folder, entry)
+
+
+def _members(record: Record, *names: str) -> Line:
+    return {name: record[name] for name in names}
+
+
+def _write_list(source: ExportSource, folder: Path, entry: Callable[[Record], Line | None]) -> None:
+    """One SPLIT.json for each part, a JSON list of `entry(record)`; None leaves the record out."""
+    for split in source.splits:
+        with (folder / f"{split}.json").open("wb") as file:
+            for number, content in enumerate(filter(None, map(entry, source.records(split)))):
+                file.write(b"[\n" if number == 0 else b",\n")
+                file.write(orjson.dumps(content))
+            file.write(b"\n]\n" if file.tell() else b"[]\n")
