@@ -138,15 +138,27 @@ class Agreement:
                 await self._with(api, schema)
 
     async def _with(self, api: ChatApi, schema: Schema) -> None:
+        modes = TRIED[self._structured]
         while True:
             try:
                 if await self._honours(api, schema):
                     return
-                self._weaken(api, f"{api.url} ignores {self.mode}", refused=False)
+                refused, reason = False, f"{api.url} ignores {self.mode}"
             except Trouble as trouble:
                 if _ENFORCED.search(str(trouble)):
                     return
-                self._weaken(api, str(trouble), refused=True)
+                refused, reason = True, str(trouble)
+            if weaker := modes[modes.index(self.mode) + 1 :]:
+                self.mode = weaker[0]
+            elif refused and api.dialect.omit_blindly():
+                self.mode = modes[0]
+            else:
+                cure = "set engine.structured: auto"
+                if self._structured == "auto":
+                    cure = "see the server's words; engine.omit leaves parameters out"
+                raise EngineConfigError(
+                    f"engine.structured: {self._structured} does not work here: {reason}", cure
+                )
 
     async def _honours(self, api: ChatApi, schema: Schema) -> bool:
         for tokens in (PROBE.max_tokens, THOUGHT_TOKENS):
@@ -157,21 +169,6 @@ class Agreement:
                 return honoured
         self._verified = False  # the answer was only a thought, so it shows nothing
         return True
-
-    def _weaken(self, api: ChatApi, reason: str, *, refused: bool) -> None:
-        modes = TRIED[self._structured]
-        weaker = modes[modes.index(self.mode) + 1 :]
-        if weaker:
-            self.mode = weaker[0]
-        elif refused and api.dialect.omit_blindly():
-            self.mode = modes[0]
-        else:
-            raise EngineConfigError(
-                f"engine.structured: {self._structured} does not work here: {reason}",
-                "set engine.structured: auto"
-                if self._structured != "auto"
-                else "see the server's words; engine.omit leaves parameters out",
-            )
 
 
 def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
