@@ -141,15 +141,15 @@ def _empty_columns(config: RunConfig, items: Sequence[Item]) -> list[str]:
 
 
 def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
-    own = [exchange for exchange in exchanges if exchange.request.id.startswith(f"{item.id}/")]
+    of_item = [exchange for exchange in exchanges if exchange.request.id.startswith(f"{item.id}/")]
     return {
         **{key: value for key, value in item.to_record().items() if key not in ("trace", "decided")},
         "group": item.anchor.group,
         "tokens": {
-            "prompt": sum(exchange.response.prompt_tokens for exchange in own),
-            "completion": sum(exchange.response.completion_tokens for exchange in own),
+            "prompt": sum(exchange.response.prompt_tokens for exchange in of_item),
+            "completion": sum(exchange.response.completion_tokens for exchange in of_item),
         },
-        "seconds": round(sum(exchange.seconds for exchange in own), 3),
+        "seconds": round(sum(exchange.seconds for exchange in of_item), 3),
         "requests": [
             {
                 "id": request.id.removeprefix(f"{item.id}/"),
@@ -158,7 +158,7 @@ def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
                 "finish": response.finish,
                 "seconds": round(seconds, 3),
             }
-            for request, response, seconds in own
+            for request, response, seconds in of_item
         ],
     }
 
