@@ -192,7 +192,7 @@ class ChatApi:
         """The JSON of the reply for a path below the server's address. Raises Trouble."""
         async with self.reply(method, self.address(path), limit_s, **options) as reply:
             data = await read_body(reply)
-            if reply.ok:
+            if reply.status == 200:
                 return read_json(data)
         raise self.trouble(reply.status, read_error(data), reply.headers)
 
