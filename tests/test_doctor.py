@@ -205,7 +205,7 @@ def test_on_a_card_each_backend_and_two_cards_are_tried_and_what_fails_is_a_fail
     from kgqa_hpc.doctor import gpu
 
     program(machine, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-0)'")
-    monkeypatch.setattr(gpu, "_KERNEL", "print('2|NVIDIA H100|13.0')")
+    monkeypatch.setattr(gpu, "_KERNEL", "print('2 x NVIDIA H100, CUDA 13.0')")
     monkeypatch.setattr(gpu, "tiny_model", lambda folder: folder)
     checks = gpu.gpu_checks()
     assert [c.name for c in checks] == ["gpu kernel", "gpu turbomind", "gpu pytorch", "gpu tp 2"]

@@ -95,19 +95,21 @@ PROBES: dict[str, Callable[[float], list[Check]]] = {
 def diagnose(timeout: float = TIMEOUT) -> list[Check]:
     """All checks, in the order of the page. Takes as long as the slowest probe, about `timeout` s at most."""
     deadline = time.monotonic() + timeout
-    answers: dict[str, list[Check]] = {name: [] for name in PROBES}
-    threads = {}
-    for name, probe in PROBES.items():
-        work = partial(lambda probe, answer: answer.extend(probe(timeout)), probe, answers[name])
-        # A daemon thread, because a probe that hangs on a dead mount must not keep the process alive.
-        threads[name] = threading.Thread(target=work, daemon=True)
-        threads[name].start()
-    checks: list[Check] = []
-    for name, thread in threads.items():
+    silent = partial(
+        Check, ok=False, detail=f"no answer within {timeout:g} s", fix="try again on an idle machine"
+    )
+    answers = {name: [silent(name)] for name in PROBES}
+
+    def answer(name: str) -> None:
+        answers[name] = PROBES[name](timeout)
+
+    # Daemon threads, because a probe that hangs on a dead mount must not keep the process alive.
+    threads = [threading.Thread(target=answer, args=(name,), daemon=True) for name in PROBES]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()) + 0.5)
-        silent = Check(name, False, f"no answer within {timeout:g} s", "try again on an idle machine")
-        checks += answers[name] or [silent]
-    return checks
+    return [check for checks in list(answers.values()) for check in checks]
 
 
 def render(checks: Sequence[Check]) -> str:

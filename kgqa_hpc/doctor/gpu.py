@@ -9,9 +9,10 @@ import json
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from kgqa_hpc.doctor.probes import Check, Fails, gpu
+from kgqa_hpc.doctor.probes import Check, Fails, checked, gpu
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import parse_engine
@@ -26,7 +27,7 @@ import torch
 assert torch.cuda.is_available(), "torch sees no GPU"
 a = torch.ones(256, 256, device="cuda", dtype=torch.float16)
 assert float((a @ a)[0, 0]) == 256.0
-print(torch.cuda.device_count(), torch.cuda.get_device_name(0), torch.version.cuda, sep="|")
+print(f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}, CUDA {torch.version.cuda}")
 """
 SCHEMA = {
     "type": "object",
@@ -41,25 +42,26 @@ def gpu_checks() -> list[Check]:
 
     One line, and nothing loaded, where the driver shows no GPU.
     """
-    try:
-        gpu(LOOK_LIMIT_S)
-    except Fails as problem:
-        return [Check("gpu kernel", False, f"not tried, no GPU: {problem}", problem.fix, needed=True)]
-    try:
-        count, name, cuda = _kernel()
-    except Fails as problem:
-        return [Check("gpu kernel", False, str(problem), problem.fix, needed=True)]
-    kernel = Check("gpu kernel", True, f"{count} x {name}, CUDA {cuda}")
+    (kernel,) = checked("gpu kernel", _kernel, KERNEL_LIMIT_S)
+    if not kernel.ok:
+        return [kernel]
     with tempfile.TemporaryDirectory(prefix="kgqa-gpu-") as scratch:
         try:
             model = tiny_model(Path(scratch, "tiny"))
         except ImportError as problem:
             fix = "pip install 'kgqa_hpc[lmdeploy]'"
             return [kernel, Check("gpu guided", False, f"no model can be made: {problem}", fix, needed=True)]
-        checks = [kernel, *(_guided(model, backend, 1) for backend in ("turbomind", "pytorch"))]
-        if int(count) >= 2:
-            return [*checks, _guided(model, "turbomind", 2)]
-        return [*checks, Check("gpu tp 2", True, "not tried: one card")]
+        checks = [kernel]
+        for label, backend, tp in (
+            ("turbomind", "turbomind", 1),
+            ("pytorch", "pytorch", 1),
+            ("tp 2", "turbomind", 2),
+        ):
+            if tp > int(kernel.detail.split()[0]):
+                checks.append(Check(f"gpu {label}", True, "not tried: one card"))
+            else:
+                checks += checked(f"gpu {label}", partial(_guided, model, backend, tp), STALL_S)
+    return checks
 
 
 def tiny_model(folder: Path) -> Path:
@@ -88,40 +90,44 @@ def tiny_model(folder: Path) -> Path:
     return folder
 
 
-def _kernel() -> list[str]:
-    """Number of cards, name of the first, and CUDA's version, after a multiplication on it. Raises Fails."""
+def _kernel(timeout: float) -> str:
+    """Number and name of the cards, and CUDA's version, after a multiplication on the first."""
+    try:
+        gpu(LOOK_LIMIT_S)
+    except Fails as problem:
+        raise Fails(f"not tried, no GPU: {problem}", problem.fix, needed=True) from None
     command = [sys.executable, "-c", _KERNEL]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=KERNEL_LIMIT_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         fix = "nvidia-smi: does another process hold the card?"
-        raise Fails(f"no answer within {KERNEL_LIMIT_S:.0f} s", fix) from None
+        raise Fails(f"no answer within {timeout:.0f} s", fix, needed=True) from None
     if done.returncode != 0:
         messages = done.stderr.strip().splitlines() or ["it ended without a word"]
         fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"
-        raise Fails(messages[-1], fix)
-    return done.stdout.strip().splitlines()[-1].split("|")
+        raise Fails(messages[-1], fix, needed=True)
+    return done.stdout.strip().splitlines()[-1]
 
 
-def _guided(model: Path, backend: str, tp: int) -> Check:
-    label = f"gpu {backend}" if tp == 1 else f"gpu tp {tp}"
+def _guided(model: Path, backend: str, tp: int, timeout: float) -> str:
     settings = parse_engine(
         {"kind": "lmdeploy", "model": str(model), "backend": backend, "tp": tp}
         | {"session_len": 1024, "max_batch_size": 4, "cache_max_entry_count": 0.1}
     )
-    asked = Request("r", ({"role": "user", "content": "Is it?"},), max_tokens=100, schema=SCHEMA)
+    request = Request("r", ({"role": "user", "content": "Is it?"},), max_tokens=100, schema=SCHEMA)
     try:
-        with EngineProcess(settings, model.parent / f"{backend}-{tp}.log", STALL_S) as engine:
+        with EngineProcess(settings, model.parent / f"{backend}-{tp}.log", timeout) as engine:
             engine.start()
             engine.preflight([SCHEMA])
-            engine.send([asked])
+            engine.send([request])
             answers: list[Response] = []
             while not answers:
-                answers = engine.receive(STALL_S)
+                answers = engine.receive(timeout)
         value = json.loads(answers[0].text)
     except (KgqaError, ValueError) as problem:
         words = str(getattr(problem, "message", problem))
-        return Check(label, False, words, "docs/guide/engines.md, lmdeploy", needed=True)
-    good = isinstance(value, dict) and all(isinstance(value.get(key), bool) for key in ("ok", "sure"))
-    words = "answers as its grammar says" if good else f"left its grammar: {answers[0].text[:80]}"
-    return Check(label, good, words, "engine.structured: none, and report it", needed=True)
+        raise Fails(words, "docs/guide/engines.md, lmdeploy", needed=True) from None
+    if isinstance(value, dict) and all(isinstance(value.get(key), bool) for key in ("ok", "sure")):
+        return "answers as its grammar says"
+    words = f"left its grammar: {answers[0].text[:80]}"
+    raise Fails(words, "engine.structured: none, and report it", needed=True)

@@ -1,8 +1,8 @@
-"""Texts of an engine: secrets and control characters removed, and the reason of its end.
+"""Cleaning of an engine's texts: secrets and control characters are removed; and the reason of its end.
 
 A server may repeat the key of a request in an error or an answer; a model may write escape
 sequences. The engine's child cleans answers and errors before they reach the worker, and the worker cleans
-what the child prints before it reaches the log.
+the child's output before it reaches the log.
 """
 
 import codecs

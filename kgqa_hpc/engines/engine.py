@@ -107,7 +107,7 @@ class EngineInfo:
     # Seconds without progress that count as a hang; 0: only `runtime.engine_stall` counts
     stall_s: float = 0.0
     server: str = ""  # version or `system_fingerprint` that a server reports
-    structured: str = ""  # how a server enforces schemas (engines/openai/modes.py)
+    structured: str = ""  # how a server enforces schemas (engines/openai/agreement.py)
     omitted: str = ""  # parameters that a server refuses, and their replacements
     extra: Mapping[str, Any] = field(default_factory=dict)  # further figures for `kgqa bench`
 

@@ -68,7 +68,7 @@ class FunctionEngine:
         self.info = EngineInfo("function", "1", settings.model or label, max_batch=settings.concurrency)
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """A function may serve any schema."""
+        """Accept every schema."""
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         return serve_in_pool(mailbox, self._pool, self.info.max_batch, self._answer)

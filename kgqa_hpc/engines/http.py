@@ -76,15 +76,13 @@ class HttpEngine:
             settings=settings.recorded(),
         )
 
-    # Methods that a subclass defines.
-
     def request(self, request: Request) -> tuple[str, Mapping[str, Any]]:
         """The path after `base_url`, and the JSON to post."""
         raise TypeError(f"engine {self.name} has no method request()")
 
     def response(self, body: Any) -> str | Response:
         """The answer's text from the server's JSON; or a Response (without id), which also gives tokens and finish."""
-        raise TypeError(f"engine {self.name} does not say how it reads an answer")
+        raise TypeError(f"engine {self.name} has no method response()")
 
     def headers(self) -> dict[str, str]:
         """Headers of each request; by default the key as a bearer token."""
@@ -94,8 +92,6 @@ class HttpEngine:
         if not os.environ.get(name):
             raise EngineConfigError(f"engine.api_key_env: {name} is not set", f"export {name}=KEY")
         return {"Authorization": f"Bearer {os.environ[name]}"}
-
-    # Methods that the worker calls.
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         """Check the schemas of the prompts; by default every schema is accepted."""
@@ -113,12 +109,14 @@ class HttpEngine:
         body = self._posted(path, json.dumps(data).encode())
         if body is None:
             return Response(request.id, "", "abort")
-        read = self.response(json.loads(body))
-        if isinstance(read, Response):
-            return read._replace(id=request.id)
-        if not isinstance(read, str):
-            raise TypeError(f"engine {self.name} reads an answer as {type(read).__name__}, which is no text")
-        return Response(request.id, read, "stop")
+        answer = self.response(json.loads(body))
+        if isinstance(answer, Response):
+            return answer._replace(id=request.id)
+        if not isinstance(answer, str):
+            raise TypeError(
+                f"engine {self.name} reads an answer as {type(answer).__name__}, which is no text"
+            )
+        return Response(request.id, answer, "stop")
 
     def _posted(self, path: str, data: bytes) -> bytes | None:
         """The body of the reply; None if the work was cancelled. Raises the exception of the last attempt."""
@@ -127,8 +125,8 @@ class HttpEngine:
             if self._stopped.wait(self.settings.pause * 2 ** (number - 1) if number else 0):
                 return None
             try:
-                asked = urllib.request.Request(url, data, self._headers)
-                with answer_within(asked, self.settings.timeout, redirects=False) as reply:
+                request = urllib.request.Request(url, data, self._headers)
+                with answer_within(request, self.settings.timeout, redirects=False) as reply:
                     body: bytes = reply.read(LARGEST + 1)
                 if len(body) > LARGEST:
                     raise ValueError(f"a reply of more than {LARGEST:,} bytes")

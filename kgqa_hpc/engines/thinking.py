@@ -1,6 +1,7 @@
-"""Models that think before they answer: the marks around a thought, and how their makers advise to sample.
+"""Thinking models: the marks around a thought, and the sampling that the makers of a model family recommend.
 
-Greedy decoding has thinking models repeat themselves, so a prompt's temperature of 0 is replaced by the family's.
+Thinking models repeat themselves under greedy decoding, so the family's temperature replaces a prompt's temperature
+of 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ THINKING_TOKENS = 8192
 
 
 class Thought(NamedTuple):
-    """The marks around a model's thinking, and what stands between it and the answer."""
+    """The marks around a model's thought, and the text between thought and answer."""
 
     begin: str
     end: str
@@ -30,11 +31,11 @@ class Thought(NamedTuple):
         return thought.removeprefix(self.begin).strip(), answer.removeprefix(self.then)
 
     def after(self, prompt: str) -> Thought:
-        """The marks of an answer to `prompt`: templates of newer models end with the opening mark."""
+        """The marks of an answer to `prompt`, without the opening mark if the chat template has written it already."""
         return self._replace(begin="") if prompt.rstrip().endswith(self.begin) else self
 
 
-# The formats of the models' own chat templates: <think> of Qwen3, DeepSeek-R1 and many more; harmony of gpt-oss.
+# From the models' chat templates: <think> of Qwen3, DeepSeek-R1 and many more; harmony of gpt-oss.
 THINK = Thought("<think>", "</think>", "\n\n")
 HARMONY = Thought(
     "<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant<|channel|>final<|message|>"
@@ -57,22 +58,22 @@ _FAMILIES: dict[str, dict[bool, dict[str, float]]] = {
 def sampling_of(
     model: str, thinks: bool | None, generation: Generation | None
 ) -> tuple[float, Mapping[str, Any]]:
-    """Temperature in place of a prompt's 0, and other parameters: the family's, and over them the configured ones.
+    """Temperature in place of a prompt's 0, and other parameters: the configured ones, otherwise the family's.
 
-    A configuration that does not say whether the model thinks (`thinks` None) is left as it is.
+    The family's are used only if the configuration turns thinking on or off (`thinks` is not None).
     """
-    family = next((advice for name, advice in _FAMILIES.items() if re.search(name, model, re.IGNORECASE)), {})
-    values: dict[str, Any] = {} if thinks is None else {**family.get(thinks, {})}
+    matches = (advice for name, advice in _FAMILIES.items() if re.search(name, model, re.IGNORECASE))
+    values: dict[str, Any] = {} if thinks is None else {**next(matches, {}).get(thinks, {})}
     temperature = values.pop("temperature", 0.0)
-    if generation is not None:
-        values |= generation.values()
-        temperature = temperature if generation.temperature is None else generation.temperature
-    return temperature, values
+    if generation is None:
+        return temperature, values
+    if generation.temperature is not None:
+        temperature = generation.temperature
+    return temperature, values | generation.values()
 
 
 def recorded_sampling(model: str, thinks: bool | None, generation: Generation | None) -> dict[str, Any]:
-    """What the family's advice adds to the configuration, for the provenance; empty where it adds nothing."""
+    """Parameters that the family's recommendation adds to the configuration, for the provenance."""
     temperature, values = sampling_of(model, thinks, generation)
-    configured = generation.values() if generation else {}
-    added = {name: value for name, value in values.items() if name not in configured}
+    added = {key: value for key, value in values.items() if not generation or key not in generation.values()}
     return {"temperature": temperature, **added} if added else {}

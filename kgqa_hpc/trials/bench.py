@@ -144,8 +144,8 @@ def header(document: dict[str, Any]) -> list[str]:
 
 def row_line(row: dict[str, Any]) -> str:
     """A row of the table."""
-    first, total = (row[key]["median"] for key in ("first_token_s", "latency_s"))
-    seconds = ["-" if value is None else f"{value:.2f}" for value in (first, total)]
+    medians = (row[key]["median"] for key in ("first_token_s", "latency_s"))
+    seconds = ["-" if value is None else f"{value:.2f}" for value in medians]
     notes = "" if row["steady"] else "  never full"
     notes += f"  {row['repeated']} prompts sent before" if row["repeated"] else ""
     return (

@@ -6,7 +6,7 @@ Chain, scheduler and engine process are those of a run. Times are measured on th
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,29 +35,24 @@ class _Exchange(NamedTuple):
     seconds: float
 
 
-class _Recorder:
-    """An engine handle that appends each request, its answer and the duration to `exchanges`."""
+class _Recorder(EngineProcess):
+    """An engine process that also keeps each request, its answer and the duration."""
 
-    def __init__(self, engine: EngineProcess, exchanges: list[_Exchange]) -> None:
-        self._engine, self._exchanges = engine, exchanges
-        self._sent: dict[str, tuple[Request, float]] = {}
-
-    def start(self, stop: Callable[[], bool]) -> object:
-        return self._engine.start(stop)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.exchanges: list[_Exchange] = []
+        self._began: dict[str, tuple[Request, float]] = {}
 
     def send(self, requests: Sequence[Request]) -> None:
-        self._sent.update((request.id, (request, time.monotonic())) for request in requests)
-        self._engine.send(requests)
+        self._began.update((request.id, (request, time.monotonic())) for request in requests)
+        super().send(requests)
 
     def receive(self, timeout: float) -> list[Response]:
-        responses = self._engine.receive(timeout)
+        responses = super().receive(timeout)
         for response in responses:
-            request, began = self._sent.pop(response.id)
-            self._exchanges.append(_Exchange(request, response, time.monotonic() - began))
+            request, began = self._began.pop(response.id)
+            self.exchanges.append(_Exchange(request, response, time.monotonic() - began))
         return responses
-
-    def cancel(self) -> None:
-        self._engine.cancel()
 
 
 def preview(whole: RunConfig, number: int) -> dict[str, Any]:
@@ -109,13 +104,14 @@ def _process(
     chain = build_chain(config, name)
     tasks = [Task(item, "preview") for item in items if item.status == "open"]
     ended: list[Task] = []
-    with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
+    engine = _Recorder(config.engine_of(name), log, config.runtime.engine_stall)
+    with engine:
         engine.described = partial(set_engine, chain)
         engine.start()
         engine.preflight(schemas_of(chain))
         scheduler = Scheduler(
             chain,
-            _Recorder(engine, exchanges),
+            engine,
             Limits(max(len(tasks), 1), config.runtime.attempts),
             config.seed,
             lambda task, over: ended.append(task) if over else None,
@@ -125,6 +121,7 @@ def _process(
         scheduler.add(tasks)
         while len(ended) < len(tasks):
             scheduler.turn(1.0)
+        exchanges += engine.exchanges
         return time.monotonic() - began
 
 
@@ -144,15 +141,15 @@ def _empty_columns(config: RunConfig, items: Sequence[Item]) -> list[str]:
 
 
 def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
-    own = [exchange for exchange in exchanges if exchange.request.id.startswith(f"{item.id}/")]
+    of_item = [exchange for exchange in exchanges if exchange.request.id.startswith(f"{item.id}/")]
     return {
         **{key: value for key, value in item.to_record().items() if key not in ("trace", "decided")},
         "group": item.anchor.group,
         "tokens": {
-            "prompt": sum(exchange.response.prompt_tokens for exchange in own),
-            "completion": sum(exchange.response.completion_tokens for exchange in own),
+            "prompt": sum(exchange.response.prompt_tokens for exchange in of_item),
+            "completion": sum(exchange.response.completion_tokens for exchange in of_item),
         },
-        "seconds": round(sum(exchange.seconds for exchange in own), 3),
+        "seconds": round(sum(exchange.seconds for exchange in of_item), 3),
         "requests": [
             {
                 "id": request.id.removeprefix(f"{item.id}/"),
@@ -161,7 +158,7 @@ def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
                 "finish": response.finish,
                 "seconds": round(seconds, 3),
             }
-            for request, response, seconds in own
+            for request, response, seconds in of_item
         ],
     }
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -19,8 +18,7 @@ import orjson
 
 from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.openai.dialect import Dialect
-from kgqa_hpc.engines.openai.modes import PROBE, Mode, first_answer, parameters, with_the_word_json
+from kgqa_hpc.engines.openai.dialect import Dialect, Mode, parameters, with_the_word_json
 from kgqa_hpc.engines.openai.reply import (
     BrokenReply,
     Trouble,
@@ -41,7 +39,6 @@ from kgqa_hpc.errors import EngineConfigError
 if TYPE_CHECKING:
     import aiohttp
 
-FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 VERSION_S = 5.0
 JSON = {"Content-Type": "application/json"}
 _OVERLOADED = {429, 503, 529}
@@ -195,7 +192,7 @@ class ChatApi:
         """The JSON of the reply for a path below the server's address. Raises Trouble."""
         async with self.reply(method, self.address(path), limit_s, **options) as reply:
             data = await read_body(reply)
-            if reply.ok:
+            if reply.status == 200:
                 return read_json(data)
         raise self.trouble(reply.status, read_error(data), reply.headers)
 
@@ -232,23 +229,3 @@ class ChatApi:
             if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:
                 return self._clean(value)[:80]
         return ""
-
-
-def ask_once(settings: ChatSettings) -> None:
-    """Ask each server for one token, before other work begins. Raises EngineConfigError when one does not answer,
-    or refuses key, address or model.
-    """
-
-    async def ask() -> None:
-        for url in settings.urls:
-            api = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S)
-            request = PROBE._replace(max_tokens=1)
-            try:
-                await first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True)
-            except Trouble:
-                continue  # the server is up, but busy, or it requires more than one token
-            finally:
-                await api.close()
-
-    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
-        thread.submit(asyncio.run, ask()).result()

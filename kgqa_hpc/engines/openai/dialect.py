@@ -1,4 +1,12 @@
-"""The parameters that a server accepts, learned from its refusals.
+"""The parameters of requests: those that enforce a schema, and those that a server accepts.
+
+A schema is enforced in one of five modes:
+
+grammar      our own grammar as `structural_tag` (vLLM, SGLang, LMDeploy)
+gbnf         our own grammar as `grammar`, with lengths (llama.cpp)
+json_schema  OpenAI's form, without patterns and lengths
+json_object  any JSON
+none         the parser, repair and retries
 
 Hosted models refuse parameters that others need: a temperature, a seed, `max_tokens` in place of
 `max_completion_tokens`. A refusal names the parameter in `error.param`, in the `loc` of a validation error, or in
@@ -7,8 +15,22 @@ its words. Such a parameter is left out of all later requests to this server, an
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
+from kgqa_hpc.engines.grammar import ebnf, structural_tag
+from kgqa_hpc.engines.schema import Schema, as_sent
+from kgqa_hpc.errors import EngineConfigError
+
+Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
+# Values of `engine.structured`, each with the modes that are tried in turn.
+TRIED: dict[str, tuple[Mode, ...]] = {
+    "auto": ("grammar", "gbnf", "json_schema", "json_object", "none"),
+    "grammar": ("grammar", "gbnf"),
+    "json_schema": ("json_schema",),
+    "json_object": ("json_object",),
+    "none": ("none",),
+}
 LIMITS = ("max_tokens", "max_completion_tokens")
 # Parameters that no request can omit.
 _NEEDED = {"model", "messages", "response_format", "grammar", *LIMITS}
@@ -23,6 +45,33 @@ _AT_MOST = re.compile(
     r"(?:at most|less than or equal to|no more than|maximum[^.\d]{0,60}?|<=|\[\d+, ?|between \d+ and)\s*`?(\d{2,7})"
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]+")
+
+
+def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
+    """The parameters that each mode adds to a request."""
+    form = {"name": "answer", "schema": as_sent(schema), "strict": True}
+    compiled = {"response_format": {"type": "json_schema", "json_schema": form}}
+    modes: dict[Mode, dict[str, Any]] = {
+        "grammar": compiled,
+        "gbnf": compiled,
+        "json_schema": compiled,
+        "json_object": {"response_format": {"type": "json_object"}},
+        "none": {},
+    }
+    with suppress(
+        EngineConfigError
+    ):  # if our grammar cannot express the schema, the server compiles the schema
+        modes["gbnf"] = {"grammar": ebnf(schema)}
+        modes["grammar"] = {"response_format": structural_tag(schema)}
+    return modes
+
+
+def with_the_word_json(messages: tuple[dict[str, str], ...]) -> list[dict[str, str]]:
+    """Messages for json_object: OpenAI, DeepSeek and others refuse prompts without the word."""
+    if any("json" in message["content"].lower() for message in messages):
+        return list(messages)
+    last = messages[-1]
+    return [*messages[:-1], {**last, "content": f"{last['content']}\n\nAnswer in JSON."}]
 
 
 class Dialect:

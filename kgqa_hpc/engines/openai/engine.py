@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 from kgqa_hpc import __version__
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Readiness, Request, Response, ServerLoad, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve
-from kgqa_hpc.engines.openai.chat_api import FOREIGN_PATIENCE_S, ChatApi, ask_once
-from kgqa_hpc.engines.openai.modes import PROBE, PROBE_SCHEMA, Agreement
+from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE, PROBE_SCHEMA, Agreement, ask_once
+from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.own_server import OwnServer
 from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
@@ -282,10 +282,8 @@ class Lanes:
                 now = time.monotonic()
                 rooms = {server: lane.room(now) for server, lane in enumerate(self.lanes)}
                 free = {server: room for server, room in rooms.items() if room > 0}
-                if others := {server: room for server, room in free.items() if server != avoid}:
-                    free = others
                 if free:
-                    server = max(free, key=free.__getitem__)
+                    server = max(free, key=lambda server: (server != avoid, free[server]))
                     self.lanes[server].in_flight += 1
                     return server
                 # Until a request ends, or the first pause of a server.

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,12 @@ class OwnServer:
     def _wait_until_healthy(self, name: str) -> None:
         path, patience_s = self.settings.health_path, self.settings.start_timeout_s
         deadline = time.monotonic() + patience_s
-        while not self._is_healthy(path):
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+            with suppress(OSError, http.client.HTTPException), closing(connection):
+                connection.request("GET", path)
+                if connection.getresponse().status == 200:
+                    return
             if self.exit_code is not None:
                 raise EngineConfigError(
                     f"engine.command: {name} ended with exit code {self.exit_code} before it was ready",
@@ -103,16 +108,6 @@ class OwnServer:
                     "raise engine.start_timeout_s, or check engine.health_path",
                 )
             time.sleep(LOOK_EVERY_S)
-
-    def _is_healthy(self, path: str) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
 
 @contextmanager

@@ -18,8 +18,9 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.openai.chat_api import FOREIGN_PATIENCE_S, ChatApi, ask_once
-from kgqa_hpc.engines.openai.modes import PROBE_SCHEMA, TRIED, Agreement, Mode
+from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, Agreement, ask_once
+from kgqa_hpc.engines.openai.chat_api import ChatApi
+from kgqa_hpc.engines.openai.dialect import TRIED, Mode
 from kgqa_hpc.engines.openai.reply import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger

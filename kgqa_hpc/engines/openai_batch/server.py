@@ -110,7 +110,7 @@ class BatchServer:
 
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=TIMEOUT_S)
         async with self._api.reply("GET", self._api.address(path), TRANSFER_S, timeout=timeout) as reply:
-            if not reply.ok:
+            if reply.status != 200:  # also a redirect, which must not count as a file without answers
                 raise self._api.trouble(reply.status, read_error(await read_body(reply)), reply.headers)
             async for piece in reply.content.iter_chunked(1 << 16):
                 if target.tell() > LARGEST_FILE:

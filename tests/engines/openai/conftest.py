@@ -2,9 +2,9 @@
 
 import pytest
 
-from kgqa_hpc.engines.openai import modes
+from kgqa_hpc.engines.openai import agreement
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modes, "PAUSE_S", 0.01)
+    monkeypatch.setattr(agreement, "PAUSE_S", 0.01)

@@ -15,7 +15,7 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.dataset.combine import combine
 from kgqa_hpc.dataset.explain import explain, render
-from kgqa_hpc.engines.openai import chat_api
+from kgqa_hpc.engines.openai import agreement
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.run import Run
 from kgqa_hpc.status import render as status_render
@@ -146,7 +146,7 @@ def test_runs_with_thoughts_of_different_steps_are_combined(run: Path, tmp_path:
 def test_a_server_that_is_down_is_noticed_before_the_graph_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(chat_api, "FOREIGN_PATIENCE_S", 0.1)
+    monkeypatch.setattr(agreement, "FOREIGN_PATIENCE_S", 0.1)
     run = project(tmp_path, "http://127.0.0.1:9")
     for command in (lambda: run.preview(1), run.all):
         with pytest.raises(EngineConfigError, match="is the server running"):

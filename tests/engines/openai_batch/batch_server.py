@@ -29,6 +29,7 @@ class BatchService:
         self.live: list[Body] = []  # bodies that came to the chat endpoint
         self.expires_at: list[int] = []  # of the next batches: answers after which each expires
         self.refuses: list[str] = []  # codes with which the next batches are refused
+        self.moved = False  # files are answered with a redirect
         self.drops: list[str] = []  # "before" or "after": where the next `create` loses its connection
         self.bad_lines: Callable[[Body], Body | None] = lambda body: None
         self.held = threading.Event()  # while it is not set, no batch ends
@@ -119,7 +120,8 @@ class _Handler(QuietHandler):
         if path == "/v1/batches":
             self._json(self._page(query))
         elif parts[0] == "files":
-            self.reply(200, self.service.files[parts[1]])
+            status = 302 if self.service.moved else 200
+            self.reply(status, self.service.files[parts[1]], {"Location": "/elsewhere"})
         elif parts[1] in self.service.batches:
             self._json(self.service.look(parts[1]))
         else:

@@ -185,6 +185,17 @@ def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
         ask(start(), 2)
 
 
+def test_a_redirected_file_of_answers_ends_the_engine_and_nothing_is_sent_again(
+    service: BatchService, start: Start
+) -> None:
+    service.moved = True
+    with pytest.raises(EngineConfigError, match="HTTP 302"):
+        ask(start(), 1)
+    service.moved = False
+    assert ask(start(), 1)["0"].finish == "stop"
+    assert_paid_once(service, 1)
+
+
 def test_a_refused_request_fails_alone_and_a_filtered_one_is_a_refusal(
     service: BatchService, start: Start
 ) -> None:

@@ -1,50 +1,31 @@
-"""Modes of enforcing a schema at a server, and the choice of the strongest that all servers support.
-
-grammar      our own grammar as `structural_tag` (vLLM, SGLang, LMDeploy)
-gbnf         our own grammar as `grammar`, with lengths (llama.cpp)
-json_schema  OpenAI's form, without patterns and lengths
-json_object  any JSON
-none         the parser, repair and retries
+"""The first requests to servers: they find out whether a server answers, and how all servers enforce schemas.
 
 A mode is tried with a request whose natural answer breaks every schema.
 """
-
-from __future__ import annotations
 
 import asyncio
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from concurrent.futures import ThreadPoolExecutor
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.grammar import ebnf, structural_tag
+from kgqa_hpc.engines.openai.chat_api import ChatApi
+from kgqa_hpc.engines.openai.dialect import TRIED, Mode
 from kgqa_hpc.engines.openai.reply import Trouble
-from kgqa_hpc.engines.schema import Schema, as_sent
+from kgqa_hpc.engines.openai.settings import ChatSettings
+from kgqa_hpc.engines.schema import Schema
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text import bounded_json
 
-if TYPE_CHECKING:
-    from kgqa_hpc.engines.openai.chat_api import ChatApi
-
+FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 PAUSE_S = 0.5
 CURABLE_S = 5.0  # s to wait for the first answer after an error that rarely passes by itself
 THOUGHT_TOKENS = 4096  # tokens for a model that thinks before it answers the test request
 BROKEN = 3  # number of replies with status 500 in a row that count as a refusal of the mode
 # Groq's message about an answer that broke the schema, which shows that it enforces schemas.
 _ENFORCED = re.compile(r"json_validate_failed|failed to generate json", re.IGNORECASE)
-
-Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
-# Values of `engine.structured`, each with the modes that are tried in turn.
-TRIED: dict[str, tuple[Mode, ...]] = {
-    "auto": ("grammar", "gbnf", "json_schema", "json_object", "none"),
-    "grammar": ("grammar", "gbnf"),
-    "json_schema": ("json_schema",),
-    "json_object": ("json_object",),
-    "none": ("none",),
-}
 PROBE = Request(
     "probe", ({"role": "user", "content": "Say hello in plain words, not in JSON."},), max_tokens=64
 )
@@ -54,33 +35,6 @@ PROBE_SCHEMA = {
     "required": ["ok"],
     "additionalProperties": False,
 }
-
-
-def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
-    """The parameters that each mode adds to a request."""
-    form = {"name": "answer", "schema": as_sent(schema), "strict": True}
-    compiled = {"response_format": {"type": "json_schema", "json_schema": form}}
-    modes: dict[Mode, dict[str, Any]] = {
-        "grammar": compiled,
-        "gbnf": compiled,
-        "json_schema": compiled,
-        "json_object": {"response_format": {"type": "json_object"}},
-        "none": {},
-    }
-    with suppress(
-        EngineConfigError
-    ):  # if our grammar cannot express the schema, the server compiles the schema
-        modes["gbnf"] = {"grammar": ebnf(schema)}
-        modes["grammar"] = {"response_format": structural_tag(schema)}
-    return modes
-
-
-def with_the_word_json(messages: tuple[dict[str, str], ...]) -> list[dict[str, str]]:
-    """Messages for json_object: OpenAI, DeepSeek and others refuse prompts without the word."""
-    if any("json" in message["content"].lower() for message in messages):
-        return list(messages)
-    last = messages[-1]
-    return [*messages[:-1], {**last, "content": f"{last['content']}\n\nAnswer in JSON."}]
 
 
 async def first_answer(
@@ -113,6 +67,26 @@ async def first_answer(
         await asyncio.sleep(PAUSE_S)
 
 
+def ask_once(settings: ChatSettings) -> None:
+    """Ask each server for one token, before other work begins. Raises EngineConfigError when one does not answer,
+    or refuses key, address or model.
+    """
+
+    async def ask() -> None:
+        for url in settings.urls:
+            api = ChatApi(url, settings, timeout_s=FOREIGN_PATIENCE_S)
+            request = PROBE._replace(max_tokens=1)
+            try:
+                await first_answer(api, request, "none", FOREIGN_PATIENCE_S, busy_suffices=True)
+            except Trouble:
+                continue  # the server is up, but busy, or it requires more than one token
+            finally:
+                await api.close()
+
+    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
+        thread.submit(asyncio.run, ask()).result()
+
+
 class Agreement:
     """The strongest `mode` that all servers support."""
 
@@ -138,15 +112,27 @@ class Agreement:
                 await self._with(api, schema)
 
     async def _with(self, api: ChatApi, schema: Schema) -> None:
+        modes = TRIED[self._structured]
         while True:
             try:
                 if await self._honours(api, schema):
                     return
-                self._weaken(api, f"{api.url} ignores {self.mode}", refused=False)
+                refused, reason = False, f"{api.url} ignores {self.mode}"
             except Trouble as trouble:
                 if _ENFORCED.search(str(trouble)):
                     return
-                self._weaken(api, str(trouble), refused=True)
+                refused, reason = True, str(trouble)
+            if weaker := modes[modes.index(self.mode) + 1 :]:
+                self.mode = weaker[0]
+            elif refused and api.dialect.omit_blindly():
+                self.mode = modes[0]
+            else:
+                cure = "set engine.structured: auto"
+                if self._structured == "auto":
+                    cure = "see the server's words; engine.omit leaves parameters out"
+                raise EngineConfigError(
+                    f"engine.structured: {self._structured} does not work here: {reason}", cure
+                )
 
     async def _honours(self, api: ChatApi, schema: Schema) -> bool:
         for tokens in (PROBE.max_tokens, THOUGHT_TOKENS):
@@ -157,21 +143,6 @@ class Agreement:
                 return honoured
         self._verified = False  # the answer was only a thought, so it shows nothing
         return True
-
-    def _weaken(self, api: ChatApi, reason: str, *, refused: bool) -> None:
-        modes = TRIED[self._structured]
-        weaker = modes[modes.index(self.mode) + 1 :]
-        if weaker:
-            self.mode = weaker[0]
-        elif refused and api.dialect.omit_blindly():
-            self.mode = modes[0]
-        else:
-            raise EngineConfigError(
-                f"engine.structured: {self._structured} does not work here: {reason}",
-                "set engine.structured: auto"
-                if self._structured != "auto"
-                else "see the server's words; engine.omit leaves parameters out",
-            )
 
 
 def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
