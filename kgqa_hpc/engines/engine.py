@@ -27,6 +27,7 @@ import importlib.metadata
 import importlib.util
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -40,6 +41,8 @@ Finish = Literal["stop", "length", "refusal", "error", "abort"]
 # Larger numbers of tokens are treated as errors; no model has such a context.
 MOST_TOKENS = 1 << 31
 
+# Fields of an engine that stay the same during a run; `settings` is one more where it is not empty.
+IDENTITY = ("name", "version", "model", "digest", "quantisation")
 # Fields observed of a server, which may change during a run.
 OBSERVED = ("server", "structured", "omitted")
 
@@ -113,19 +116,12 @@ class EngineInfo:
 
     def provenance(self) -> dict[str, str]:
         """The fields that are stored with each record (docs/guide/dataset.md)."""
-        observed = {name: getattr(self, name) for name in OBSERVED}
-        return {**self.identity(), **{name: value for name, value in observed.items() if value}}
+        return self.identity() | {name: getattr(self, name) for name in OBSERVED if getattr(self, name)}
 
     def identity(self) -> dict[str, str]:
         """The fields of the provenance that stay the same during a run; a server may be updated meanwhile."""
-        return {
-            "name": self.name,
-            "version": self.version,
-            "model": self.model,
-            "digest": self.digest,
-            "quantisation": self.quantisation,
-            **({"settings": self.settings} if self.settings else {}),
-        }
+        fields = {name: getattr(self, name) for name in IDENTITY}
+        return fields | ({"settings": self.settings} if self.settings else {})
 
 
 class Readiness(NamedTuple):
@@ -138,13 +134,11 @@ class Readiness(NamedTuple):
 
 def installed(package: str, extra: str) -> Readiness:
     """Whether a package is installed, by its metadata and its path: importing it may load torch."""
-    try:
+    with suppress(importlib.metadata.PackageNotFoundError):
         version = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        version = None
-    if version is None or importlib.util.find_spec(package) is None:
-        return Readiness(False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
-    return Readiness(True, f"{package} {version}")
+        if importlib.util.find_spec(package) is not None:
+            return Readiness(True, f"{package} {version}")
+    return Readiness(False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
 
 
 class Price(Settings):
@@ -235,8 +229,8 @@ class EngineSettings(Settings):
 def with_model_path(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """`data` with an absolute path for a model that is a folder beside the configuration; hub ids stay."""
     model = data.get("model")
-    if isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():
-        return {**data, "model": str((base / Path(model).expanduser()).resolve())}
+    if isinstance(model, str) and model and (folder := base / Path(model).expanduser()).is_dir():
+        return {**data, "model": str(folder.resolve())}
     return {**data}
 
 

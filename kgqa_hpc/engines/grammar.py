@@ -39,10 +39,9 @@ def ebnf(schema: Schema, *, ascii_only: bool = False, bounded: bool = True) -> s
     """
     schemas.check(schema)
     rules = _Rules(ascii_only, bounded)
-    root = rules.of(schema)
-    return "\n".join(
-        [f"root ::= {root}", *rules.lines, _ASCII if ascii_only else f"char ::= {_without('', False)}"]
-    )
+    root, _ = rules.of(schema)
+    char = _ASCII if ascii_only else f"char ::= {_without('', False)}"
+    return "\n".join([f"root ::= {root}", *rules.lines, char])
 
 
 def structural_tag(schema: Schema, before: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
@@ -60,49 +59,59 @@ def longest(schema: Schema, *, ascii_only: bool = False) -> int:
     """Length in bytes of the longest text that the grammar allows, plus one; an upper bound of the tokens of
     an answer.
     """
-    return _longest(schema, 1 if ascii_only else _ANY_BYTES) + 1
+    return _Rules(ascii_only, bounded=True).of(schema)[1] + 1
 
 
 class _Rules:
+    """Writes the rules of a grammar. A method returns the right-hand side of a rule for its schema, and the length in
+    bytes of the longest text; `lines` collects the rules to which the sides refer.
+    """
+
     def __init__(self, ascii_only: bool, bounded: bool) -> None:
         self.lines: list[str] = []
         self._ascii, self._bounded = ascii_only, bounded
 
-    def of(self, schema: Schema) -> str:
-        """The right-hand side of the rule for `schema`; rules it needs are added to `lines`."""
+    def of(self, schema: Schema) -> tuple[str, int]:
         if "enum" in schema:
-            texts = (json.dumps(value, separators=(",", ":"), ensure_ascii=False) for value in schema["enum"])
-            return " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
-        return str(getattr(self, f"_{schema['type']}")(schema))
-
-    def _named(self, schema: Schema) -> str:
-        return self._rule(self.of(schema))
+            texts = [json.dumps(value, ensure_ascii=False) for value in schema["enum"]]
+            sides = " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
+            return sides, max(len(text.encode()) for text in texts)
+        if schema["type"] == "boolean":
+            return '"true" | "false"', len("false")
+        methods = {"object": self._object, "array": self._array, "string": self._string}
+        return methods.get(schema["type"], _number)(schema)
 
     def _rule(self, body: str) -> str:
         name = f"r{len(self.lines)}"
         self.lines.append(f"{name} ::= {body}")
         return name
 
-    def _object(self, schema: Schema) -> str:
-        parts = []
+    def _object(self, schema: Schema) -> tuple[str, int]:
+        parts, length = [], 2
         for number, (key, inner) in enumerate(schema["properties"].items()):
             opening = ("," if number else "{") + json.dumps(key) + ":"
-            parts.append(f"{json.dumps(opening)} {self._named(inner)}")
-        return " ".join(parts) + ' "}"'
+            body, longest_value = self.of(inner)
+            parts.append(f"{json.dumps(opening)} {self._rule(body)}")
+            length += len(opening) + longest_value
+        return " ".join(parts) + ' "}"', length
 
-    def _array(self, schema: Schema) -> str:
+    def _array(self, schema: Schema) -> tuple[str, int]:
         low, high = array_bounds(schema)
         if high == 0:
-            return '"[]"'
-        item = self._named(schema["items"])
+            return '"[]"', 2
+        body, length = self.of(schema["items"])
+        item = self._rule(body)
         items = f'"[" {item} ("," {item}){{{max(low - 1, 0)},{high - 1}}} "]"'
-        return items if low else f'"[]" | {items}'
+        return items if low else f'"[]" | {items}', 2 + high * (1 + length)
 
-    def _string(self, schema: Schema) -> str:
+    def _string(self, schema: Schema) -> tuple[str, int]:
         low, high = string_bounds(schema)
-        if "pattern" in schema:
-            return f'"\\"" ({self._formed(read_form(schema["pattern"]), low, high)}) "\\""'
-        return f'"\\"" char{self._times(low, high)} "\\""'
+        length = 2 + high * (1 if self._ascii else _ANY_BYTES)
+        if "pattern" not in schema:
+            return f'"\\"" char{self._times(low, high)} "\\""', length
+        form = read_form(schema["pattern"])
+        length += max(len(begin.encode()) for begin in form.begins)
+        return f'"\\"" ({self._formed(form, low, high)}) "\\""', length
 
     def _formed(self, form: TextForm, low: int, high: int) -> str:
         """The rule for texts with a given beginning and end and `low` to `high` characters in all."""
@@ -119,23 +128,31 @@ class _Rules:
     def _times(self, low: int, high: int) -> str:
         return f"{{{low},{high}}}" if self._bounded else "+" if low else "*"
 
-    def _boolean(self, schema: Schema) -> str:
-        return '"true" | "false"'
 
-    def _integer(self, schema: Schema) -> str:
-        low, high = schema.get("minimum"), schema.get("maximum")
-        if low is not None and high is not None:
-            return " | ".join(f'"{n}"' for n in _range(low, high))
-        return _sign(schema) + f'("0" | [1-9] [0-9]{{0,{DIGITS - 1}}})'
-
-    def _number(self, schema: Schema) -> str:
-        low, high = schema.get("minimum"), schema.get("maximum")
-        decimals = f'("." [0-9]{{1,{DECIMALS}}})?'
-        if low is not None and high is not None:
-            whole = " | ".join(f'"{n}"' for n in _range(low, high - 1))
-            zeros = f'("." "0"{{1,{DECIMALS}}})?'
-            return f'({whole}) {decimals} | "{int(high)}" {zeros}' if whole else f'"{int(high)}" {zeros}'
-        return _sign(schema) + f'("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}) {decimals}'
+def _number(schema: Schema) -> tuple[str, int]:
+    """The right-hand side for an integer or a number; without decimals for an integer."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    integer = schema["type"] == "integer"
+    decimals = "" if integer else f' ("." [0-9]{{1,{DECIMALS}}})?'
+    length = DIGITS + 1 if integer else DIGITS + DECIMALS + 2
+    if low is None and high is None:
+        return f'"-"? ("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}){decimals}', length
+    if low == 0 and high is None:
+        return f'("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}){decimals}', length
+    if low is None or high is None:
+        raise EngineConfigError(
+            "schema: a number with one bound cannot be enforced", "give it both, or minimum 0"
+        )
+    if low < 0 or low != int(low) or high != int(high) or high - low + integer > MOST_NUMBERS:
+        raise EngineConfigError(
+            f"schema: numbers from {low} to {high} cannot be enforced",
+            f"use whole bounds, 0 or more, and at most {MOST_NUMBERS} apart",
+        )
+    if integer:
+        return " | ".join(f'"{n}"' for n in range(int(low), int(high) + 1)), length
+    whole = " | ".join(f'"{n}"' for n in range(int(low), int(high)))
+    last = f'"{int(high)}" ("." "0"{{1,{DECIMALS}}})?'
+    return f"({whole}){decimals} | {last}" if whole else last, length
 
 
 def string_bounds(schema: Schema) -> tuple[int, int]:
@@ -167,39 +184,3 @@ def _without(letters: str, ascii_only: bool) -> str:
 def _listed(letters: str) -> str:
     """The characters as they stand inside a character class of the grammar."""
     return "".join(f"\\U{ord(letter):08X}" for letter in letters)
-
-
-def _range(low: float, high: float) -> range:
-    """The integers in [low, high] as alternatives of the grammar, if they are few."""
-    if low < 0 or low != int(low) or high != int(high) or high - low >= MOST_NUMBERS:
-        raise EngineConfigError(
-            f"schema: numbers from {low} to {high} cannot be enforced",
-            f"use whole bounds, 0 or more, and at most {MOST_NUMBERS} apart",
-        )
-    return range(int(low), int(high) + 1)
-
-
-def _sign(schema: Schema) -> str:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is None and high is None:
-        return '"-"? '
-    if low == 0 and high is None:
-        return ""
-    raise EngineConfigError(
-        "schema: a number with one bound cannot be enforced", "give it both, or minimum 0"
-    )
-
-
-def _longest(schema: Schema, char: int) -> int:
-    if "enum" in schema:
-        return max(len(json.dumps(value, ensure_ascii=False).encode()) for value in schema["enum"])
-    kind = schema["type"]
-    if kind == "object":
-        inner = schema["properties"].items()
-        return 2 + sum(len(json.dumps(key)) + 2 + _longest(field, char) for key, field in inner)
-    if kind == "array":
-        return 2 + array_bounds(schema)[1] * (1 + _longest(schema["items"], char))
-    if kind == "string":
-        begins = read_form(schema["pattern"]).begins if "pattern" in schema else ()
-        return 2 + char * string_bounds(schema)[1] + max((len(begin.encode()) for begin in begins), default=0)
-    return {"boolean": 5, "integer": DIGITS + 1, "number": DIGITS + DECIMALS + 2}[str(kind)]

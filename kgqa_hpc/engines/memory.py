@@ -8,7 +8,6 @@ out and processed again. Here the batch follows the KV cache. All estimates are 
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +31,7 @@ SHARED_TOKENS = 4096
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSize:
+class ModelSize(NamedTuple):
     """Sizes of a model for the estimate; `weights` in bytes.
 
     `vectors` of `head_size` numbers are kept for each token, layer and head: a key and a value, or, with
@@ -86,19 +84,11 @@ def read_size(folder: Path) -> ModelSize | None:
     # Some repositories hold the same weights in several formats.
     patterns = ("model*.safetensors", "*.safetensors", "*.bin")
     sizes = (sum(path.stat().st_size for path in folder.glob(pattern)) for pattern in patterns)
-    weights = next(filter(None, sizes), 0)
-    intermediate = config.get("intermediate_size") or 4 * hidden
+    widths = hidden, config.get("intermediate_size") or 4 * hidden, next(filter(None, sizes), 0)
     if latent := count_of(config.get("kv_lora_rank")):
-        together = latent + count_of(config.get("qk_rope_head_dim"))
-        return ModelSize(layers, 1, together, hidden, intermediate, weights, vectors=1)
-    return ModelSize(
-        layers=layers,
-        kv_heads=config.get("num_key_value_heads") or heads,
-        head_size=config.get("head_dim") or hidden // heads,
-        hidden=hidden,
-        intermediate=intermediate,
-        weights=weights,
-    )
+        return ModelSize(layers, 1, latent + count_of(config.get("qk_rope_head_dim")), *widths, vectors=1)
+    kv_heads, head_size = config.get("num_key_value_heads") or heads, config.get("head_dim")
+    return ModelSize(layers, kv_heads, head_size or hidden // heads, *widths)
 
 
 def _text_config(folder: Path) -> dict[str, Any]:
@@ -108,8 +98,7 @@ def _text_config(folder: Path) -> dict[str, Any]:
     return {"tie_word_embeddings": config.get("tie_word_embeddings"), **decoder}
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(NamedTuple):
     """Batch and cache that fit into one card (of `tp`)."""
 
     cache_tokens: int
@@ -149,32 +138,21 @@ def budget(
     return Budget(tokens, batch, needed <= free - cache)
 
 
-class Parameters(NamedTuple):
-    """Parameters of a decoder. `active`: number used for a token; `expert_share`: share of the experts in all
-    parameters; `expert_use`: share of the experts that a token uses. Biases and norms are ignored; they are below a
-    thousandth.
+def read_parameters(folder: Path) -> dict[str, float]:
+    """Parameters of a decoder, from its config.json, which must be readable; empty if it is no plain decoder.
+
+    `parameters`: all; `active_parameters`: number used for a token; `expert_share`: share of the experts in all;
+    `expert_use`: share of the experts that a token uses. Biases and norms are ignored; they are below a thousandth.
     """
-
-    total: float
-    active: float
-    expert_share: float = 0.0
-    expert_use: float = 1.0
-
-
-def read_parameters(folder: Path) -> Parameters | None:
-    """Parameters from a model folder's config.json, which must be readable; None if it is no plain decoder."""
     config = _text_config(folder)
 
     def count(key: str) -> int:
         return count_of(config.get(key))
 
-    def gated(width: int) -> int:
-        return 3 * hidden * width
-
     hidden, layers, vocabulary = map(count, ("hidden_size", "num_hidden_layers", "vocab_size"))
     heads = count("num_attention_heads")
     if not (hidden and layers and vocabulary and heads):
-        return None
+        return {}
     if latent := count("kv_lora_rank"):  # multi-head latent attention (DeepSeek)
         rope, plain, value = map(count, ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"))
         query, wide = count("q_lora_rank"), heads * (plain + rope)
@@ -183,21 +161,23 @@ def read_parameters(folder: Path) -> Parameters | None:
     else:
         size, kv_heads = count("head_dim") or hidden // heads, count("num_key_value_heads") or heads
         per_layer = 2 * hidden * size * (heads + kv_heads)
-    attention = layers * per_layer
-    embedding = vocabulary * hidden
+    attention, embedding, gate = layers * per_layer, vocabulary * hidden, 3 * hidden
     tables = embedding if config["tie_word_embeddings"] else 2 * embedding
     dense = count("intermediate_size")
     experts = next(filter(None, map(count, _EXPERTS)), 0)
-    if not experts:
-        body = attention + layers * gated(dense or 4 * hidden)
-        return Parameters(body + tables, body + embedding)
-    plain_layers = count("first_k_dense_replace")
-    width = count("moe_intermediate_size") or dense
-    shared = count("shared_expert_intermediate_size") or width * count("n_shared_experts")
-    sparse = layers - plain_layers
-    always = attention + plain_layers * gated(dense) + sparse * (gated(shared) + hidden * experts)
-    routed = sparse * experts * gated(width)
-    chosen = count("num_experts_per_tok") or count("experts_per_token") or experts
-    use = min(chosen / experts, 1.0)
+    always, routed, use = attention + layers * gate * (dense or 4 * hidden), 0, 1.0
+    if experts:
+        plain_layers, width = count("first_k_dense_replace"), count("moe_intermediate_size") or dense
+        shared = count("shared_expert_intermediate_size") or width * count("n_shared_experts")
+        sparse = layers - plain_layers
+        always = attention + plain_layers * gate * dense + sparse * (gate * shared + hidden * experts)
+        routed = sparse * experts * gate * width
+        chosen = count("num_experts_per_tok") or count("experts_per_token") or experts
+        use = min(chosen / experts, 1.0)
     total = always + routed + tables
-    return Parameters(total, always + routed * use + embedding, routed / total, use)
+    return {
+        "parameters": total,
+        "active_parameters": always + routed * use + embedding,
+        "expert_share": routed / total,
+        "expert_use": use,
+    }

@@ -117,7 +117,7 @@ class EngineProcess:
         """Make the engine check the schemas of the run; returns its description afterwards.
 
         Raises EngineConfigError when it cannot serve one, EngineDied when it dies, or when `stop()` becomes
-        true: an engine that compiles for minutes must not keep a worker that was told to go.
+        true: an engine that compiles for minutes must not keep a worker that has to stop.
         """
         return self._ask("preflight", list(schemas), stop, starting=False)
 

@@ -110,6 +110,5 @@ def test_the_random_model_has_the_form_of_awq(tmp_path: Path) -> None:
             assert zeros == [rows // 128, packed]
     config = json.loads((tmp_path / "awq" / "config.json").read_text())
     assert config["quantization_config"]["quant_method"] == "awq"
-    parameters = read_parameters(tmp_path / "awq")
-    assert parameters is not None
+    assert read_parameters(tmp_path / "awq")["parameters"] > 0
     assert (tmp_path / "awq" / "tokenizer.json").exists()

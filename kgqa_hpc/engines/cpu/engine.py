@@ -1,6 +1,6 @@
 """The embedded engine: llama.cpp on the CPU; it works on every machine, with a model from PyPI.
 
-With one slot, a request gives the same text whatever was asked before. A token that is evaluated alone is rounded
+With one slot, a request gives the same text after any earlier requests. A token that is evaluated alone is rounded
 differently than in a batch, so the prefix cache must not depend on earlier requests: a slot of its own keeps each
 system message evaluated and is reset to exactly that prefix before each request. The instructions are evaluated once,
 and every answer starts from the same state.
@@ -13,16 +13,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from kgqa_hpc.engines import grammar
 from kgqa_hpc.engines.cpu.gguf import quantisation_of, read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
+from kgqa_hpc.engines.grammar import ebnf, longest
 from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
 from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.errors import EngineConfigError
@@ -75,18 +74,15 @@ class CpuEngine:
         path = Path(config.model) if config.model else bundled_model()
         quantisation = quantisation_of(read_header(path))
         self._config = config
-        self._ascii = config.model is None  # the small bundled model fails in other alphabets
+        ascii_only = config.model is None  # the small bundled model fails in other alphabets
         self._grammar = Remembered(
-            lambda schema: (
-                grammar.ebnf(schema, ascii_only=self._ascii),
-                grammar.longest(schema, ascii_only=self._ascii),
-            )
+            lambda schema: (ebnf(schema, ascii_only=ascii_only), longest(schema, ascii_only=ascii_only))
         )
-        self._places = PREFIXES if config.slots == 1 else config.slots
+        self._slots = PREFIXES if config.slots == 1 else config.slots
         threads = config.threads or usable_cores()
         with ThreadPoolExecutor(1) as pool:
             digest = pool.submit(sha256_of, path)  # while the model loads
-            self._llama = LlamaServer(path, self._places, config.context, threads, config.chat_template)
+            self._llama = LlamaServer(path, self._slots, config.context, threads, config.chat_template)
         self._prefixes: OrderedDict[str, _Prefix] = OrderedDict()
         self._stopped = threading.Event()
         self.progress = 0  # tokens so far; reported in heartbeats
@@ -156,7 +152,7 @@ class CpuEngine:
         return {"id_slot": prefix.slot}
 
     def _new_prefix(self, system: str) -> _Prefix:
-        if len(self._prefixes) < self._places:
+        if len(self._prefixes) < self._slots:
             slot = len(self._prefixes)
         else:
             slot = self._prefixes.popitem(last=False)[1].slot
@@ -185,8 +181,7 @@ class CpuEngine:
         return self._stopped.is_set()
 
 
-@dataclass(frozen=True, slots=True)
-class _Prefix:
+class _Prefix(NamedTuple):
     """The evaluated beginning of all prompts with one system message, and the slot that holds it."""
 
     slot: int

@@ -42,7 +42,7 @@ def read_header(path: Path) -> dict[str, Any]:
         raise EngineConfigError(f"{path}: no such model file", _CURE) from None
     except OSError as problem:
         raise EngineConfigError(f"{path}: cannot be read: {problem.strerror}", _CURE) from None
-    except (struct.error, EOFError, OverflowError, UnicodeDecodeError):
+    except (struct.error, EOFError, KeyError, OverflowError, UnicodeDecodeError):
         raise EngineConfigError(f"{path}: the GGUF header is damaged or cut off", _CURE) from None
 
 
@@ -70,36 +70,26 @@ def _keys(path: Path, file: BinaryIO, size: int) -> dict[str, Any]:
 
 
 def _value(file: BinaryIO, kind: int) -> Any:
+    """A value; KeyError for an unknown type, which means that the bytes before it were misread."""
     if kind == _STRING:
         return _string(file)
     if kind != _ARRAY:
-        return _unpack(file, _layout(kind))[0]
+        return _unpack(file, _SCALARS[kind])[0]
     inner, length = _unpack(file, "IQ")
     if inner in (_STRING, _ARRAY):
         return [_value(file, inner) for _ in range(length)]
-    file.seek(length * struct.calcsize(_layout(inner)), 1)
+    file.seek(length * struct.calcsize("<" + _SCALARS[inner]), 1)
     return None
-
-
-def _layout(kind: int) -> str:
-    if kind not in _SCALARS:
-        raise EOFError  # an unknown type means that the bytes before it were misread
-    return _SCALARS[kind]
 
 
 def _string(file: BinaryIO) -> str:
     (length,) = _unpack(file, "Q")
-    if length > _LONGEST_STRING:
+    data = file.read(min(length, _LONGEST_STRING))
+    if len(data) != length:
         raise EOFError
-    return _bytes(file, length).decode("utf-8", "replace")
+    return data.decode("utf-8", "replace")
 
 
 def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
-    return struct.unpack("<" + layout, _bytes(file, struct.calcsize("<" + layout)))
-
-
-def _bytes(file: BinaryIO, count: int) -> bytes:
-    data = file.read(count)
-    if len(data) != count:
-        raise EOFError
-    return data
+    """Numbers of a layout; struct.error at the end of the file."""
+    return struct.unpack("<" + layout, file.read(struct.calcsize("<" + layout)))

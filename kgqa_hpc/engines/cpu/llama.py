@@ -23,7 +23,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 class LlamaServer:
-    """A loaded model with `places` independent contexts of `context` tokens each."""
+    """A loaded model with `slots` independent contexts of `context` tokens each."""
 
     def __init__(
         self, model: Path, slots: int, context: int, threads: int, chat_template: str | None
@@ -51,7 +51,7 @@ class LlamaServer:
             params.chat_template = chat_template
         try:
             self._server: Any = xllamacpp.Server(params)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the user hears it
+        except Exception as problem:  # noqa: BLE001 - any error is reported to the user
             raise EngineConfigError(
                 f"{model}: llama.cpp cannot load this model: {problem}",
                 "see the engine's log; a newer xllamacpp may know its architecture",

@@ -1,7 +1,7 @@
 """The LMDeploy engine (LMDeploy 0.18): one GPU (or `tp` of them) per worker, with a full batch at all times.
 
 Each request is a coroutine on LMDeploy's event loop. Besides the batch in the engine, some requests are tokenised
-ahead; when an answer is complete the next request takes its place, so no request waits for a slower one.
+ahead; each completed answer lets the next of them into the batch, so no request waits for a slower one.
 tests/engines/lmdeploy runs the real LMDeploy with a stand-in for its native engine; speed needs a GPU.
 """
 
@@ -22,7 +22,9 @@ from kgqa_hpc.engines.schema import Remembered, as_sent
 from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 
-LOOK_EVERY_S = 2.0  # at the scheduler's ticks
+# Requests in flight per sequence of the batch, so that the next request is tokenised before a slot becomes free.
+WINDOW_SHARE = 1.25
+LOOK_EVERY_S = 2.0  # between two readings of the scheduler's ticks
 METRICS_EVERY_S = 60.0
 STALL_S = 60.0  # s without a tick or an answer that count as a hang; the scheduler ticks at every step
 HOPELESS = 32  # number of failures in a row after which the engine ends
@@ -42,13 +44,13 @@ class LmdeployEngine:
 
     def __init__(self, config: LmdeploySettings, memory: Path | None = None) -> None:
         self._config = config
-        loaded = load(config)
+        self._pipe, folder = load(config)
         from lmdeploy import __version__
 
-        self._pipe = loaded.pipe
+        batch = int(self._pipe.backend_config.max_batch_size)
         self._engine = self._pipe.async_engine
         self._loop: asyncio.AbstractEventLoop = self._pipe.internal_thread.loop
-        self._places = asyncio.Semaphore(loaded.batch)
+        self._slots = asyncio.Semaphore(batch)
         self._waiting: set[asyncio.Task[None]] = set()
         self._failures = 0
         thinks = None if config.thinking is None else bool(config.thinking)
@@ -57,22 +59,22 @@ class LmdeployEngine:
         self.info = EngineInfo(
             name="lmdeploy",
             version=__version__,
-            model=public_name(str(loaded.folder) if "snapshots" in loaded.folder.parts else config.model),
-            digest=folder_digest(loaded.folder) if config.revision is None else config.revision,
+            model=public_name(str(folder) if "snapshots" in folder.parts else config.model),
+            digest=folder_digest(folder) if config.revision is None else config.revision,
             quantisation=f"{_loaded_format(self._pipe)} kv{config.quant_policy or 16}".strip(),
             settings=config.recorded(
                 "backend",
                 enable_prefix_caching=_caches_prefixes(self._pipe),
                 sampling=recorded_sampling(config.model, thinks, config.generation),
             ),
-            max_batch=loaded.batch,
-            window=loaded.window,
+            max_batch=batch,
+            window=int(batch * WINDOW_SHARE) + 1,
             stall_s=STALL_S,
             extra={
                 "backend": config.backend,
                 "session_len": config.session_len,
                 "gpu_uuid": card_uuid(),
-                **_sizes(loaded.folder, config),
+                **_sizes(folder, config),
             },
         )
         self._thought = self._thought_marks()
@@ -108,7 +110,7 @@ class LmdeployEngine:
             response = await self._answer(request)
         except asyncio.CancelledError:
             response = Response(request.id, "", "abort")
-        except Exception as problem:  # noqa: BLE001 - trouble with one request is its answer
+        except Exception as problem:  # noqa: BLE001 - an error of one request is its answer
             code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)
             self._failures += code not in _REQUESTS_FAULT
             response = Response(request.id, "", "error", error=f"{code}: {problem}")
@@ -133,12 +135,12 @@ class LmdeployEngine:
             # A request longer than the context takes a code path of LMDeploy that has crashed (#4944).
             room = config.session_len + config.thought_room - prepared.input_token_len
             prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
-            # Wait for a place in the batch; only here may a request be cancelled without asking LMDeploy.
+            # Wait for a slot in the batch; only here may a request be cancelled without LMDeploy.
             task = asyncio.current_task()
             assert task is not None
             self._waiting.add(task)
             try:
-                await self._places.acquire()
+                await self._slots.acquire()
             finally:
                 self._waiting.discard(task)
         except BaseException:
@@ -147,7 +149,7 @@ class LmdeployEngine:
         try:
             return await self._collect(request, prepared)
         finally:
-            self._places.release()
+            self._slots.release()
 
     async def _collect(self, request: Request, prepared: Any) -> Response:
         pieces: list[str] = []
@@ -241,19 +243,12 @@ def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
     size = read_size(folder)
     if size is None:
         return {}
-    numbers = {
+    return {
         "weights_bytes": size.weights / config.tp,
         "kv_bytes_per_token": size.kv_bytes(config.quant_policy, config.tp),
         "cards": config.tp,
+        **read_parameters(folder),
     }
-    if (parameters := read_parameters(folder)) is not None:
-        numbers |= {
-            "parameters": parameters.total,
-            "active_parameters": parameters.active,
-            "expert_share": parameters.expert_share,
-            "expert_use": parameters.expert_use,
-        }
-    return numbers
 
 
 def _loaded_format(pipe: Any) -> str:
@@ -303,7 +298,7 @@ def compile_all(formats: list[dict[str, Any]], compiler: Any) -> None:
     for form in formats:
         try:
             compile_response_format(compiler, form)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the user hears it
+        except Exception as problem:  # noqa: BLE001 - any error is reported to the user
             raise EngineConfigError(
                 f"schema: LMDeploy cannot compile it: {problem}",
                 "simplify the prompt's schema, or set engine.structured: none",
@@ -326,7 +321,7 @@ def compiler_for(pipe: Any) -> Any:
         tokenizer = engine.tokenizer.model.model
         size = max(len(tokenizer), getattr(engine.hf_cfg, "vocab_size", 0) or 0)
         return xgrammar.GrammarCompiler(xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=size))
-    except Exception as problem:  # noqa: BLE001 - whatever it is, the user hears it
+    except Exception as problem:  # noqa: BLE001 - any error is reported to the user
         raise EngineConfigError(
             f"LMDeploy cannot guide this model's answers: {type(problem).__name__}: {problem}",
             "set engine.structured: none; the parser checks the answers",

@@ -7,32 +7,25 @@ into the card's memory.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
-from kgqa_hpc.engines.memory import SHARED_TOKENS, Budget, budget, read_size
+from kgqa_hpc.engines.memory import SHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, public_name, read_once, stage
 from kgqa_hpc.errors import EngineConfigError
 
-# Requests in flight per sequence of the batch, so that the next request is tokenised before a place becomes free.
-WINDOW_SHARE = 1.25
+# Settings that LMDeploy has under the same name.
+_OF_LMDEPLOY = {"cache_max_entry_count", "enable_prefix_caching", "quant_policy", "tp", "revision", "model_format",
+                "max_prefill_token_num"}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A loaded pipeline, the folder of its model, and the size of its batch."""
+def load(settings: LmdeploySettings) -> tuple[Any, Path]:
+    """Find the model, check the memory, load; returns LMDeploy's pipeline and the model's folder.
 
-    pipe: Any
-    folder: Path  # the original folder, not the copy of `stage_to`, for the provenance
-    batch: int
-    window: int  # useful number of requests in flight
-
-
-def load(settings: LmdeploySettings) -> Loaded:
-    """Find the model, check the memory, load. Raises EngineConfigError."""
+    The folder is the original, not the copy of `stage_to`. Raises EngineConfigError.
+    """
     folder = find_model(settings.model, settings.revision)
     try:
         import lmdeploy
@@ -43,14 +36,14 @@ def load(settings: LmdeploySettings) -> Loaded:
         ) from None
     if settings.backend == "turbomind":
         _refuse_fallback(folder)
-    room = fitting(settings, folder, card_bytes())
-    near = stage(folder, settings.stage_to) if settings.stage_to else folder
+    batch = fitting(settings, folder, card_bytes())
+    local = stage(folder, settings.stage_to) if settings.stage_to else folder
     try:
-        backend = backend_config(settings, room.batch if room else None)
-        logging.getLogger("lmdeploy").addFilter(_worth_a_line)
-        read_once(near)
+        backend = backend_config(settings, batch)
+        logging.getLogger("lmdeploy").addFilter(_is_useful)
+        read_once(local)
         with plain_tokenizer():
-            pipe = lmdeploy.pipeline(str(near), backend_config=backend, log_level="WARNING")
+            pipe = lmdeploy.pipeline(str(local), backend_config=backend, log_level="WARNING")
     except (Exception, SystemExit) as problem:  # checks of LMDeploy's PyTorch backend end with exit(1)
         words = f"{type(problem).__name__}: {problem}"
         cure = "the engine's log has the whole story; is the model complete, and does it fit the GPU?"
@@ -62,12 +55,11 @@ def load(settings: LmdeploySettings) -> Loaded:
         raise EngineConfigError(
             "LMDeploy fell back to its PyTorch engine", "engine.backend: pytorch allows it"
         )
-    batch = int(pipe.backend_config.max_batch_size)
-    return Loaded(pipe, folder, batch, int(batch * WINDOW_SHARE) + 1)
+    return pipe, folder
 
 
-def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budget | None:
-    """The batch and cache that fit into the card's memory; None if the size of card or model is unknown.
+def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> int | None:
+    """The batch that fits into the card's memory; None if the size of card or model is unknown.
 
     A batch from the settings is kept, with a warning if it is too large. Raises EngineConfigError
     when not even one sequence fits.
@@ -98,7 +90,7 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budge
         print(
             f"lmdeploy: max_batch_size {requested} is more than fits; sequences will be swapped", flush=True
         )
-    return room
+    return room.batch
 
 
 def card_bytes() -> int | None:
@@ -121,27 +113,20 @@ def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
     """LMDeploy's own settings. `batch` is what fits; None lets LMDeploy choose by the card."""
     import lmdeploy
 
-    values: dict[str, Any] = {
+    values = {
+        **settings.model_dump(include=_OF_LMDEPLOY, exclude_none=True),
         "session_len": settings.session_len + settings.thought_room,
         # No request has images; LMDeploy's engine for images has no prefix caching and loads a vision tower.
         "language_model_only": True,
-        "cache_max_entry_count": settings.cache_max_entry_count,
-        "enable_prefix_caching": settings.enable_prefix_caching,
-        "quant_policy": settings.quant_policy,
-        "tp": settings.tp,
-        "revision": settings.revision,
-        "model_format": settings.model_format,
         **(settings.extra or {}),
     }
     if (batch_size := settings.max_batch_size or batch) is not None:
         values["max_batch_size"] = batch_size
-    if settings.max_prefill_token_num is not None:
-        values["max_prefill_token_num"] = settings.max_prefill_token_num
     kind = lmdeploy.PytorchEngineConfig if settings.backend == "pytorch" else lmdeploy.TurbomindEngineConfig
     return kind(**values)
 
 
-def _worth_a_line(record: logging.LogRecord) -> bool:
+def _is_useful(record: logging.LogRecord) -> bool:
     """Whether a record of LMDeploy's log is kept; the warning about a repeated begin-of-text token is dropped.
 
     LMDeploy logs it for each request to a Llama 3, whose template also writes the token; the prompt is right.

@@ -1,1 +1,1 @@
-"""A stand-in for a model, and for the GPU it would run on: tests, rehearsals, simulations."""
+"""Scripted answers in place of a model, and a model of a GPU's speed: for tests, rehearsals, simulations."""

@@ -1,7 +1,7 @@
 """A stand-in for a model: answers follow from the request's content alone, and faults from the settings.
 
-For tests, rehearsals and scheduling measurements. Two runs give the same dataset whatever was killed in
-between, because a fault never changes an answer: `garbage`, `truncate` and `error` are drawn from the
+For tests, rehearsals and scheduling measurements. Two runs give the same dataset, also after kills,
+because a fault never changes an answer: `garbage`, `truncate` and `error` are drawn from the
 request's content with its seed, which a retry changes; `hang` and `crash` happen once per request, which the
 engine remembers in a file beside its log, because its process ends; `poison` happens at every attempt.
 """

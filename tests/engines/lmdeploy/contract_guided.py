@@ -10,9 +10,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import xgrammar
 from contract_start import Start, request
 from lmdeploy import GenerationConfig
+from lmdeploy._guided_decoding import compile_response_format
 from lmdeploy_fake import native_engine
+from transformers import PreTrainedTokenizerFast
 
 from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine, compiler_for, response_format
@@ -46,9 +49,6 @@ def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_an
 
 def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:
     """Also for quotes, line breaks and other alphabets, which the pattern as it stands would forbid or break."""
-    import xgrammar
-    from lmdeploy._guided_decoding import compile_response_format
-
     forms = {"question": "^(Which|In which) [^?]*[?]$", "answer": "^(.|\\n)*[.!]$"}
     schema = {
         "type": "object",
@@ -89,9 +89,6 @@ def _bench() -> ModuleType:
 
 
 def test_every_shipped_schema_takes_quotes_newlines_and_other_alphabets(start: Start) -> None:
-    import xgrammar
-    from lmdeploy._guided_decoding import compile_response_format
-
     bench, (engine, _) = _bench(), start()
     compiler = compiler_for(engine._pipe)
     schemas = bench._schemas([])
@@ -200,10 +197,6 @@ def test_a_model_may_think_first_and_its_answer_is_what_follows(
     start: Start, thinking: str, prefilled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the template ends the prompt with the opening mark, as those of newer models do."""
-    import xgrammar
-    from lmdeploy._guided_decoding import compile_response_format
-    from transformers import PreTrainedTokenizerFast
-
     thought = THOUGHTS[thinking]
     if prefilled:
         plain = PreTrainedTokenizerFast.apply_chat_template
