@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run
+from kgqa_hpc.runs import added_judges, create_run, open_for_work, open_run
 from kgqa_hpc.runs.checks import (
     accept_recorded,
     load_ready,
@@ -90,7 +90,7 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
     from kgqa_hpc.kg.input_files import contents, graph_files, record, require_unchanged
     from kgqa_hpc.kg.load import load_graph
 
-    run, config = open_for_import(folder)
+    run, config = open_for_work(folder, import_again=True)
     if config.graph is None:
         return Imported(None)
     origin = graph_origin(run.manifest().sections)

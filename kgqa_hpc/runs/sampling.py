@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.open import alone, fingerprint, kept_prompts, open_for_work, open_run
@@ -59,11 +59,12 @@ def _draw(
 ) -> tuple[Drawn, dict[str, Any], tuple[str, ...]]:
     """The drawn anchors, the header of anchors.h5, and notes for the user."""
     from kgqa_hpc.anchors.anchor import Source, Tools
+    from kgqa_hpc.runs.chain import kind_of
 
     source, notes, files = Source(), list[str](), dict[str, bytes]()
     header = {"seed": config.seed, "kind": config.anchors.kind}
     if config.graph is not None:
-        source, reduction, files = _graph_source(run, config)
+        source, reduction, files = _graph_source(run, config.graph, whole=kind_of(config).whole_graph)
         notes = [str(reduction)]
         header["reduction"] = source.reduction
     with stage_progress() as progress:
@@ -80,20 +81,21 @@ def _draw(
     )
 
 
-def _graph_source(run: RunFolder, config: RunConfig) -> tuple[Source, Reduction, dict[str, bytes]]:
+def _graph_source(
+    run: RunFolder, config: GraphConfig, *, whole: bool
+) -> tuple[Source, Reduction, dict[str, bytes]]:
     """The graphs to draw from, the reduction, and the file with the profiles of both graphs.
 
-    The memory of the imported graph is freed on return, unless a kind needs the whole graph for answers.
+    The memory of the imported graph is freed on return, unless the `whole` graph is needed for answers.
     """
     from kgqa_hpc.anchors.anchor import Source
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
     from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
-    from kgqa_hpc.runs.chain import kind_of
 
     graph = read_graph(run.kg)
-    reduction = reduce_to(graph, config.graph)
-    answers = AnswerGraph.of(graph, reduction) if kind_of(config).whole_graph else None
+    reduction = reduce_to(graph, config)
+    answers = AnswerGraph.of(graph, reduction) if whole else None
     profiles = dump_profiles(Profiles(profile(graph), profile(reduction.graph)))
     return Source(reduction.graph, reduction.counts(), answers), reduction, {FILE: profiles}
 

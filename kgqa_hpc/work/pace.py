@@ -39,11 +39,6 @@ class Claims:
         self._look_again = 0.0
         self._durations: list[float] = []
 
-    @property
-    def complete(self) -> bool:
-        """Whether all shards of the pass were done at the last call of `next`."""
-        return self._queue.complete
-
     def next(self, *, idle: bool) -> Lease | None:
         """Claim a lease; None if no shard is free, or it is too early to look again.
 
