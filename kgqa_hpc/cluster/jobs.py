@@ -99,8 +99,8 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
         if prepare and resources.workers > 1:
             problem = f"{run.path / sample.makes} is missing"
             raise InputError(problem, f"first: kgqa {sample.name} {run.path}")
-        others = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
-        return [Job("kgqa-all", [*prepare, *work, *collect]), *others]
+        helpers = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
+        return [Job("kgqa-all", [*prepare, *work, *collect]), *helpers]
     asks: dict[str, Any] = {"cpus_per_task": resources.cpus, "mem": resources.memory}
     if resources.gpus:
         asks["gpus_per_task"] = resources.gpus

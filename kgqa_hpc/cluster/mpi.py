@@ -132,13 +132,13 @@ def shake_hands(world: World, run_folder: Path) -> Any | None:
         identity = str((stat.st_ino, stat.st_size))
     except OSError as problem:
         identity = str(problem.strerror)
-    (first_version, first_identity), *others = comm.allgather((__version__, identity))
-    for rank, (version, identity_there) in enumerate(others, start=1):
-        if version != first_version:
-            words = f"rank 0 runs kgqa_hpc {first_version}, rank {rank} runs {version}"
+    facts = comm.allgather((__version__, identity))
+    for rank, (version, folder_seen) in enumerate(facts):
+        if version != facts[0][0]:
+            words = f"rank 0 runs kgqa_hpc {facts[0][0]}, rank {rank} runs {version}"
             raise InputError(words, "install one version")
-        if identity_there != first_identity:
-            seen = f"({first_identity} and {identity_there})"
+        if folder_seen != facts[0][1]:
+            seen = f"({facts[0][1]} and {folder_seen})"
             raise InputError(
                 f"{run_folder}: rank 0 and rank {rank} do not see the same folder {seen}",
                 "put the run on a file system that all nodes share",

@@ -58,7 +58,7 @@ class _Watch(NamedTuple):
 
 
 class Lease:
-    """A claimed lease. Call `renew` every third of the expiry or so, from any thread."""
+    """A claimed lease. Call `renew` several times per expiry, from any thread."""
 
     def __init__(self, leases: Leases, name: str, nonce: str) -> None:
         self.name = name
@@ -138,11 +138,11 @@ class Leases:
         return _holder(name, self.path(name), self.now)
 
     def expired(self, holder: Holder) -> bool:
-        """Whether the lease may be taken over.
+        """Whether the lease may be taken over: its age by the file system's clock is above `expiry`.
 
-        The age is measured by the file system's clock. A lease is kept for `expiry` after a heartbeat that this process
-        observed, and for a share of it after the first look at a lease of another machine; it is expired in any case
-        after twice the `expiry` without an observed heartbeat. Wrong clocks delay a takeover but never corrupt data.
+        It is kept, whatever its age, for `expiry` after a heartbeat that this process observed, and for a share of it
+        after the first look at a lease of another machine. It is expired in any case after twice the `expiry` without
+        an observed heartbeat. Wrong clocks delay a takeover but never corrupt data.
         """
         return self.patience(holder) <= 0
 

@@ -131,7 +131,7 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open an existing run.
 
-        Raises InputError if `path` is not a run; CorruptFile, NewerFormat for its manifest.
+        Raises InputError if `path` is not a run or its dataset holds a FIFO; CorruptFile, NewerFormat for its manifest.
         """
         run = cls(path)
         if not atomic.exists(run.manifest_file):
@@ -177,7 +177,7 @@ class RunFolder:
         return any(map(atomic.exists, (self.shards_manifest, self.anchors, self.path / "results")))
 
     def untouched(self) -> bool:
-        """Whether the run has no shards, results or dataset; a graph and a sample are quickly made again."""
+        """Whether no worker has begun: no leases, shards, results or dataset. Graph and sample may exist."""
         if any(name != CONFIGURATION for name in names_if_there(self.path / "leases")):
             return False
         return not any(map(atomic.exists, (self.shards_manifest, self.path / "results", self.dataset)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,12 @@ def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
     return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
 
 
-class AnchorsFile:
+class AnchorsFile(ExitStack):
     """An open, verified anchors.h5; a context manager. Opening raises CorruptFile, NewerFormat or StoreError."""
 
     def __init__(self, path: Path) -> None:
-        self._open = open_table(path, ANCHORS, GROUP)
-        self._table = self._open.__enter__()
+        super().__init__()
+        self._table = self.enter_context(open_table(path, ANCHORS, GROUP))
 
     def __len__(self) -> int:
         return len(self._table)
@@ -70,15 +70,6 @@ class AnchorsFile:
     def find(self, anchor_id: str) -> int | None:
         """The row of the anchor with this id; None if there is none."""
         return self._table.find("id", anchor_id)
-
-    def close(self) -> None:
-        self._open.__exit__(None, None, None)
-
-    def __enter__(self) -> AnchorsFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 SHARD = "shard"

@@ -18,6 +18,7 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
+from kgqa_hpc.status.worker_states import write_loads
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
@@ -25,7 +26,7 @@ from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
-from kgqa_hpc.work.pace import LONGEST, Claims, TransientErrors, bring_up
+from kgqa_hpc.work.pace import Claims, TransientErrors, bring_up
 from kgqa_hpc.work.session import Session
 
 # The next shard is opened when the number of waiting tasks falls below this share of the window.
@@ -70,7 +71,7 @@ class PassWorker:
         self._open: dict[str, OpenShard] = {}
         self._complete: list[OpenShard] = []
         self._synced = time.monotonic()
-        self._transient_errors = TransientErrors(min(LONGEST, self._runtime.lease / 2))
+        self._transient_errors = TransientErrors(self._runtime.lease)
         self._blocked = False
         self._load_before = dict(session.server_loads.get(pass_name, dict.fromkeys(LOAD, 0.0)))
         session.activity.pass_name = pass_name
@@ -288,7 +289,18 @@ class PassWorker:
         self._count_server_load()
 
     def _count_server_load(self) -> None:
-        self._session.count_server_load(self._pass, self._load_before, self._engine.server_load)
+        """Write the server errors of the pass, of its earlier engines and the present one, if their counts changed.
+
+        An error of the file system is ignored, because work can go on.
+        """
+        total = {name: self._load_before[name] + self._engine.server_load[name] for name in LOAD}
+        loads = self._session.server_loads
+        if any(total.values()) and loads.get(self._pass) != total:
+            loads[self._pass] = total
+            try:
+                write_loads(self._session.run.logs, self._session.worker, loads)
+            except StoreError as problem:
+                self._log("server-load-not-written", problem=str(problem))
 
     def _idle(self) -> None:
         """Wait for a shard that another worker holds; keep reading from the engine, so that its pipe does not fill."""

@@ -17,7 +17,7 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.coordinator import Coordinator
-from kgqa_hpc.work.pace import LONGEST, TransientErrors, may_pass
+from kgqa_hpc.work.pace import TransientErrors, may_pass
 from kgqa_hpc.work.session import Session, describe
 
 TICK = 0.5  # s between two checks of the timers
@@ -38,7 +38,7 @@ class Reporter:
         self._seen: dict[str, Any] | None = None
         self._ended = threading.Event()
         self._trouble: BaseException | None = None
-        self._transient_errors = TransientErrors(min(LONGEST, session.config.runtime.lease / 2))
+        self._transient_errors = TransientErrors(session.config.runtime.lease)
         self._thread = threading.Thread(target=self._report, name="reporter", daemon=True)
 
     def start(self) -> None:

@@ -17,9 +17,7 @@ from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.engines.engine import LOAD, ServerLoad
-from kgqa_hpc.errors import StoreError
-from kgqa_hpc.status.worker_states import write_loads
+from kgqa_hpc.engines.engine import ServerLoad
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.fingerprint import ResultOrigin
@@ -112,19 +110,6 @@ class Session:
     def stopped(self) -> bool:
         """Whether this process must stop."""
         return self.stop.reason is not None
-
-    def count_server_load(self, pass_name: str, before: ServerLoad, load: ServerLoad) -> None:
-        """Record the server errors of a pass: `before` of its earlier engines, `load` of the present one.
-
-        The file is written if the counts changed; an error of the file system is ignored, because work can go on.
-        """
-        total = {name: before[name] + load[name] for name in LOAD}
-        if any(total.values()) and self.server_loads.get(pass_name) != total:
-            self.server_loads[pass_name] = total
-            try:
-                write_loads(self.run.logs, self.worker, self.server_loads)
-            except StoreError as problem:
-                self.log.write("server-load-not-written", problem=str(problem))
 
     def origin(self, pass_name: str) -> ResultOrigin:
         """The origin that identifies results and journals of a pass."""
