@@ -34,15 +34,6 @@ RESERVE = 8
 TICK = 0.2  # s: longest wait of a round, and so the longest time until a signal is noticed
 
 
-def work(session: Session, pass_name: str) -> bool:
-    """Work on a pass until it is complete or the session is to stop.
-
-    Returns False if a result of the previous pass is missing or corrupt and must be made again first.
-    Raises EngineError, EngineConfigError, DiskFull, StoreError; finished items are saved in any case.
-    """
-    return PassWorker(session, pass_name).work()
-
-
 class PassWorker:
     """The loop of one pass, with its open shards, engine and scheduler."""
 
@@ -77,12 +68,15 @@ class PassWorker:
         session.activity.pass_name = pass_name
 
     def work(self) -> bool:
-        """Process shards until the pass is done, then release leases and stop the engine; see the function `work`."""
+        """Work on the pass until it is complete or the session is to stop; then release leases and stop the engine.
+
+        Returns False if a result of the previous pass is missing or corrupt and must be made again first.
+        Raises EngineError, EngineConfigError, DiskFull, StoreError; finished items are saved in any case.
+        """
         try:
             complete = self._process_shards()
-        except (
-            Interrupted
-        ):  # a step did not end within the grace of a stop: its item is as the journal has it
+        except Interrupted:
+            # A step did not end within the grace of a stop: its item stays in the state of its journal.
             self._log("interrupted", reason=self._stop.reason)
             complete = False
         except BaseException:

@@ -38,7 +38,7 @@ from kgqa_hpc.terminal import Progress, note
 from kgqa_hpc.text.durations import about
 from kgqa_hpc.text.plain_text import plain
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
-from kgqa_hpc.work.pass_worker import work
+from kgqa_hpc.work.pass_worker import PassWorker
 from kgqa_hpc.work.reporter import Reporter
 from kgqa_hpc.work.session import Logbook, Session
 
@@ -179,7 +179,7 @@ def _all_passes(session: Session, lead: Coordinator) -> bool:
             if not (lead.leading and lead.verify(session.shards.names)):
                 return True
             position = 0
-        position += 1 if work(session, names[position]) else -1
+        position += 1 if PassWorker(session, names[position]).work() else -1
     return False
 
 
