@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import added_judges, create_run, open_for_import, open_for_work, open_run
+from kgqa_hpc.runs import added_judges, create_run, open_for_work, open_run
 from kgqa_hpc.runs.checks import (
     accept_recorded,
     load_ready,
@@ -70,7 +70,7 @@ def import_graph(folder: Path, threads: int | None = None) -> str:
     from kgqa_hpc.kg.input_files import contents, graph_files, record, require_unchanged
     from kgqa_hpc.kg.load import load_graph
 
-    run, config = open_for_import(folder)
+    run, config = open_for_work(folder, import_again=True)
     if config.graph is None:
         return "this run reads no graph"
     origin = graph_origin(run.manifest().sections)

@@ -152,9 +152,10 @@ def requeue(
 @app.command()
 def broadcast(run: Run) -> None:
     """For batch scripts: print the files of the models that `stage_to` copies: source, folder of the copy, name."""
-    from kgqa_hpc.cluster.submit import model_copies
+    from kgqa_hpc.runs import open_run
+    from kgqa_hpc.runs.checks import model_copies
 
-    for row in model_copies(run):
+    for row in model_copies(open_run(run)[1]):
         say("\t".join(row))
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kgqa_hpc.cluster.slurm import sbatch_options, site_profile
 from kgqa_hpc.errors import InputError
@@ -24,8 +24,9 @@ WARNING = "USR2"
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of each worker's job, and of the job that reads and samples the graph (`graph_…`). `options`
-    go into #SBATCH lines as they are.
+    """Resources of each worker's job, and of the job that reads and samples the graph (`graph_…`).
+
+    `options` go into #SBATCH lines as they are.
     """
 
     workers: int = 1
@@ -70,14 +71,13 @@ class Stage(Protocol):
     def gpus(self) -> bool: ...
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """One job, or an array of `count` jobs: runs `commands` in order, each a list of words."""
 
     name: str
     commands: list[list[str]]
-    count: int = 1
-    asks: dict[str, Any] = field(default_factory=dict)
+    tasks: int = 1
+    asks: Mapping[str, Any] = {}  # its resources, by submitit's names for options of sbatch
 
 
 def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, local: bool) -> list[Job]:
@@ -87,32 +87,26 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
 
     `local`: processes on this machine; the first does the work that the others wait for.
     """
-    path = str(run.path.resolve())
-    site = site_profile()
+    path, site = str(run.path.resolve()), site_profile()
     llm, graph = (_kgqa(site, name, path) for name in ("KGQA_LLM_IMAGE", "KGQA_GRAPH_IMAGE"))
     workers = next(index for index, stage in enumerate(stages) if stage.gpus)
-    before, behind = stages[:workers], stages[workers + 1 :]
-    prepared = (run.path / before[-1].makes).exists()
-    prepare = [] if prepared else [[*graph, stage.name, path] for stage in before]
+    sample = stages[workers - 1]
+    prepared = (run.path / sample.makes).exists()
+    prepare = [] if prepared else [[*graph, stage.name, path] for stage in stages[:workers]]
     work = [[*llm, stages[workers].name, path]]
-    collect = [[*graph, stage.name, path] for stage in behind]
+    collect = [[*graph, stage.name, path] for stage in stages[workers + 1 :]]
     if local:
         if prepare and resources.workers > 1:
-            raise InputError(
-                f"{run.path / before[-1].makes} is missing", f"first: kgqa {before[-1].name} {run.path}"
-            )
-        workers_jobs = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
-        return [Job("kgqa-all", [*prepare, *work, *collect]), *workers_jobs]
+            problem = f"{run.path / sample.makes} is missing"
+            raise InputError(problem, f"first: kgqa {sample.name} {run.path}")
+        helpers = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
+        return [Job("kgqa-all", [*prepare, *work, *collect]), *helpers]
     asks: dict[str, Any] = {"cpus_per_task": resources.cpus, "mem": resources.memory}
     if resources.gpus:
         asks["gpus_per_task"] = resources.gpus
     counting = {"cpus_per_task": resources.graph_cpus, "mem": resources.graph_memory}
-    preparation = [Job("kgqa-graphlets", prepare, asks=counting)] if prepare else []
-    return [
-        *preparation,
-        Job("kgqa-run", work, resources.workers, asks),
-        Job("kgqa-merge", collect, asks=MERGE),
-    ]
+    jobs = [Job("kgqa-graphlets", prepare, asks=counting)] if prepare else []
+    return [*jobs, Job("kgqa-run", work, resources.workers, asks), Job("kgqa-merge", collect, asks=MERGE)]
 
 
 def parameters(job: Job, resources: Resources) -> dict[str, Any]:
@@ -127,7 +121,7 @@ def parameters(job: Job, resources: Resources) -> dict[str, Any]:
         "time": resources.minutes,
         "signal_delay_s": resources.warning_s,
         "ntasks_per_node": 1,
-        "array_parallelism": job.count,
+        "array_parallelism": job.tasks,
         "wckey": None,
         "partition": resources.partition if works else None,
         "account": resources.account,
@@ -148,14 +142,14 @@ def script(job: Job, resources: Resources, *, local: bool) -> str:
     """The job as a batch script: #SBATCH lines and commands."""
     words = "\n".join(f"#   {' '.join(command)}" for command in job.commands)
     if local:
-        return f"# {job.count} process(es) on this machine, each running\n{words}\n"
+        return f"# {job.tasks} process(es) on this machine, each running\n{words}\n"
     asked = parameters(job, resources)
     warning = os.environ.get("SUBMITIT_PREEMPT_SIGNAL", WARNING)
     asked["signal"] = f"{warning}@{asked.pop('signal_delay_s')}"
     asked |= {"open-mode": "append", **asked.pop("additional_parameters")}
     together = asked.pop("array_parallelism")
-    if job.count > 1:
-        asked["array"] = f"0-{job.count - 1}%{together}"
+    if job.tasks > 1:
+        asked["array"] = f"0-{job.tasks - 1}%{together}"
     lines = [
         f"#SBATCH --{key.replace('_', '-')}" + ("" if value is True else f"={value}")
         for key, value in sorted(asked.items())

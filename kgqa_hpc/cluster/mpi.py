@@ -17,9 +17,8 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kgqa_hpc import __version__
 from kgqa_hpc.cluster.ranks import World
@@ -39,8 +38,7 @@ _NAMES = (
 )
 
 
-@dataclass(frozen=True)
-class Mpi:
+class Mpi(NamedTuple):
     """An MPI by name and version, as in 'Open MPI 5.0.11'."""
 
     name: str
@@ -104,52 +102,8 @@ def refuse_foreign_launcher(library_version: str, environ: Mapping[str, str] = o
         raise InputError(reason, cure(launcher, library))
 
 
-class Ranks:
-    """The communicator of all ranks, from the handshake to the end."""
-
-    def __init__(self, comm: Any) -> None:
-        self._comm = comm
-
-    def leave(self, code: int, patience: float) -> NoReturn:
-        """End the process with `code`, together with the other ranks when they come within `patience`
-        seconds.
-
-        A launcher without fault tolerance kills all ranks when one ends early, so each rank waits for the others,
-        asleep between two checks. If a rank has died, the process ends without MPI_Finalize, which would hang.
-        """
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if patience > 0 and self._all_here(patience):
-            from mpi4py import MPI
-
-            # A rank killed at this moment blocks MPI_Finalize, which holds Python's lock. Only a
-            # timer outside the interpreter can still end the process (with exit code 1; the files tell the
-            # truth).
-            with open(os.devnull, "w") as nowhere:
-                faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
-                MPI.Finalize()
-                faulthandler.cancel_dump_traceback_later()
-        os._exit(code)
-
-    def _all_here(self, patience: float) -> bool:
-        from mpi4py import MPI
-
-        until = time.monotonic() + patience
-        pause = 0.01
-        try:
-            arrival = self._comm.Ibarrier()
-            while not arrival.Test():
-                if time.monotonic() > until:
-                    return False
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.25)
-        except MPI.Exception:  # a rank died (ERR_PROC_FAILED): do not wait for it
-            return False
-        return True
-
-
-def shake_hands(world: World, run_folder: Path) -> Ranks | None:
-    """Start MPI and check that all ranks are of one version and see the same run folder.
+def shake_hands(world: World, run_folder: Path) -> Any | None:
+    """Start MPI and check that all ranks are of one version and see the same run folder; return the communicator.
 
     None when mpi4py is not installed: the environment has everything that is needed to work.
     Raises InputError, on every rank alike, when the ranks differ.
@@ -165,38 +119,65 @@ def shake_hands(world: World, run_folder: Path) -> Ranks | None:
     from mpi4py import MPI
 
     refuse_foreign_launcher(MPI.Get_library_version())  # it would wait for ranks it can never reach
-    # Funneled is enough: only the main thread ever calls MPI.
-    MPI.Init_thread(MPI.THREAD_FUNNELED)
+    MPI.Init_thread(MPI.THREAD_FUNNELED)  # only the main thread calls MPI
     comm = MPI.COMM_WORLD
     comm.Set_errhandler(MPI.ERRORS_RETURN)
-    facts = comm.allgather((comm.Get_rank(), comm.Get_size(), __version__, _identity(run_folder)))
-    _compare(facts, world, run_folder)
-    return Ranks(comm)
-
-
-def _identity(folder: Path) -> tuple[int, int] | str:
-    """Identity of the folder as this rank sees it: inode and size of the manifest."""
-    try:
-        stat = (folder / "manifest.json").stat()
-    except OSError as problem:
-        return f"{problem.strerror}"
-    return stat.st_ino, stat.st_size
-
-
-def _compare(facts: list[tuple[int, int, str, Any]], world: World, folder: Path) -> None:
-    _, size, version, identity = facts[0]
-    if size != world.size:
+    if comm.Get_size() != world.size:
         raise InputError(
-            f"mpi4py sees {size} rank(s), the launcher started {world.size}",
+            f"mpi4py sees {comm.Get_size()} rank(s), the launcher started {world.size}",
             "mpi4py was built for another MPI than this mpiexec: reinstall it, or set KGQA_LAUNCHER=alone",
         )
-    for rank, _, facts_of_rank, seen in facts[1:]:
-        if facts_of_rank != version:
+    try:
+        stat = (run_folder / "manifest.json").stat()
+        identity = str((stat.st_ino, stat.st_size))
+    except OSError as problem:
+        identity = str(problem.strerror)
+    facts = comm.allgather((__version__, identity))
+    for rank, (version, folder_seen) in enumerate(facts):
+        if version != facts[0][0]:
+            words = f"rank 0 runs kgqa_hpc {facts[0][0]}, rank {rank} runs {version}"
+            raise InputError(words, "install one version")
+        if folder_seen != facts[0][1]:
+            seen = f"({facts[0][1]} and {folder_seen})"
             raise InputError(
-                f"rank 0 runs kgqa_hpc {version}, rank {rank} runs {facts_of_rank}", "install one version"
-            )
-        if seen != identity:
-            raise InputError(
-                f"{folder}: rank 0 and rank {rank} do not see the same folder ({identity} and {seen})",
+                f"{run_folder}: rank 0 and rank {rank} do not see the same folder {seen}",
                 "put the run on a file system that all nodes share",
             )
+    return comm
+
+
+def leave(comm: Any, code: int, patience: float) -> NoReturn:
+    """End the process with `code`, together with the other ranks if they end within `patience` seconds.
+
+    A launcher without fault tolerance kills all ranks when one ends early, so each rank waits for the others. If a
+    rank has died, the process ends without MPI_Finalize, which would hang.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if patience > 0 and _all_arrive(comm, patience):
+        from mpi4py import MPI
+
+        # A rank killed at this moment blocks MPI_Finalize, which holds Python's lock. Only a timer outside the
+        # interpreter can still end the process (with exit code 1; the files have the true state).
+        with open(os.devnull, "w") as nowhere:
+            faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
+            MPI.Finalize()
+            faulthandler.cancel_dump_traceback_later()
+    os._exit(code)
+
+
+def _all_arrive(comm: Any, patience: float) -> bool:
+    """Whether all ranks reach this call within `patience` seconds; sleeps between two checks."""
+    from mpi4py import MPI
+
+    until, pause = time.monotonic() + patience, 0.01
+    try:
+        arrival = comm.Ibarrier()
+        while not arrival.Test():
+            if time.monotonic() > until:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.25)
+    except MPI.Exception:  # a rank died (ERR_PROC_FAILED): do not wait for it
+        return False
+    return True

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 # Seconds from SIGTERM to cancelling the requests in flight. Slurm's KillWait is 30 s, a preemption's often less:
 # with a second for the engine to acknowledge, and the commit, a worker ends within 5 s.
@@ -100,9 +99,7 @@ class Stop:
         After a stop the early warnings stay ignored: a repeated one must not kill a process that is on its
         way out, which loses its handlers some time before its end.
         """
-        before: dict[signal.Signals, Any] = {
-            number: signal.signal(number, self._on_signal) for number in _SIGNALS
-        }
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._interrupt)
         timer, self._listening = signal.getitimer(signal.ITIMER_REAL), True
         try:

@@ -9,16 +9,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, Stage, jobs_of, parameters, script
 from kgqa_hpc.cluster.slurm import record_job
-from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
 from kgqa_hpc.errors import InputError, StoppedEarly
-from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -31,9 +29,7 @@ DRAIN = 600.0  # s that a drain may take; Slurm kills the job if it takes longer
 
 @dataclass
 class Commands:
-    """The `kgqa` commands of a job, run in order. submitit pickles this object, and again when it
-    requeues.
-    """
+    """The `kgqa` commands of a job, run in order. submitit pickles this object, also when it requeues the job."""
 
     commands: list[list[str]]
     run: str
@@ -85,15 +81,14 @@ def submit(
 ) -> list[dict[str, Any]]:
     """Submit all jobs that the run still needs for `stages`; returns one {"name", "job", "tasks"} per job.
 
-    With `dry_run` nothing is submitted, neither Slurm nor submitit is needed, and the jobs have a
-    "script" instead of an id. Raises InputError when submitit is not installed, there is no Slurm, or Slurm
-    refuses.
+    With `dry_run` nothing is submitted, neither Slurm nor submitit is needed, and the jobs have a "script" instead of
+    an id. Raises InputError when submitit is not installed, there is no Slurm, or Slurm refuses.
     """
     run, local = RunFolder.open(folder), cluster == "local"
     submitted: list[dict[str, Any]] = []
     before = None
     for job in jobs_of(run, resources, stages, local=local):
-        entry: dict[str, Any] = {"name": job.name, "tasks": job.count}
+        entry: dict[str, Any] = {"name": job.name, "tasks": job.tasks}
         if dry_run:
             entry["script"] = script(job, resources, local=local)
         else:
@@ -130,27 +125,20 @@ def _executor(run: RunFolder, job: Job, resources: Resources, *, local: bool, af
 
 
 def _submit(executor: Any, job: Job, work: Commands, before: Sequence[str], local: bool) -> str:
-    """Submit a job and return its id. If it is refused, cancel the jobs `before` it, because a part of a chain
-    is useless.
-    """
+    """Submit a job and return its id. If it is refused, cancel the jobs `before` it: a part of a chain is useless."""
     try:
-        jobs: Sequence[Any] = executor.submit_array([work] * job.count)
+        jobs: Sequence[Any] = executor.submit_array([work] * job.tasks)
     except (RuntimeError, OSError) as problem:  # submitit's FailedJobError is the former
-        reason = " ".join(str(problem).split())
-        cancelled = ""
+        reason = f"{job.name} could not be submitted: {' '.join(str(problem).split())}"
         if before and not local:
             subprocess.run(["scancel", *before], check=False)
-            cancelled = f"; cancelled, for nothing runs without it: {', '.join(before)}"
-        raise InputError(
-            f"{job.name} could not be submitted: {reason}{cancelled}", "mend it and submit again"
-        ) from problem
+            reason += f"; cancelled, for nothing runs without it: {', '.join(before)}"
+        raise InputError(reason, "mend it and submit again") from problem
     return str(jobs[0].job_id).split("_")[0]
 
 
 def _ignore_warnings() -> None:
-    """Ignore early warnings in the child until it has its own handlers: Slurm signals every process of a step, also
-    starting ones.
-    """
+    """Ignore Slurm's early warnings, which also reach a child that has not yet set its own handlers."""
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
 
@@ -160,23 +148,6 @@ def _has_ended(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True
-
-
-def model_copies(run: Path) -> Iterator[tuple[str, str, str]]:
-    """(source, folder of the copy, name in it) of each model file to copy to every node's disk, for `sbcast`.
-
-    These are the files of the models that the run's engines stage, except those that this node has already. Raises
-    EngineConfigError.
-    """
-    _, config = open_run(run)
-    engines = [config.engine_of(entry.name) for entry in config.passes]
-    staging = [engine for engine in engines if getattr(engine, "stage_to", None)]
-    models = {(engine.model, getattr(engine, "revision", None), engine.stage_to) for engine in staging}
-    for model, revision, target in sorted(models, key=str):
-        folder = find_model(model, revision)
-        copy, parts = staged_path(folder, target), model_parts(folder)
-        if not is_whole(copy, parts):
-            yield from ((str(folder / name), str(copy), name) for name in sorted(parts))
 
 
 class Decision(NamedTuple):
@@ -196,8 +167,9 @@ def _mark(status: Mapping[str, Any]) -> str:
 
 
 def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool:
-    """Whether another start is pointless: this start stored no answer, and it failed by itself or was stopped for the
-    second time (exit code 75, or above 128 for a signal).
+    """Whether another start is pointless: this start stored no answer, and failed by itself or was stopped twice.
+
+    A stop has exit code 75, or above 128 for a signal.
     """
     stopped = exit_code == StoppedEarly.exit_code or exit_code > 128
     return now == before and not (stopped and restarts == 0)

@@ -7,11 +7,10 @@ from kgqa_hpc.runs.open import (
     create_run,
     fingerprint,
     kept_prompts,
-    open_for_import,
     open_for_work,
     open_run,
     run_config,
 )
 
 __all__ = ["add_pass", "added_judges", "change_dataset", "create_run", "fingerprint", "kept_prompts"]
-__all__ += ["open_for_import", "open_for_work", "open_run", "run_config"]
+__all__ += ["open_for_work", "open_run", "run_config"]

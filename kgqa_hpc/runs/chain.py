@@ -60,8 +60,8 @@ def build_chain(
     chains = {name: _chain(variant, pass_name, kind, engine, prompts) for name, variant in variants.items()}
     chain: list[Step] = []
     for steps in zip(*chains.values(), strict=True):
-        first, *compared = ([step.settings, step.context.edge_types, step.prompts] for step in steps)
-        differ = any(step != first for step in compared)
+        reference, *compared = ([step.settings, step.context.edge_types, step.prompts] for step in steps)
+        differ = any(step != reference for step in compared)
         chain.append(StepFamily(dict(zip(chains, steps, strict=True))) if only or differ else steps[0])
     return chain
 

@@ -12,6 +12,7 @@ from typing import Any
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.config.dataset import DatasetConfig
+from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError, StoreError
 from kgqa_hpc.kg.sources import SOURCES
@@ -149,6 +150,22 @@ def require_servers(config: RunConfig) -> None:
         ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
         if ask_once is not None:
             ask_once(engine)
+
+
+def model_copies(config: RunConfig) -> Iterator[tuple[str, str, str]]:
+    """(source, folder of the copy, name in it) of each model file to copy to every node's disk, for `sbcast`.
+
+    These are the files of the models that the run's engines stage, except those that this node has already. Raises
+    EngineConfigError.
+    """
+    engines = [config.engine_of(entry.name) for entry in config.passes]
+    staging = [engine for engine in engines if getattr(engine, "stage_to", None)]
+    models = {(engine.model, getattr(engine, "revision", None), engine.stage_to) for engine in staging}
+    for model, revision, target in sorted(models, key=str):
+        folder = find_model(model, revision)
+        copy, parts = staged_path(folder, target), model_parts(folder)
+        if not is_whole(copy, parts):
+            yield from ((str(folder / name), str(copy), name) for name in sorted(parts))
 
 
 @contextmanager

@@ -177,24 +177,14 @@ def run_config(run: RunFolder) -> RunConfig:
     return parse_config(data, str(run.config_file))
 
 
-def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
+def open_for_work(folder: Path, *, import_again: bool = False) -> tuple[RunFolder, RunConfig]:
     """Open a run to add work: its folder and its configuration.
 
+    With `import_again`, graph and sample of a run without answers move to quarantine if the graph files were edited.
     Raises FingerprintMismatch, which names the changed configuration keys, prompts or graph files.
     """
     run, config = open_run(folder)
-    _require_same(run, config)
-    return run, config
-
-
-def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
-    """Open a run to import its graph: its folder and its configuration.
-
-    If the graph files were edited and the run has no answers yet, the imported graph and sample move to quarantine.
-    Raises FingerprintMismatch if the run has answers.
-    """
-    run, config = open_run(folder)
-    _require_same(run, config, import_again=True)
+    _require_same(run, config, import_again=import_again)
     return run, config
 
 

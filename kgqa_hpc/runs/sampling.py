@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.anchors.anchor import Anchor, Drawn, Source, Tools
+from kgqa_hpc.anchors.family import gathered
+from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.runs.open import alone, fingerprint, kept_prompts, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.variants import with_variants
+from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.fingerprint import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
 if TYPE_CHECKING:
-    from kgqa_hpc.anchors.anchor import Anchor, Drawn, Source, Tools
     from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.kg.reduce import Reduction
 
@@ -41,59 +45,50 @@ class Sampled:
 
 def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -> Sampled:
     """Draw the anchors of a run; write anchors.h5 and the kind's statistics files."""
-    from kgqa_hpc.store.atomic import make_folder, write_file
     from kgqa_hpc.store.shards import write_anchors
 
-    drawn, header, notes = _draw(run, config, threads)
+    drawn, header = _draw(run, config, threads)
     make_folder(run.stats)
     for name, content in drawn.files.items():
         write_file(run.stats / name, content)
     header |= anchors_origin(run.manifest().sections)
     with KINDS.calling(config.anchors.kind):
         total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
-    return Sampled(run.anchors, total, notes)
+    return Sampled(run.anchors, total, drawn.notes)
 
 
-def _draw(
-    run: RunFolder, config: RunConfig, threads: int | None
-) -> tuple[Drawn, dict[str, Any], tuple[str, ...]]:
-    """The drawn anchors, the header of anchors.h5, and notes for the user."""
-    from kgqa_hpc.anchors.anchor import Source, Tools
-
+def _draw(run: RunFolder, config: RunConfig, threads: int | None) -> tuple[Drawn, dict[str, Any]]:
+    """The drawn anchors, with notes also on the reduction and unfit steps, and the header of anchors.h5."""
     source, notes, files = Source(), list[str](), dict[str, bytes]()
     header = {"seed": config.seed, "kind": config.anchors.kind}
     if config.graph is not None:
-        source, reduction, files = _graph_source(run, config)
+        source, reduction, files = _graph_source(run, config.graph, whole=kind_of(config).whole_graph)
         notes = [str(reduction)]
         header["reduction"] = source.reduction
     with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
+    header["totals"] = dict(drawn.totals)
     graph = source.graph if source.answers is None else source.answers.graph
     anchors = drawn.anchors if graph is None else _with_synonyms(drawn.anchors, graph)
     relations = graph.edge_types if graph is not None else ()
     unfit = [line for step in config.steps for line in STEPS.get(step.use).notes_on(step, relations)]
-    header["totals"] = dict(drawn.totals)
-    return (
-        replace(drawn, anchors=anchors, files={**files, **drawn.files}),
-        header,
-        (*notes, *drawn.notes, *unfit),
-    )
+    return Drawn(anchors, drawn.totals, {**files, **drawn.files}, (*notes, *drawn.notes, *unfit)), header
 
 
-def _graph_source(run: RunFolder, config: RunConfig) -> tuple[Source, Reduction, dict[str, bytes]]:
+def _graph_source(
+    run: RunFolder, config: GraphConfig, *, whole: bool
+) -> tuple[Source, Reduction, dict[str, bytes]]:
     """The graphs to draw from, the reduction, and the file with the profiles of both graphs.
 
-    The memory of the imported graph is freed on return, unless a kind needs the whole graph for answers.
+    The memory of the imported graph is freed on return, unless the `whole` graph is needed for answers.
     """
-    from kgqa_hpc.anchors.anchor import Source
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
     from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
-    from kgqa_hpc.runs.chain import kind_of
 
     graph = read_graph(run.kg)
-    reduction = reduce_to(graph, config.graph)
-    answers = AnswerGraph.of(graph, reduction) if kind_of(config).whole_graph else None
+    reduction = reduce_to(graph, config)
+    answers = AnswerGraph.of(graph, reduction) if whole else None
     profiles = dump_profiles(Profiles(profile(graph), profile(reduction.graph)))
     return Source(reduction.graph, reduction.counts(), answers), reduction, {FILE: profiles}
 
@@ -119,10 +114,6 @@ def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterable
 
 def _anchors(config: RunConfig, source: Source, tools: Tools) -> Drawn:
     """Draw the anchors of a run; of a study, those of each variant, or once for all if the variants share anchors."""
-    from kgqa_hpc.anchors.anchor import Drawn
-    from kgqa_hpc.anchors.family import gathered
-    from kgqa_hpc.runs.chain import kind_of
-    from kgqa_hpc.steps.variants import with_variants
 
     def draw(variant: RunConfig) -> Drawn:
         with KINDS.calling(variant.anchors.kind):
@@ -168,7 +159,7 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
         sections = fingerprint(grown, kept_prompts(run))
         before = read_header(run.anchors, "anchors")
         if before.get("made_by") != anchors_origin(sections)["made_by"]:
-            drawn, header, _ = _draw(run, grown, threads)
+            drawn, header = _draw(run, grown, threads)
             header["grown"] = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
             with AnchorsFile(run.anchors) as anchors:
                 new: Iterator[Any] = (anchor.to_dict() for anchor in drawn.anchors)

@@ -1,9 +1,8 @@
 """Atomic file writes: a file appears complete or not at all.
 
-A temp file beside the target is written and fsynced, then gets the target's name: by `rename` if the newest
-writer wins, by `link` if the first writer wins; finally the folder is fsynced. Errors of the operating system
-become DiskFull or StoreError with path and cure, and the temp file is removed. docs/reference/format.md,
-section 2.
+A temp file beside the target is written and fsynced, then gets the target's name: by `rename` if the newest writer
+wins, by `link` if the first writer wins; finally the folder is fsynced. Errors of the operating system become DiskFull
+or StoreError with path and cure, and the temp file is removed. docs/reference/format.md, section 2.
 """
 
 import errno
@@ -85,11 +84,10 @@ def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool 
     """Give the finished temp file its name. False when `exclusive` and the name is taken. Raises OSError."""
     if durable:
         disk.fsync(fd)
-    if exclusive:
-        if not link_new(temp, target):
-            return False
-    else:
+    if not exclusive:
         disk.rename(temp, target)
+    elif not link_new(temp, target):
+        return False
     if durable:
         sync_folder(target.parent)
     return True
@@ -113,34 +111,31 @@ def link_new(temp: Path, target: Path) -> bool:
 
 
 def _guarded_rename(temp: Path, target: Path) -> bool:
-    """Rename so that the first writer wins, without hard links: only the process that creates the guard may
-    check and rename.
+    """Rename so that the first writer wins, without hard links: only the creator of the guard file may rename.
 
     A guard whose owner died is removed after GUARD_AGE. Should two writers then both rename, the later
     whole file replaces the earlier whole file: still never a torn one.
     """
     guard = target.with_name(f".{target.name}.guard{TEMP_SUFFIX}")
-    waiting_since = time.monotonic()
-    while True:
-        if target.exists():
-            return False
+    since = time.monotonic()
+    while not target.exists():
         try:
             disk.close(disk.open_(guard, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-            break
         except FileExistsError:
-            if time.monotonic() - waiting_since > GUARD_AGE:
+            if time.monotonic() - since > GUARD_AGE:
                 with suppress(FileNotFoundError):
                     disk.unlink(guard)
-                waiting_since = time.monotonic()
+                since = time.monotonic()
             time.sleep(0.05)
-    try:
-        if target.exists():
-            return False
-        disk.rename(temp, target)
-        return True
-    finally:
-        with suppress(OSError):
-            disk.unlink(guard)
+            continue
+        try:
+            if not target.exists():
+                disk.rename(temp, target)
+                return True
+        finally:
+            with suppress(OSError):
+                disk.unlink(guard)
+    return False
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,19 +16,22 @@ from kgqa_hpc.text.opener import open_regular
 DEPTH = 100
 
 
-def dumps(value: object) -> bytes:
+def dumps(value: object, option: int = 0) -> bytes:
     """Compact JSON in the given key order. NaN and infinities become null, tuples lists."""
-    return _dump(value, 0)
+    try:
+        return orjson.dumps(value, option=option)
+    except TypeError:  # orjson.JSONEncodeError is a subclass
+        return orjson.dumps(_plain(value, 0), option=option)
 
 
 def canonical(value: object) -> bytes:
     """Compact JSON with sorted keys: equal content, equal bytes."""
-    return _dump(value, orjson.OPT_SORT_KEYS)
+    return dumps(value, orjson.OPT_SORT_KEYS)
 
 
 def pretty(value: object) -> bytes:
     """Indented JSON with sorted keys and a final newline, for documents people read."""
-    return _dump(value, orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return dumps(value, orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def loads(data: bytes | memoryview) -> Any:
@@ -50,13 +53,6 @@ def sha256_of(path: Path) -> str:
     """The digest of a whole file, in hexadecimal. Raises OSError, also if the path is not a regular file."""
     with open(open_regular(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _dump(value: object, option: int) -> bytes:
-    try:
-        return orjson.dumps(value, option=option)
-    except TypeError:  # orjson.JSONEncodeError is a subclass
-        return orjson.dumps(_plain(value, 0), option=option)
 
 
 def _plain(value: object, depth: int) -> object:

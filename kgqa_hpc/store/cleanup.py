@@ -2,8 +2,7 @@
 
 Ages are measured by the clock of the file system, the only clock that all nodes of a run share: nodes' clocks may jump
 or be wrong by an hour. The age of a file is the difference to the modification time of a file that was just touched on
-the same file system; on NFS that is the server's time. docs/reference/format.md,
-section 8.
+the same file system; on NFS that is the server's time. docs/reference/format.md, section 8.
 """
 
 import errno
@@ -20,6 +19,7 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
 from kgqa_hpc.store.document import read_bytes, write_document
+from kgqa_hpc.store.regular import names_if_there
 
 # Seconds between readings of the file system's clock; the monotonic clock extends a reading until the next.
 CLOCK_AGE = 5.0
@@ -79,24 +79,16 @@ def time_at(folder: Path) -> float:
 LITTER_AGE = 3600.0
 
 
-def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
-    """Remove temp files and folders in `folder` that were not written for `older_than` seconds; returns how many.
+def sweep_temps(folder: Path, prefix: str = ".") -> int:
+    """Remove temp files and folders in `folder` that were not written for LITTER_AGE; returns their number.
 
     Ages are by the file system's clock, so that a node with a fast clock does not remove files in use.
     """
-    try:
-        entries = list(os.scandir(folder))
-    except FileNotFoundError:
-        return 0
-    litter = [
-        Path(entry.path)
-        for entry in entries
-        if entry.name.startswith(prefix) and entry.name.endswith(TEMP_SUFFIX)
+    names = [
+        name for name in names_if_there(folder) if name.startswith(prefix) and name.endswith(TEMP_SUFFIX)
     ]
-    if not litter:
-        return 0
-    before, removed = time_at(folder) - older_than, 0
-    for path in litter:
+    before, removed = time_at(folder) - LITTER_AGE if names else 0.0, 0
+    for path in (folder / name for name in names):
         with disk_errors(path), suppress(FileNotFoundError):  # another process may sweep at the same time
             if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
                 if path.is_dir():
@@ -110,8 +102,7 @@ def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".")
 def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
     """Move `path` into `folder`; returns its new path, or None if another process has moved it already.
 
-    `<name>.reason.json` beside it records the old path, the time, the process and the reason. Raises
-    DiskFull, StoreError.
+    `<name>.reason.json` beside it records old path, time, process and reason. Raises DiskFull, StoreError.
     """
     target = _target(folder, path, secrets.token_hex(4))
     written = _write_reason(target, path, reason)
@@ -123,7 +114,7 @@ def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
         if problem.errno == errno.ENOENT:
             return None
         raise atomic.disk_error(path, problem) from problem
-    with atomic.disk_errors(path):
+    with disk_errors(path):
         atomic.sync_folder(folder)
         atomic.sync_folder(path.parent)
     return target
@@ -142,7 +133,7 @@ def quarantine_copy(folder: Path, path: Path, reason: str) -> Path:
 
 
 def _target(folder: Path, path: Path, mark: str) -> Path:
-    atomic.make_folder(folder)
+    make_folder(folder)
     return folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
 
 

@@ -1,8 +1,8 @@
 """JSON documents with a checksum: manifests, reasons, pins.
 
-The file is the indented, key-sorted rendering of the object with a member "checksum" (sha256 of the
-canonical rendering of all others). A reader renders the parsed object again and compares all bytes, so every
-flipped bit is noticed, even in a space. docs/reference/format.md, section 4.
+The file is the indented, key-sorted rendering of the object with a member "checksum" (sha256 of the canonical
+rendering of all others). A reader renders the parsed object again and compares all bytes, so every flipped bit is
+noticed, even in a space. docs/reference/format.md, section 4.
 """
 
 from pathlib import Path

@@ -24,10 +24,9 @@ from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.document import read_document, write_document
 
 Sections = Mapping[str, Mapping[str, Any]]
-KIND = "run"
 MADE_BY = "made_by"
 ABSENT = "(not set)"
-_SHORT_FORMS = ("generate", "judge")  # keys of `prompts`; left out because each step names its prompts
+_NOT_COUNTED = ("folder", "generate", "judge")  # keys of `prompts`: each step names its own prompts
 
 
 def fingerprint(
@@ -43,7 +42,19 @@ def fingerprint(
     leave out (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
     `pass_contents`, per pass, the digests of the files that its engine and steps read.
     """
-    shared = {key: value for key, value in config["prompts"].items() if key not in ("folder", *_SHORT_FORMS)}
+    passes: dict[str, Any] = {}
+    for position, entry in enumerate(config["passes"]):
+        engine = entry.get("engine") or config["engine"]
+        left_out = operational.get(engine["kind"], ())
+        digests = (pass_contents or {}).get(entry["name"])
+        passes[entry["name"]] = {
+            "position": position,
+            "steps": [dict(step) for step in entry["steps"]],
+            "engine": {key: value for key, value in engine.items() if key not in left_out},
+            **({"contents": dict(digests)} if digests else {}),
+            **({"variant": entry["variant"]} if entry.get("variant") else {}),
+        }
+    shared = {key: value for key, value in config["prompts"].items() if key not in _NOT_COUNTED}
     sections = {
         "graph": dict(config["graph"] or {}),
         "sampling": {
@@ -53,10 +64,21 @@ def fingerprint(
             **({"variants": config["variants"]} if config.get("variants") else {}),
         },
         "prompts": {**shared, "modules": dict(prompts)},
-        "passes": _passes(config, operational, pass_contents or {}),
+        "passes": passes,
     }
     plain = {name: _without_folders(values) for name, values in sections.items()}
     return {name: {"sha256": canonical.digest(values), "values": values} for name, values in plain.items()}
+
+
+def _without_folders(value: Any) -> Any:
+    """Replace absolute paths by file names, so that moving a file does not change the fingerprint."""
+    if isinstance(value, dict):
+        return {key: _without_folders(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(inner) for inner in value]
+    if isinstance(value, str) and value.startswith("/"):
+        return value.rstrip("/").rpartition("/")[2]
+    return value
 
 
 def contents(paths: Collection[Path]) -> dict[str, str]:
@@ -70,30 +92,27 @@ def contents(paths: Collection[Path]) -> dict[str, str]:
     return digests
 
 
-def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """The sha256 of all sections together; journals and results carry it."""
+def digest(sections: Sections) -> str:
+    """The sha256 of all sections together."""
     return canonical.digest({name: section["sha256"] for name, section in sections.items()})
 
 
-def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> str:
+def pass_digest(sections: Sections, pass_name: str) -> str:
     """One sha256 over the settings that determine the results of a pass; results carry it.
 
     It covers graph, seed and kind of anchors, and the steps, prompts and engine of this and all earlier passes.
     It leaves out settings that may be added without changing existing results: more anchors, later passes.
-    `sections` as `fingerprint` gives them. Raises KeyError for an unknown pass.
+    Raises KeyError for an unknown pass.
     """
     values = {name: section["values"] for name, section in sections.items()}
     passes, prompts = values["passes"], values["prompts"]
-    last = passes[pass_name]["position"]
-    chain = sorted(
-        (entry for entry in passes.values() if entry["position"] <= last), key=lambda p: p["position"]
-    )
-    modules = prompts.get("modules", {})
+    modules, last = prompts.get("modules", {}), passes[pass_name]["position"]
+    chain = sorted(passes.values(), key=lambda entry: entry["position"])[: last + 1]
     covered = {
         "graph": _set(values["graph"]),
         "seed": values["sampling"]["seed"],
         "kind": values["sampling"].get("kind"),
-        "prompts": _set({key: v for key, v in prompts.items() if key != "modules"}),
+        "prompts": _set({key: value for key, value in prompts.items() if key != "modules"}),
         "passes": [
             {
                 "steps": [
@@ -110,74 +129,39 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
     return canonical.digest(covered)
 
 
+def _set(value: Any, prefix: str = "") -> dict[str, Any]:
+    """The settings that are not null, by dotted key."""
+    if not isinstance(value, Mapping) or not value:
+        return {} if value is None else {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _set(inner, f"{prefix}.{key}" if prefix else str(key))
+    return flat
+
+
 def require_same(location: str, recorded: Mapping[str, Any], expected: Mapping[str, Any], cure: str) -> None:
     """Raises FingerprintMismatch that names each key that differs, old → new.
 
     A null setting counts as unset: a later version may add such a setting and still continue older runs.
     """
+
+    def text(value: Any) -> str:
+        return value if isinstance(value, str) else canonical.canonical(value).decode()
+
     old, new = _set(recorded), _set(expected)
-    changed = [
-        f"  {key}: {_show(old.get(key, ABSENT))} → {_show(new.get(key, ABSENT))}"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key, ABSENT) != new.get(key, ABSENT)
-    ]
+    pairs = {key: (old.get(key, ABSENT), new.get(key, ABSENT)) for key in sorted(old.keys() | new.keys())}
+    changed = [f"  {key}: {text(was)} → {text(now)}" for key, (was, now) in pairs.items() if was != now]
     if changed:
-        raise FingerprintMismatch(
-            "\n".join([f"{location} was made with another configuration:", *changed]), cure
-        )
-
-
-def _passes(
-    config: Mapping[str, Any],
-    operational: Mapping[str, Collection[str]],
-    contents: Mapping[str, Mapping[str, str]],
-) -> dict[str, Any]:
-    passes: dict[str, Any] = {}
-    for position, entry in enumerate(config["passes"]):
-        engine = entry.get("engine") or config["engine"]
-        left_out = operational.get(engine["kind"], ())
-        passes[entry["name"]] = {
-            "position": position,
-            "steps": [dict(step) for step in entry["steps"]],
-            "engine": {key: value for key, value in engine.items() if key not in left_out},
-            **({"contents": dict(digests)} if (digests := contents.get(entry["name"])) else {}),
-            **({"variant": entry["variant"]} if entry.get("variant") else {}),
-        }
-    return passes
-
-
-def _without_folders(value: Any) -> Any:
-    """Replace absolute paths by file names, so that moving a file does not change the fingerprint."""
-    if isinstance(value, dict):
-        return {key: _without_folders(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_folders(inner) for inner in value]
-    if isinstance(value, str) and value.startswith("/"):
-        return value.rstrip("/").rpartition("/")[2]
-    return value
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(value, Mapping) and value:
-        flat: dict[str, Any] = {}
-        for key, inner in value.items():
-            flat |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
-        return flat
-    return {prefix: value}
-
-
-def _set(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in _flat(values).items() if value is not None}
-
-
-def _show(value: Any) -> str:
-    return str(value) if isinstance(value, str) else canonical.canonical(value).decode()
+        lines = [f"{location} was made with another configuration:", *changed]
+        raise FingerprintMismatch("\n".join(lines), cure)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}; `trusted` the commands and servers to
-    which the run's maker agreed (runs/trust.py); `earlier` the versions of entries' code before the accepted one.
+    """The content of manifest.json.
+
+    `sections` is the fingerprint, {name: {"sha256", "values"}}; `trusted` holds the commands and servers to which the
+    run's maker agreed (runs/trust.py); `earlier` the versions of entries' code before the accepted one.
     """
 
     created: str
@@ -191,40 +175,36 @@ class Manifest:
         """The sha256 of the whole fingerprint."""
         return digest(self.sections)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": f"kgqa-{KIND}",
-            "version": 1,
-            "created": self.created,
-            "program": self.program,
-            "fingerprint": self.sections,
-            "trusted": self.trusted,
-            **({"earlier_entries": self.earlier} if self.earlier else {}),
-        }
-
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Commit manifest.json. Raises DiskFull, StoreError."""
-    write_document(path, manifest.to_dict())
+    content = {
+        "format": "kgqa-run",
+        "version": 1,
+        "created": manifest.created,
+        "program": manifest.program,
+        "fingerprint": manifest.sections,
+        "trusted": manifest.trusted,
+        **({"earlier_entries": manifest.earlier} if manifest.earlier else {}),
+    }
+    write_document(path, content)
 
 
 def read_manifest(path: Path) -> Manifest:
     """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
     cure = "kgqa init with the run's own configuration makes it again"
     try:
-        content = read_document(path, KIND)
-        trusted = content.get("trusted", {})
-        earlier = content.get("earlier_entries", [])
+        content = read_document(path, "run")
         created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
-        manifest = Manifest(created, program, sections, trusted, earlier)
     except KeyError as problem:
         raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
     except CorruptFile as problem:
         raise CorruptFile(problem.message, cure) from None
-    passes = manifest.sections.get("passes", {}).get("values", {}).values()
+    passes = sections.get("passes", {}).get("values", {}).values()
     if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
-        raise OlderFormat(f"{path}: a run of {manifest.program}, whose steps have no settings")
-    return manifest
+        raise OlderFormat(f"{path}: a run of {program}, whose steps have no settings")
+    trusted, earlier = content.get("trusted", {}), content.get("earlier_entries", [])
+    return Manifest(created, program, sections, trusted, earlier)
 
 
 def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
@@ -243,9 +223,7 @@ class ResultOrigin:
 
     @classmethod
     def of(cls, sections: Sections, pass_name: str) -> ResultOrigin:
-        """The origin of a pass's results, from the sections of the fingerprint. Raises KeyError for an
-        unknown pass.
-        """
+        """The origin of a pass's results. Raises KeyError for an unknown pass."""
         return cls(pass_name, pass_digest(sections, pass_name))
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
@@ -262,8 +240,11 @@ class ResultOrigin:
 
         `shard_sha256` may differ: another build of HDF5 packs the same anchors into other bytes.
         """
-        expected = {"pass": self.pass_name, "shard": path.name.split(".")[0], MADE_BY: self.made_by}
-        _require(path, header, expected)
+        expected = {"pass": self.pass_name, "shard": path.name.split(".")[0]}
+        for key, value in expected.items():
+            if header.get(key) != value:
+                raise CorruptFile(f"{path}: belongs to {key} {header.get(key)!r}, not to {value!r}")
+        require_origin(path, {MADE_BY: None, **header}, {MADE_BY: self.made_by})
 
 
 def graph_origin(sections: Sections) -> dict[str, str]:
@@ -277,11 +258,9 @@ def anchors_origin(sections: Sections) -> dict[str, str]:
 
 
 def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-    """Check a header; raises CorruptFile for a kg.h5 or anchors.h5 of another run. Headers without a digest
-    pass.
-    """
-    if MADE_BY in header:
-        _require(path, header, origin)
+    """Raises CorruptFile if a header names another origin. A header without a digest passes."""
+    if header.get(MADE_BY, origin[MADE_BY]) != origin[MADE_BY]:
+        raise CorruptFile(f"{path}: was made with another configuration than this run's")
 
 
 def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) -> bool:
@@ -304,13 +283,3 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
         quarantine(folder, path, problem.message)
         return False
     return True
-
-
-def _require(path: Path, header: Mapping[str, Any], expected: Mapping[str, str]) -> None:
-    for key, value in expected.items():
-        recorded = header.get(key)
-        if recorded == value:
-            continue
-        if key == MADE_BY:
-            raise CorruptFile(f"{path}: was made with another configuration than this run's")
-        raise CorruptFile(f"{path}: belongs to {key} {recorded!r}, not to {value!r}")

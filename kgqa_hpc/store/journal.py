@@ -1,16 +1,15 @@
 """The journal: finished items of a shard in flight, one line each, until the result is committed.
 
 A line is the CRC-32 of its JSON (8 hex digits), a space, the JSON, a newline; the first one is the header.
-Every append goes to the kernel at once, so `kill -9` loses nothing, and to the disk in groups, so a power
-cut loses at most `commit_every` seconds. A journal has one writer, the process that created it; a successor
-reads its predecessors' journals and opens its own, under the next number: shard-000000.w0.journal, .w1., …
+Every append goes to the kernel at once, so `kill -9` loses nothing, and to the disk with the next `sync`, so a power
+cut loses at most the time between two. A journal has one writer, the process that created it; a successor reads its
+predecessors' journals and opens its own, under the next number: shard-000000.w0.journal, .w1., …
 docs/reference/format.md, section 7.
 """
 
 from __future__ import annotations
 
 import os
-import time
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -46,49 +45,36 @@ class Damage:
         return bool(self.lines or self.refused)
 
     def __str__(self) -> str:
-        if self.refused:
-            return f"{self.path}: {self.refused}"
-        return (
-            f"{self.path}: {len(self.lines)} damaged lines {list(self.lines[:10])}, {self.torn} bytes cut off"
-        )
+        damage = f"{len(self.lines)} damaged lines {list(self.lines[:10])}, {self.torn} bytes cut off"
+        return f"{self.path}: {self.refused or damage}"
 
 
 class Journal:
     """An open journal: the only writer of its file.
 
     The constructor creates the file; it raises FileExistsError if the file exists (`open_next` then tries the
-    next number). `header` identifies run, pass and shard. An append is durable after the next sync; the first
-    append that comes `commit_every` seconds after the last sync does one itself (None: only `sync` does).
+    next number). `header` identifies run, pass and shard. An append is durable after the next `sync`.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any], commit_every: float | None = None) -> None:
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         self.path = path
-        self._commit_every = commit_every
         try:
             self._fd = disk.open_(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         except FileExistsError:
             raise
         except OSError as problem:
             raise disk_error(path, problem) from problem
-        self._named = False
-        self._unsynced = 0
-        self._synced_at = time.monotonic()
+        self._named = self._unsynced = False
         self._write(canonical.dumps({**header, "format": f"kgqa-{KIND}", "version": VERSION}))
 
     def append(self, record: Mapping[str, Any], **more: Any) -> bytes:
-        """Append a record, with `more` members at the end of its line; returns the record's JSON without
-        them.
+        """Append a record, with `more` members at the end of its line; returns the record's JSON without them.
 
         Raises DiskFull or StoreError; the journal then refuses further lines.
         """
         rendered = canonical.dumps(record)
-        if more:
-            self._write(memoryview(rendered)[:-1], b",", canonical.dumps(more)[1:])
-        else:
-            self._write(rendered)
-        self._unsynced += 1
-        if self._commit_every is not None and time.monotonic() - self._synced_at >= self._commit_every:
-            self.sync()
+        self._write(b"".join((rendered[:-1], b",", canonical.dumps(more)[1:])) if more else rendered)
+        self._unsynced = True
         return rendered
 
     def sync(self) -> None:
@@ -101,8 +87,7 @@ class Journal:
                     self._named = True
             except OSError as problem:
                 raise self._broken(problem) from problem
-        self._unsynced = 0
-        self._synced_at = time.monotonic()
+        self._unsynced = False
 
     def close(self) -> None:
         """Sync and close. Idempotent."""
@@ -116,9 +101,9 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, *json: bytes | memoryview) -> None:
+    def _write(self, json: bytes) -> None:
         try:
-            disk.write_all(self._open_fd(), _line(*json))
+            disk.write_all(self._open_fd(), _line(json))
         except OSError as problem:
             raise self._broken(problem) from problem
 
@@ -128,8 +113,10 @@ class Journal:
         return self._fd
 
     def _broken(self, problem: OSError) -> StoreError:
-        # A failed write may leave a torn tail, a failed fsync may lose pages. Therefore there is no second
-        # attempt: the next process reads the intact entries and opens its own journal.
+        """The error of a failed write, which may leave a torn tail, or fsync, which may lose pages.
+
+        There is no second attempt: the next process reads the intact entries and opens its own journal.
+        """
         self._close()
         return disk_error(self.path, problem)
 
@@ -139,9 +126,7 @@ class Journal:
             disk.close(fd)
 
 
-def open_next(
-    folder: Path, shard: str, header: Mapping[str, Any], commit_every: float | None = None
-) -> tuple[Journal, list[Path]]:
+def open_next(folder: Path, shard: str, header: Mapping[str, Any]) -> tuple[Journal, list[Path]]:
     """The shard's next journal in `folder`, and the paths of all before it.
 
     The number is found by exclusive creation, not by listing: `folder` may hold tens of thousands of files,
@@ -151,7 +136,7 @@ def open_next(
     number = len(journals_of(folder, shard))
     while True:
         try:
-            journal = Journal(journal_path(folder, shard, number), header, commit_every)
+            journal = Journal(journal_path(folder, shard, number), header)
         except FileExistsError:
             number += 1
             continue
@@ -172,9 +157,7 @@ def journals_of(folder: Path, shard: str) -> list[Path]:
 
 
 def remove_journals(folder: Path, shard: str) -> None:
-    """Remove all journals of a shard that has a result, the newest first, so that the numbers have no gap at
-    any moment.
-    """
+    """Remove all journals of a shard that has a result, the newest first: the numbers never have a gap."""
     for path in reversed(journals_of(folder, shard)):
         with disk_errors(path), suppress(FileNotFoundError):
             disk.unlink(path)
@@ -183,23 +166,22 @@ def remove_journals(folder: Path, shard: str) -> None:
 def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Damage]:
     """Return the complete records of a journal, and the damage.
 
-    A journal whose header is damaged, or differs from `expected_header` in one of its keys, yields no
-    record, and `Damage.refused` gives the reason; a journal without a complete header line counts as a torn
-    line only. Raises NewerFormat; StoreError when it is missing or unreadable.
+    A journal whose header is damaged, or differs from `expected_header` in one of its keys, yields no record, and
+    `Damage.refused` gives the reason; a journal without a complete header line counts as a torn line only. Raises
+    NewerFormat; StoreError when it is missing or unreadable.
     """
-    data = read_bytes(path)
-    whole, tail = data[: data.rfind(b"\n") + 1], len(data) - data.rfind(b"\n") - 1
-    if not whole:
-        return [], Damage(path, torn=tail)
-    lines = whole.split(b"\n")[:-1]
-    header = _parse(lines[0])
-    if refused := _refusal(path, header, expected_header):
-        return [], Damage(path, torn=tail, refused=refused)
-    parsed = [_parse(line) for line in lines[1:]]
-    bad = tuple(
-        number for number, record in enumerate(parsed, start=2) if record is None or "id" not in record
-    )
-    return [r for r in parsed if r is not None and "id" in r], Damage(path, torn=tail, lines=bad)
+    *lines, tail = read_bytes(path).split(b"\n")
+    if lines and (refused := _refusal(path, lines[0], expected_header)):
+        return [], Damage(path, torn=len(tail), refused=refused)
+    records: list[dict[str, Any]] = []
+    bad: list[int] = []
+    for number, line in enumerate(lines[1:], start=2):
+        record = _parse(line)
+        if record is None or "id" not in record:
+            bad.append(number)
+        else:
+            records.append(record)
+    return records, Damage(path, torn=len(tail), lines=tuple(bad))
 
 
 def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
@@ -213,15 +195,16 @@ def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[d
         data = file.read()
     *lines, tail = data.split(b"\n")
     if start == 0 and lines:
-        if _refusal(path, _parse(lines[0]), expected):
+        if _refusal(path, lines[0], expected):
             return [], len(data) - len(tail)
         lines = lines[1:]
     records = [record for line in lines if (record := _parse(line)) is not None and "id" in record]
     return records, start + len(data) - len(tail)
 
 
-def _refusal(path: Path, header: dict[str, Any] | None, expected: Mapping[str, Any]) -> str:
-    if header is None:
+def _refusal(path: Path, first_line: bytes, expected: Mapping[str, Any]) -> str:
+    """The reason why a journal with this first line is ignored; empty if it counts."""
+    if (header := _parse(first_line)) is None:
         return "the header line is damaged"
     try:
         require_kind(path, header, KIND, VERSION)
@@ -233,17 +216,14 @@ def _refusal(path: Path, header: dict[str, Any] | None, expected: Mapping[str, A
     return ""
 
 
-def _line(*json: bytes | memoryview) -> bytes:
-    """The journal line for a JSON text that is given in pieces."""
-    check = 0
-    for piece in json:
-        check = zlib.crc32(piece, check)
-    return b"".join((b"%08x " % check, *json, b"\n"))
+def _line(json: bytes) -> bytes:
+    return b"%08x %b\n" % (zlib.crc32(json), json)
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    check, space, data = line[:8], line[8:9], line[9:]
-    if space != b" " or check != b"%08x" % zlib.crc32(data):
+    """The JSON object of a journal line; None if its checksum is wrong."""
+    check, data = line[:9], line[9:]
+    if check != b"%08x " % zlib.crc32(data):
         return None
     try:
         value = canonical.loads(data)

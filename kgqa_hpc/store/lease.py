@@ -1,10 +1,9 @@
 """Leases: the right of one worker to one shard, kept by a heartbeat on the shared file system.
 
-A lease is a small file that is created atomically (by a link to a private temp file), so exactly one of any
-number of claimants gets it. Its modification time is the heartbeat. A lease without a
-heartbeat for `expiry` seconds may be taken over: the old file is renamed away and checked once more, and a
-new lease is claimed. No file is locked: a process that dies at any point leaves at most a lease that expires
-or a temp file that is swept.
+A lease is a small file that is created atomically (by a link to a private temp file), so exactly one of any number of
+claimants gets it. Its modification time is the heartbeat. A lease without a heartbeat for `expiry` seconds may be taken
+over: the old file is renamed away and checked once more, and a new lease is claimed. No file is locked: a process that
+dies at any point leaves at most a lease that expires or a temp file that is swept.
 
 A lease saves work; correct data do not depend on it: if two workers hold one shard (one was suspended and woke up,
 or a clock is wrong), both finish it and the first committed result wins. docs/reference/format.md, section 8,
@@ -18,11 +17,10 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.cleanup import Clock, machine
@@ -36,38 +34,31 @@ SPECULATIVE = ".spec"
 WATCHED = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The content of a lease file. `age`: seconds since the last heartbeat; `held`: seconds since the claim."""
+class Holder(NamedTuple):
+    """The content of a lease file.
+
+    `beat` is its inode and modification time (ns). `age`: seconds since the last heartbeat; `held`: since the claim.
+    """
 
     name: str
     worker: str
-    host: str
     machine: str
-    pid: int
     nonce: str
     age: float
     held: float
-    inode: int
-    modified: int
+    beat: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """Observation of a lease's heartbeat by this process: the time of its last change, and whether a change
-    was seen.
-    """
+class _Watch(NamedTuple):
+    """Observation of a lease's heartbeat by this process: time of its last change, and whether a change was seen."""
 
     beat: tuple[int, int]
     since: float
     saw_it_change: bool
 
 
-_Test = Callable[[os.stat_result, bytes], bool]
-
-
 class Lease:
-    """A claimed lease. Call `renew` every third of the expiry or so, from any thread."""
+    """A claimed lease. Call `renew` several times per expiry, from any thread."""
 
     def __init__(self, leases: Leases, name: str, nonce: str) -> None:
         self.name = name
@@ -85,11 +76,25 @@ class Lease:
 
     def renew(self) -> bool:
         """Send a heartbeat; False if another worker has taken over the shard. Raises StoreError."""
-        return self._leases.renew(self)
+        path = self._leases.path(self.name)
+        with atomic.disk_errors(path):
+            try:
+                fd = open_regular(path)
+            # ESTALE is not treated as a lost lease: the file may still exist.
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            try:
+                is_own = _content(os.read(fd, 4096)).get("nonce") == self.nonce
+                if is_own:  # the descriptor, because the name may already belong to a new lease
+                    disk.touch(fd)
+                return is_own
+            finally:
+                os.close(fd)
 
     def release(self) -> None:
         """Release the shard if this worker still holds it. Idempotent. Raises StoreError."""
-        self._leases.release(self)
+        self._leases.held.discard(self.nonce)
+        self._leases.remove(self.name, lambda status, data: _content(data).get("nonce") == self.nonce)
 
 
 class Leases:
@@ -106,8 +111,10 @@ class Leases:
     def claim(self, name: str) -> Lease | None:
         """Claim the lease of `name`; None while another worker holds it. Raises DiskFull, StoreError."""
         holder = self.holder(name)
-        if holder is not None and not (self.expired(holder) and self._depose(holder)):
-            return None
+        if holder is not None:
+            beat = holder.beat
+            if not self.expired(holder) or not self.remove(name, lambda status, data: _beat(status) == beat):
+                return None
         nonce = secrets.token_hex(8)
         content = {
             "format": "kgqa-lease",
@@ -127,19 +134,15 @@ class Leases:
         return None
 
     def holder(self, name: str) -> Holder | None:
-        """The holder of the lease `name`, or None if there is no lease. The holder of a damaged lease has an
-        empty nonce.
-        """
-        entry = _read(self.path(name))
-        return None if entry is None else _holder(name, *entry, self.now())
+        """The holder of the lease `name`; None without a lease. The holder of a damaged lease has an empty nonce."""
+        return _holder(name, self.path(name), self.now)
 
     def expired(self, holder: Holder) -> bool:
-        """Whether the lease may be taken over.
+        """Whether the lease may be taken over: its age by the file system's clock is above `expiry`.
 
-        The age is measured by the file system's clock. A lease is kept for `expiry` after a heartbeat that
-        this process observed, and on the first look at a lease of another machine; it is expired in any case
-        after twice the `expiry` without an observed heartbeat. Wrong clocks delay a takeover but never
-        corrupt data.
+        It is kept, whatever its age, for `expiry` after a heartbeat that this process observed, and for a share of it
+        after the first look at a lease of another machine. It is expired in any case after twice the `expiry` without
+        an observed heartbeat. Wrong clocks delay a takeover but never corrupt data.
         """
         return self.patience(holder) <= 0
 
@@ -147,7 +150,11 @@ class Leases:
         """Seconds until the lease may be taken over, if no heartbeat is seen until then."""
         if not holder.nonce:
             return 0.0
-        watch = self._watch(holder)
+        watch = self._watched.get(holder.name)
+        if watch is None or watch.beat != holder.beat:
+            # A modification time earlier than the last one is not a heartbeat.
+            alive = watch is not None and (watch.beat[0] != holder.beat[0] or watch.beat[1] < holder.beat[1])
+            watch = self._watched[holder.name] = _Watch(holder.beat, time.monotonic(), alive)
         unchanged = time.monotonic() - watch.since
         if watch.saw_it_change:
             watched = self.expiry
@@ -163,29 +170,6 @@ class Leases:
         watch = self._watched.get(holder.name)
         return watch is not None and watch.saw_it_change
 
-    def renew(self, lease: Lease) -> bool:
-        """Send a heartbeat for a lease; False if another worker has taken over the shard. Raises StoreError."""
-        path = self.path(lease.name)
-        with atomic.disk_errors(path):
-            try:
-                fd = open_regular(path)
-            # ESTALE is not treated as a lost lease: the file may still exist.
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-            try:
-                if _nonce(os.read(fd, 4096)) != lease.nonce:
-                    return False
-                # The descriptor is used, not the name, so that no heartbeat goes to a new lease of the same name.
-                disk.touch(fd)
-            finally:
-                os.close(fd)
-        return True
-
-    def release(self, lease: Lease) -> None:
-        """Release a lease if this worker still holds it. Raises StoreError."""
-        self.held.discard(lease.nonce)
-        self._remove(lease.name, lambda status, data: _nonce(data) == lease.nonce)
-
     def now(self) -> float:
         """The time of the file system's clock."""
         return self._clock.now()
@@ -198,22 +182,11 @@ class Leases:
         """Path of the lease of `name`: leases are spread over 256 folders, so that no folder grows long."""
         return self.folder / hashlib.blake2b(name.encode(), digest_size=1).hexdigest() / f"{name}{SUFFIX}"
 
-    def _watch(self, holder: Holder) -> _Watch:
-        beat = (holder.inode, holder.modified)
-        watch = self._watched.get(holder.name)
-        if watch is None or watch.beat != beat:
-            # A modification time earlier than the last one is not a heartbeat.
-            alive = watch is not None and (watch.beat[0] != beat[0] or watch.beat[1] < beat[1])
-            watch = self._watched[holder.name] = _Watch(beat, time.monotonic(), alive)
-        return watch
+    def remove(self, name: str, is_meant: Callable[[os.stat_result, bytes], bool]) -> bool:
+        """Rename the lease away and remove it if it is the meant one, by its stat result and content.
 
-    def _depose(self, holder: Holder) -> bool:
-        """Remove an expired lease; False if it was replaced or renewed meanwhile."""
-        beat = (holder.inode, holder.modified)
-        return self._remove(holder.name, lambda status, data: (status.st_ino, status.st_mtime_ns) == beat)
-
-    def _remove(self, name: str, is_meant: _Test) -> bool:
-        """Rename the lease away, check that it is the expected one, and otherwise rename it back."""
+        Any other lease, claimed or renewed meanwhile, is renamed back; then the result is False.
+        """
         path = self.path(name)
         tombstone = path.with_name(f".{path.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         with atomic.disk_errors(path):
@@ -231,61 +204,45 @@ class Leases:
         return meant
 
 
-def holders(folder: Path, now: float) -> Iterator[Holder]:
+def holders(folder: Path, now: float) -> list[Holder]:
     """The holders of all leases in a pass's lease folder. Ages are relative to `now`."""
-    entries: list[tuple[str, os.stat_result, bytes]] = []
-    for path in sorted(folder.glob(f"[0-9a-f][0-9a-f]/*{SUFFIX}")):
-        content = None if path.name.startswith(".") else _read(path)
-        if content is not None:
-            entries.append((path.name.removesuffix(SUFFIX), *content))
-    for name, status, data in entries:
-        yield _holder(name, status, data, now)
+    paths = sorted(folder.glob(f"[0-9a-f][0-9a-f]/[!.]*{SUFFIX}"))
+    present = (_holder(path.name.removesuffix(SUFFIX), path, lambda: now) for path in paths)
+    return [holder for holder in present if holder is not None]
 
 
-def _read(path: Path) -> tuple[os.stat_result, bytes] | None:
-    """Stat result and content of a lease; None if it does not exist. Opening, unlike stat, makes NFS ask its
-    server.
-    """
+def _holder(name: str, path: Path, now: Callable[[], float]) -> Holder | None:
+    """The holder of a lease file; None if it is missing. Opening, unlike stat, makes NFS ask its server."""
     with atomic.disk_errors(path):
         try:
             with open(open_regular(path), "rb", buffering=0) as file:
-                return os.fstat(file.fileno()), file.read(4096)
+                status, content = os.fstat(file.fileno()), _content(file.read(4096))
         except OSError as problem:
             if problem.errno in GONE:
                 return None
             raise
-
-
-def _holder(name: str, status: os.stat_result, data: bytes, now: float) -> Holder:
-    content = _content(data)
+    present = now()
     return Holder(
         name=name,
         worker=content.get("worker", ""),
-        host=content.get("host", ""),
         machine=str(content.get("machine", "")),
-        pid=content.get("pid", 0),
         nonce=content.get("nonce", ""),
-        age=now - status.st_mtime,
-        held=now - content.get("claimed", status.st_mtime),
-        inode=status.st_ino,
-        modified=status.st_mtime_ns,
+        age=present - status.st_mtime,
+        held=present - content.get("claimed", status.st_mtime),
+        beat=_beat(status),
     )
+
+
+def _beat(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ino, status.st_mtime_ns
 
 
 def _content(data: bytes) -> dict[str, Any]:
     """The parsed members of a lease, with checked types; empty if the data are invalid."""
+    kinds = {"worker": str, "host": str, "pid": int, "nonce": str, "claimed": float}
     try:
         content = canonical.loads(data)
     except ValueError:
         return {}
-    kinds = {"worker": str, "host": str, "pid": int, "nonce": str, "claimed": float}
-    if not isinstance(content, dict) or not all(
-        type(content.get(key)) is kind for key, kind in kinds.items()
-    ):
-        return {}
-    return content
-
-
-def _nonce(data: bytes) -> str:
-    nonce: str = _content(data).get("nonce", "")
-    return nonce
+    valid = isinstance(content, dict) and all(type(content.get(key)) is kind for key, kind in kinds.items())
+    return content if valid else {}

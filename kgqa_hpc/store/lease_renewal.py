@@ -63,11 +63,12 @@ class Heartbeat:
 
     def _beat(self) -> None:
         try:
-            failed: list[Lease] = []
-            while not self._ended.wait(self._period * SOON if failed else self._period):
+            answered = True
+            while not self._ended.wait(self._period if answered else self._period * SOON):
                 with self._lock:
                     leases = list(self._leases.values())
-                failed = [lease for lease, needless in leases if not self._renew(lease, needless)]
+                answers = [self._renew(lease, needless) for lease, needless in leases]
+                answered = all(answers)
         except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
             self._trouble = problem
 
@@ -77,16 +78,13 @@ class Heartbeat:
         Without an answer this worker keeps the shard until another worker takes it over.
         """
         try:
-            if not lease.renew():
-                self._lose(lease, "taken over")
-            elif needless():
-                self._lose(lease, "done by another worker")
+            loss = "" if lease.renew() else "taken over"
+            if not loss and needless():
+                loss = "done by another worker"
         except (StoreError, OSError) as problem:
             self._log("heartbeat-failed", shard=lease.name, problem=str(problem))
             return False
-        return True
-
-    def _lose(self, lease: Lease, why: str) -> None:
         with self._lock:
-            if self._leases.pop(lease.nonce, None):
-                self._lost[lease.nonce] = why
+            if loss and self._leases.pop(lease.nonce, None) is not None:
+                self._lost[lease.nonce] = loss
+        return True

@@ -1,18 +1,18 @@
-"""Partition of anchors.h5 into shards: streamed, deterministic, resumable, and safe if two processes do it at
-once.
+"""Partition of anchors.h5 into shards: streamed, deterministic, resumable, safe if two processes do it at once.
 
 A shard's content depends only on anchors.h5 and the shard size: intact shards stay, missing or damaged ones are
-written again. Anchors that were added later (`grown` in the header of anchors.h5) are
-cut into additional shards after the existing ones, which do not change. shards/manifest.json is written last
-and lists all shards. docs/reference/format.md, section 5.
+written again. Anchors that were added later (`grown` in the header of anchors.h5) are cut into additional shards after
+the existing ones, which do not change. shards/manifest.json is written last and lists all shards.
+docs/reference/format.md, section 5.
 """
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
@@ -43,16 +43,20 @@ class ShardsManifest:
     def names(self) -> list[str]:
         return [entry.name for entry in self.shards]
 
+    def position(self, name: str) -> int:
+        """The position of a shard by name. Raises KeyError for an unknown name."""
+        position = int(name.removeprefix("shard-")) if _NAME.fullmatch(name) else -1
+        if not 0 <= position < len(self.shards) or self.shards[position].name != name:
+            raise KeyError(name)
+        return position
+
     def entry(self, name: str) -> ShardEntry:
         """The entry of a shard by name. Raises KeyError for an unknown name."""
-        for entry in self.shards[_position(name) : _position(name) + 1] if _NAME.fullmatch(name) else ():
-            if entry.name == name:
-                return entry
-        raise KeyError(name)
+        return self.shards[self.position(name)]
 
     def start(self, name: str) -> int:
         """The row of a shard's first anchor in anchors.h5."""
-        return sum(entry.items for entry in self.shards[: _position(self.entry(name).name)])
+        return sum(entry.items for entry in self.shards[: self.position(name)])
 
     def holder(self, row: int) -> str:
         """The shard that holds a row of anchors.h5. Raises IndexError."""
@@ -75,8 +79,10 @@ class ShardsManifest:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A planned shard: rows [start, stop) of anchors.h5. `anchors_sha256` is the sha256 of anchors.h5
-    when these rows were its last ones, or its first 16 digits; the shard's header contains it.
+    """A planned shard: rows [start, stop) of anchors.h5.
+
+    `anchors_sha256` is the sha256 of anchors.h5 when these rows were its last ones, or its first 16 digits; the
+    shard's header contains it.
     """
 
     name: str
@@ -85,48 +91,60 @@ class _Piece:
     start: int
     stop: int
 
-    def origin(self) -> dict[str, Any]:
-        """Header members that identify the source of the shard's anchors."""
-        return {"anchors_sha256": self.anchors_sha256, "shard_size": self.shard_size, "start": self.start}
+    def write(self, run: RunFolder, rows: list[dict[str, Any]]) -> ShardEntry:
+        origin = {"anchors_sha256": self.anchors_sha256, "shard_size": self.shard_size, "start": self.start}
+        return write_shard(run.shard(self.name), rows, origin, exclusive=True)
 
-    def made(self, header: dict[str, Any]) -> bool:
-        """Whether a file's header belongs to this shard."""
-        recorded = {key: header.get(key) for key in self.origin()}
-        recorded["anchors_sha256"] = str(recorded["anchors_sha256"])[: len(self.anchors_sha256)]
-        return recorded == self.origin()
+    def intact(self, run: RunFolder) -> ShardEntry | None:
+        """The existing shard if its header is valid and names this origin; any other file goes to quarantine.
+
+        The origin identifies it, not the manifest's sha256: another build of HDF5 may compress the same anchors
+        to different bytes.
+        """
+        path = run.shard(self.name)
+        if not exists(path):
+            return None
+        try:
+            header = read_header(path, SHARD)
+            same_anchors = str(header.get("anchors_sha256")).startswith(self.anchors_sha256)
+            if same_anchors and (header.get("shard_size"), header.get("start")) == (
+                self.shard_size,
+                self.start,
+            ):
+                return ShardEntry(self.name, header["rows"], header["sha256"])
+            reason = f"{path}: belongs to another partition"
+        except MissingFile:  # another process has just moved it to quarantine
+            return None
+        except CorruptFile as problem:
+            reason = problem.message
+        quarantine(run.quarantine, path, reason)
+        return None
 
 
-def _rounds(run: RunFolder) -> Iterator[tuple[int, int, str]]:
-    """(begin, end, sha256) of each round of sampling: rows [begin, end) that were added to anchors.h5
-    together, and its sha256 after the round (16 digits for earlier rounds).
+def _rounds(header: Mapping[str, Any]) -> list[tuple[int, int, str]]:
+    """(begin, end, sha256) of each round of sampling, from the header of anchors.h5.
+
+    Rows [begin, end) were added together; sha256 is that of anchors.h5 after the round (16 digits for earlier rounds).
     """
-    header = read_header(run.anchors, ANCHORS)
-    begin = 0
-    for end, sha256 in [*header.get("grown", ()), (header["rows"], header["sha256"])]:
-        yield begin, int(end), str(sha256)
-        begin = int(end)
+    ends = [*header.get("grown", ()), (header["rows"], header["sha256"])]
+    begins = [0, *(int(end) for end, _ in ends)]
+    return [(begin, int(end), str(sha256)) for begin, (end, sha256) in zip(begins, ends, strict=False)]
 
 
-def _pieces(run: RunFolder, shard_size: int) -> list[_Piece]:
-    """All shards of anchors.h5, in order."""
-    starts = [
-        (start, end, sha256) for begin, end, sha256 in _rounds(run) for start in range(begin, end, shard_size)
-    ]
-    return [
-        _Piece(shard_name(number), sha256, shard_size, start, min(start + shard_size, end))
-        for number, (start, end, sha256) in enumerate(starts)
-    ]
-
-
-def _piece(run: RunFolder, shard_size: int, name: str) -> _Piece:
-    """The planned shard `name`, computed without listing all shards: that would take quadratic time."""
-    before = _position(name)
-    for begin, end, sha256 in _rounds(run):
+def _piece(rounds: list[tuple[int, int, str]], shard_size: int, position: int) -> _Piece | None:
+    """The planned shard at `position`, found without listing the earlier ones; None after the last shard."""
+    before = position
+    for begin, end, sha256 in rounds:
         start = begin + before * shard_size
         if start < end:
-            return _Piece(name, sha256, shard_size, start, min(start + shard_size, end))
+            return _Piece(shard_name(position), sha256, shard_size, start, min(start + shard_size, end))
         before -= -(-(end - begin) // shard_size)
-    raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")
+    return None
+
+
+def shard_name(position: int) -> str:
+    """The name of a shard; names sort like positions, and their number of digits never changes within a run."""
+    return f"shard-{position:06d}"
 
 
 def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lambda: False) -> ShardsManifest:
@@ -137,48 +155,57 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     StoppedEarly; FingerprintMismatch if the shards were cut from another anchors.h5; CorruptFile if
     anchors.h5 is damaged; DiskFull, StoreError.
     """
-    anchors_sha256 = _anchors_sha256(run)
-    manifest = _existing(run)
+    header = _anchors_header(run)
+    rounds, manifest = _rounds(header), _existing_manifest(run)
     if manifest is None:
-        shard_size = _size_in_use(run, anchors_sha256) or shard_size
-    else:
+        shard_size = _size_in_use(run, header["sha256"]) or shard_size
+    elif manifest.anchors_sha256[:16] in {sha256[:16] for _, _, sha256 in rounds}:
         shard_size = manifest.shard_size
-        rounds = {sha256[:16] for _, _, sha256 in _rounds(run)}
-        if manifest.anchors_sha256[:16] not in rounds:
-            raise FingerprintMismatch(
-                f"{run.shards} was cut from another anchors.h5",
-                "use another run folder, or restore anchors.h5",
-            )
-    pieces = _pieces(run, shard_size)
-    entries: list[ShardEntry | Future[ShardEntry]] = []
-    # Missing shards are written in parallel, because threads mostly wait for the disk; anchors are read
-    # in order, a few shards ahead.
-    with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as writers:
-        anchors: AnchorsFile | None = None
-        pending: deque[Future[ShardEntry]] = deque()
-        try:
-            for piece in pieces:
-                if stopped():
-                    raise StoppedEarly("stopped early while cutting shards", "run the same command again")
-                earlier = _found(run, piece)
-                if earlier is None:
-                    make_folder(run.shards)
-                    if anchors is None:
-                        anchors = stack.enter_context(AnchorsFile(run.anchors))
-                    rows = list(anchors.rows(piece.start, piece.stop))
-                    pending.append(writers.submit(_write, run, piece, rows))
-                entries.append(earlier or pending[-1])
-                if len(pending) > 2 * WRITERS:
-                    pending.popleft().result()
-            whole = tuple(entry if isinstance(entry, ShardEntry) else entry.result() for entry in entries)
-        except BaseException:
-            writers.shutdown(cancel_futures=True)
-            raise
-    current = ShardsManifest(anchors_sha256, shard_size, pieces[-1].stop if pieces else 0, whole)
+    else:
+        raise FingerprintMismatch(
+            f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
+        )
+    entries = _cut(run, rounds, shard_size, stopped)
+    current = ShardsManifest(header["sha256"], shard_size, rounds[-1][1], entries)
     if current != manifest:
         make_folder(run.shards)
         write_document(run.shards_manifest, current.to_dict())
     return current
+
+
+def _cut(
+    run: RunFolder, rounds: list[tuple[int, int, str]], shard_size: int, stopped: Callable[[], bool]
+) -> tuple[ShardEntry, ...]:
+    """Write the missing shards and return the entries of all.
+
+    Threads write, because they mostly wait for the disk; anchors are read in order, a few shards ahead.
+    """
+    entries: dict[str, ShardEntry] = {}
+    pending: deque[Future[ShardEntry]] = deque()
+    with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as writers:
+        anchors: AnchorsFile | None = None
+        try:
+            for position in count():
+                if (piece := _piece(rounds, shard_size, position)) is None:
+                    break
+                if stopped():
+                    raise StoppedEarly("stopped early while cutting shards", "run the same command again")
+                if (entry := piece.intact(run)) is not None:
+                    entries[entry.name] = entry
+                    continue
+                make_folder(run.shards)
+                if anchors is None:
+                    anchors = stack.enter_context(AnchorsFile(run.anchors))
+                rows = list(anchors.rows(piece.start, piece.stop))
+                pending.append(writers.submit(piece.write, run, rows))
+                if len(pending) > 2 * WRITERS:
+                    entry = pending.popleft().result()
+                    entries[entry.name] = entry
+            entries |= {entry.name: entry for entry in (future.result() for future in pending)}
+        except BaseException:
+            writers.shutdown(cancel_futures=True)
+            raise
+    return tuple(entries[shard_name(position)] for position in range(len(entries)))
 
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
@@ -195,76 +222,13 @@ def read_shards_manifest(run: RunFolder) -> ShardsManifest:
         raise CorruptFile(f"{run.shards_manifest}: not a manifest of shards") from None
 
 
-def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict[str, Any]]:
-    """The anchors of a shard; a damaged, foreign or missing one is cut again from anchors.h5 first.
-
-    Raises KeyError for an unknown name; CorruptFile when anchors.h5 is damaged too; DiskFull, StoreError.
-    """
-    with stream_shard(run, manifest, name) as anchors:
-        return list(anchors)
-
-
-@contextmanager
-def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
-    """Read a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
-    piece, path = _piece(run, manifest.shard_size, manifest.entry(name).name), run.shard(name)
-    with ExitStack() as stack:
-        shard = None
-        if _found(run, piece) is not None:
-            try:
-                shard = stack.enter_context(open_shard(path))
-            except MissingFile:  # another process has just set it aside
-                pass
-            except CorruptFile as problem:
-                quarantine(run.quarantine, path, problem.message)
-        if shard is None:
-            with AnchorsFile(run.anchors) as anchors:
-                _write(run, piece, list(anchors.rows(piece.start, piece.stop)))
-            shard = stack.enter_context(open_shard(path))
-        yield shard
-
-
-def shard_name(position: int) -> str:
-    """The name of a shard; names sort like positions, and their number of digits never changes within a run."""
-    return f"shard-{position:06d}"
-
-
-def _write(run: RunFolder, piece: _Piece, rows: list[dict[str, Any]]) -> ShardEntry:
-    return write_shard(run.shard(piece.name), rows, piece.origin(), exclusive=True)
-
-
-def _found(run: RunFolder, piece: _Piece) -> ShardEntry | None:
-    """The existing shard if its header is valid and matches `piece`; any other file goes to quarantine.
-
-    The origin identifies it, not the manifest's sha256: another build of HDF5 may compress the same anchors
-    to different bytes.
-    """
-    path = run.shard(piece.name)
-    if not exists(path):
-        return None
-    try:
-        header = read_header(path, SHARD)
-        if piece.made(header):
-            return ShardEntry(piece.name, header["rows"], header["sha256"])
-        reason = f"{path}: belongs to another partition"
-    except MissingFile:  # another process has just set it aside
-        return None
-    except CorruptFile as problem:
-        reason = problem.message
-    quarantine(run.quarantine, path, reason)
-    return None
-
-
-def _position(name: str) -> int:
-    return int(name.removeprefix("shard-"))
-
-
-def _existing(run: RunFolder) -> ShardsManifest | None:
+def _existing_manifest(run: RunFolder) -> ShardsManifest | None:
+    """The manifest; None if it is missing, or damaged and thus moved to quarantine."""
     if not exists(run.shards_manifest):
         return None
     try:
         return read_shards_manifest(run)
-    except MissingFile:  # another process has just set it aside
+    except MissingFile:  # another process has just moved it to quarantine
         return None
     except CorruptFile as problem:
         quarantine(run.quarantine, run.shards_manifest, problem.message)
@@ -283,15 +247,46 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
     return None
 
 
-def _anchors_sha256(run: RunFolder) -> str:
+def _anchors_header(run: RunFolder) -> dict[str, Any]:
+    """The header of the run's anchors.h5. Raises StoreError if it is missing, CorruptFile if it is another run's."""
     if not exists(run.anchors):
         raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
     header = read_header(run.anchors, ANCHORS)
     try:
         require_origin(run.anchors, header, anchors_origin(run.manifest().sections))
     except CorruptFile as problem:
-        raise CorruptFile(
-            problem.message, f"kgqa sample {run.path} sets it aside and draws this run's"
-        ) from None
-    sha256: str = header["sha256"]
-    return sha256
+        cure = f"kgqa sample {run.path} sets it aside and draws this run's"
+        raise CorruptFile(problem.message, cure) from None
+    return header
+
+
+def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict[str, Any]]:
+    """The anchors of a shard; a damaged, foreign or missing one is cut again from anchors.h5 first.
+
+    Raises KeyError for an unknown name; CorruptFile when anchors.h5 is damaged too; DiskFull, StoreError.
+    """
+    with stream_shard(run, manifest, name) as anchors:
+        return list(anchors)
+
+
+@contextmanager
+def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
+    """Read a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
+    position, path = manifest.position(name), run.shard(name)
+    piece = _piece(_rounds(read_header(run.anchors, ANCHORS)), manifest.shard_size, position)
+    if piece is None:
+        raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")
+    with ExitStack() as stack:
+        shard = None
+        if piece.intact(run) is not None:
+            try:
+                shard = stack.enter_context(open_shard(path))
+            except MissingFile:  # another process has just moved it to quarantine
+                pass
+            except CorruptFile as problem:
+                quarantine(run.quarantine, path, problem.message)
+        if shard is None:
+            with AnchorsFile(run.anchors) as anchors:
+                piece.write(run, list(anchors.rows(piece.start, piece.stop)))
+            shard = stack.enter_context(open_shard(path))
+        yield shard

@@ -15,8 +15,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.store import atomic, disk
@@ -67,7 +67,6 @@ class ShardQueue:
         self._folder = folder
         self._suffix = suffix
         self.leases = leases
-        self.total = len(names)
         self._random = random.Random(f"{leases.worker} {folder.name}")
         self._todo = deque(self._random.sample(names, len(names)))
         self._not_before: dict[str, float] = {}
@@ -94,9 +93,8 @@ class ShardQueue:
                 return None
             name = self._todo[0]
             if name in self._claimed:
-                # The first shard was claimed by this process: drop it if it is done, and offer it again only
-                # after it is released. Not even when its lease was lost: this worker may not know yet, and
-                # must not open a shard twice.
+                # Claimed by this process: offer the shard again only after its release. Not even when the lease was
+                # lost: this worker may not know yet, and must not open a shard twice.
                 if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
                     del self._claimed[name]
             elif self._not_before.get(name, 0.0) > time.monotonic():
@@ -117,9 +115,9 @@ class ShardQueue:
     def claim(self, slow_after: float | None = None) -> Lease | None:
         """Claim a shard and return its lease; None if no shard is free now.
 
-        Then wait `poll_interval` and ask again, unless all is `complete`. With `slow_after`, and nothing
-        else left: a second, speculative lease on a shard that its owner has held for more than so many
-        seconds. The first committed result wins.
+        Then wait `poll_interval` and ask again, unless all is `complete`. With `slow_after`, and no free shard: a
+        second, speculative lease on a shard that its owner has held for more than so many seconds. The first
+        committed result wins.
         """
         lease = self._claim_free()
         if lease is None and slow_after is not None:
@@ -149,27 +147,29 @@ class ShardQueue:
 
     def _claim_free(self) -> Lease | None:
         while (name := self.next()) is not None:
-            lease = self.leases.claim(name)
+            lease = self._claim_undone(name)
             self._not_before[name] = time.monotonic() + self.jitter(SOONEST)
             if lease is not None:
-                if not self.is_done(name, surely=True):
-                    self._claimed[name] = lease
-                    return lease
-                lease.release()
+                return lease
         return None
 
     def _claim_slow(self, slow_after: float) -> Lease | None:
         for name in self._random.sample(self._todo, min(SAMPLE, len(self._todo))):
             holder = None if name in self._claimed else self.leases.holder(name)
-            if holder is None or holder.held <= slow_after:
-                continue
-            lease = self.leases.claim(f"{name}{SPECULATIVE}")
-            if lease is not None:
-                if not self.is_done(name, surely=True):
-                    self._claimed[name] = lease
-                    return lease
-                lease.release()
+            slow = holder is not None and holder.held > slow_after
+            if slow and (lease := self._claim_undone(name, SPECULATIVE)) is not None:
+                return lease
         return None
+
+    def _claim_undone(self, name: str, suffix: str = "") -> Lease | None:
+        """Claim a shard's lease, and release it if the shard was finished meanwhile."""
+        lease = self.leases.claim(name + suffix)
+        if lease is not None and self.is_done(name, surely=True):
+            lease.release()
+            return None
+        if lease is not None:
+            self._claimed[name] = lease
+        return lease
 
     def _drop_if_done(self) -> bool:
         """Remove the first shard if it is done, else move it to the end."""
@@ -212,8 +212,7 @@ def _names(folder: Path, suffix: str) -> set[str]:
     return {name.removesuffix(suffix) for name in files if name.endswith(suffix) and not name.startswith(".")}
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(NamedTuple):
     """Counts of `sweep`: temp files and journals of done shards removed, corrupt results quarantined."""
 
     temps: int = 0
@@ -222,8 +221,7 @@ class Swept:
 
 
 def sweep(run: RunFolder, pass_name: str) -> Swept:
-    """Remove old temp files and journals of shards whose result is there, and quarantine results whose header
-    fails or that another run or pass has made.
+    """Remove old temp files, and journals of shards with a result; quarantine results that are damaged or foreign.
 
     Reads 1 KiB per result. Raises StoreError.
     """

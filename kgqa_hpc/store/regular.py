@@ -17,28 +17,23 @@ from kgqa_hpc.text.opener import open_regular as open_regular
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 # Error numbers of a file that another process is replacing, and of transient errors.
 ABSENT_NOW = (*GONE, errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP)
-# On NFS the handle of a replaced file is stale; opening the name again gives the new file.
-REOPENED = 3
 
 
 def append(path: Path, data: bytes) -> None:
     """Append `data` to a regular file, which is created if it is missing. Raises NotRegular, OSError."""
-    fd = open_append(path)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
+    with open(open_append(path), "ab", buffering=0) as file:
+        file.write(data)
 
 
 def read_with_state(path: Path, limit: int = -1) -> tuple[bytes, os.stat_result]:
     """The first `limit` bytes of a regular file (-1: all) and its stat result. Raises OSError."""
-    for attempt in range(REOPENED):
+    for attempts_left in (2, 1, 0):  # on NFS the handle of a replaced file is stale: open the name again
         try:
             with open(open_regular(path), "rb", buffering=0) as file:
                 state = os.fstat(file.fileno())
                 return (file.readall() if limit < 0 else _read_up_to(file.fileno(), limit)), state
         except OSError as problem:
-            if problem.errno != errno.ESTALE or attempt == REOPENED - 1:
+            if problem.errno != errno.ESTALE or not attempts_left:
                 raise
     raise AssertionError("unreachable")
 
@@ -56,10 +51,8 @@ def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, o
             state = os.fstat(file.fileno())
             file.seek(max(state.st_size - limit, 0))
             return _read_up_to(file.fileno(), limit), state
-    except NotRegular:
-        return None
     except OSError as problem:
-        if problem.errno in ABSENT_NOW:
+        if isinstance(problem, NotRegular) or problem.errno in ABSENT_NOW:
             return None
         raise
 

@@ -34,11 +34,9 @@ _TRIES = 100
 def replaced_folder(target: Path, require: Callable[[Path], None] = lambda standing: None) -> Iterator[Path]:
     """Yield an empty folder that becomes `target` if the block succeeds, and is removed if it fails.
 
-    `require` raises if the existing folder must stay. It is called right before the exchange and again, on
-    the replaced folder, after it (this process may have been suspended between); if the second call raises,
-    the exchange is undone.
-
-    Raises DiskFull or StoreError when the operating system refuses; `target` is then what it was.
+    `require` raises if the existing folder must stay. It is called right before the exchange and again, on the
+    replaced folder, after it (this process may have been suspended between); if the second call raises, the exchange
+    is undone. Raises DiskFull or StoreError when the operating system refuses; `target` is then what it was.
     """
     settle(target)
     with disk_errors(target):
@@ -110,9 +108,7 @@ def _remove(path: Path) -> None:
 
 
 def _lock(fd: int) -> bool | None:
-    """Lock a folder: True if locked now, False if another process holds the lock, None if locks are not
-    supported.
-    """
+    """Lock a folder: True if locked now, False if another process holds the lock, None without support of locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

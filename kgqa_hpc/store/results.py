@@ -36,9 +36,7 @@ class Tally:
         self._repaired = self._requests = 0
 
     def row(self, record: dict[str, Any], rendered: bytes | None = None) -> Row:
-        """Count a record (`Item.to_record()`) and return its row. `rendered`: the record as bytes of
-        `canonical.dumps`.
-        """
+        """Count a record (`Item.to_record()`) and return its row. `rendered`: its bytes of `canonical.dumps`."""
         self._counts[record["status"]] += 1
         if record.get("reason"):
             self._reasons[record["reason"]] += 1
@@ -54,10 +52,11 @@ class Tally:
         return {"id": record["id"], "status": record["status"], "record": whole}
 
     def summary(self) -> dict[str, Any]:
-        """Members of the header: counts {status: n}, reasons {reason: n}, tokens {prompt, completion,
-        cached}, repaired, requests; and records {accepted, rejected} if items yield lists.
+        """Members of the header: counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached},
+        repaired, requests; and records {accepted, rejected} if items yield lists.
+
+        Of the reasons, the most frequent ones that fit into the header; the others are summed up as OTHER.
         """
-        # The most frequent reasons that fit into the header; the others are summed up as OTHER.
         reasons: dict[str, int] = {}
         room = REASON_BYTES
         for reason, number in sorted(self._reasons.items(), key=lambda pair: (-pair[1], pair[0])):
@@ -78,11 +77,7 @@ class Tally:
 
 
 def write_result(path: Path, records: Iterable[dict[str, Any]], header: dict[str, Any]) -> bool:
-    """Commit the records (`Item.to_record()`) of a finished shard, in its order; False if another worker was
-    first.
-
-    Raises ValueError on a repeated id; DiskFull, StoreError.
-    """
+    """Commit the records (`Item.to_record()`) of a finished shard, in its order; see `write_rows`."""
     tally = Tally()
     return write_rows(path, [tally.row(record) for record in records], tally, header)
 
@@ -90,8 +85,7 @@ def write_result(path: Path, records: Iterable[dict[str, Any]], header: dict[str
 def write_rows(path: Path, rows: Sequence[Row], tally: Tally, header: dict[str, Any]) -> bool:
     """Commit the rows of a finished shard, in its order; `tally` has counted exactly these rows.
 
-    Returns False, and changes nothing, when another worker was first. Raises ValueError on a repeated id;
-    DiskFull, StoreError.
+    Returns False, and changes nothing, if another worker was first. Raises ValueError on a repeated id.
     """
     ids = {row["id"] for row in rows}
     if len(ids) != len(rows):
@@ -104,17 +98,12 @@ def write_rows(path: Path, rows: Sequence[Row], tally: Tally, header: dict[str, 
 
 
 def read_result(path: Path, origin: ResultOrigin | None = None) -> list[dict[str, Any]]:
-    """All records of a result, after its bytes and its `origin` were verified.
-
-    Raises CorruptFile, MissingFile, NewerFormat, StoreError.
-    """
+    """All records of a result, verified by bytes and `origin`. Raises CorruptFile, MissingFile, StoreError."""
     return list(iter_result(path, origin))
 
 
 def iter_result(path: Path, origin: ResultOrigin | None = None) -> Iterator[dict[str, Any]]:
-    """Iterate over the records of a result, one at a time in memory. Raises CorruptFile, MissingFile,
-    StoreError.
-    """
+    """The records of a result, one at a time in memory. Raises CorruptFile, MissingFile, StoreError."""
     if origin is not None:
         read_summary(path, origin)
     with open_table(path, KIND, GROUP) as table:

@@ -42,8 +42,8 @@ _CURE = "use another run folder for the new configuration, or undo the change"
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Descriptor of a path of the run, by its name in the folder."""
+class _Entry:
+    """Descriptor: a path of the run, by its name in the folder."""
 
     name: str
 
@@ -57,24 +57,24 @@ class RunFolder:
 
     path: Path
 
-    config_file = _Place("config.yaml")
-    manifest_file = _Place("manifest.json")
-    kg = _Place("kg.h5")
-    graph_files = _Place("graph_files.json")
-    refused = _Place("refused.json")
-    anchors = _Place("anchors.h5")
-    stats = _Place("stats")
-    prompts = _Place("prompts")
-    plugins = _Place("plugins")
-    pins = _Place("pins")
-    shards = _Place("shards")
-    shards_manifest = _Place("shards/manifest.json")
-    batches = _Place("batches")
-    quarantine = _Place("quarantine")
-    dataset = _Place("dataset")
-    report = _Place("report")
-    logs = _Place("logs")
-    status_file = _Place("status.json")
+    config_file = _Entry("config.yaml")
+    manifest_file = _Entry("manifest.json")
+    kg = _Entry("kg.h5")
+    graph_files = _Entry("graph_files.json")
+    refused = _Entry("refused.json")
+    anchors = _Entry("anchors.h5")
+    stats = _Entry("stats")
+    prompts = _Entry("prompts")
+    plugins = _Entry("plugins")
+    pins = _Entry("pins")
+    shards = _Entry("shards")
+    shards_manifest = _Entry("shards/manifest.json")
+    batches = _Entry("batches")
+    quarantine = _Entry("quarantine")
+    dataset = _Entry("dataset")
+    report = _Entry("report")
+    logs = _Entry("logs")
+    status_file = _Entry("status.json")
 
     @property
     def name(self) -> str:
@@ -101,8 +101,7 @@ class RunFolder:
         sections: Sections,
         trusted: Mapping[str, Any] | None = None,
     ) -> RunFolder:
-        """Make the folder for a resolved configuration (plain data) and its fingerprint
-        (store/fingerprint.py).
+        """Make the folder for a resolved configuration (plain data) and its fingerprint.
 
         `trusted` are the settings that the user agrees to (runs/trust.py); None keeps the earlier consent.
         An existing run with the same fingerprint is kept; its config.yaml takes over the settings that may
@@ -110,81 +109,102 @@ class RunFolder:
         DiskFull, StoreError with nothing left behind.
         """
         run = cls(path)
-        if atomic.exists(run.manifest_file) or run.holds_work():
-            run._update(config, sections, trusted)
-            return run
-        resolved = path.resolve()
-        atomic.make_folder(resolved.parent)
-        sweep_temps(resolved.parent, prefix=f".{resolved.name}.")
-        temp = resolved.with_name(f".{resolved.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
-        try:
-            atomic.make_folder(temp)
-            atomic.write_file(temp / run.config_file.name, _yaml(config))
-            write_manifest(temp / run.manifest_file.name, new_manifest(sections, trusted or {}))
-            with atomic.disk_errors(path):
-                try:
-                    disk.rename(temp, resolved)
-                    atomic.sync_folder(resolved.parent)
-                    return run
-                except OSError as problem:
-                    if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                        raise
-        finally:
-            shutil.rmtree(temp, ignore_errors=True)
+        if not (atomic.exists(run.manifest_file) or run.holds_work()):
+            if run._appear(config, sections, trusted or {}):
+                return run
+            if not atomic.exists(run.manifest_file):  # else another process was faster
+                cure = "choose another folder, or empty this one"
+                raise InputError(f"{path}: exists and is not a run folder", cure)
         if not atomic.exists(run.manifest_file):
-            raise InputError(
-                f"{path}: exists and is not a run folder", "choose another folder, or empty this one"
-            )
-        run._update(config, sections, trusted)  # another process was faster
+            run._mend(sections, trusted or {}, "the manifest is missing")
+        try:
+            run.check(sections)
+        except CorruptFile as problem:
+            run._mend(sections, trusted or {}, problem.message)
+        if not atomic.exists(run.config_file) or read_bytes(run.config_file) != _yaml(config):
+            atomic.write_file(run.config_file, _yaml(config))
+        if trusted is not None:
+            run.pin_trust(trusted)
         return run
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open an existing run. Raises InputError if `path` is not a run; CorruptFile, NewerFormat for its
-        manifest.
+        """Open an existing run.
+
+        Raises InputError if `path` is not a run or its dataset holds a FIFO; CorruptFile, NewerFormat for its manifest.
         """
         run = cls(path)
-        if not atomic.exists(run.manifest_file) and run.holds_work():
-            cure = f"this makes it again and keeps all work: kgqa init {run.config_file} {path}"
-            raise InputError(f"{path}: the run is there, but its manifest.json is missing", cure)
         if not atomic.exists(run.manifest_file):
-            if path.is_file():
+            problem, cure = "no such run folder", f"make it with: kgqa init CONFIG {path}"
+            if run.holds_work():
+                problem = "the run is there, but its manifest.json is missing"
+                cure = f"this makes it again and keeps all work: kgqa init {run.config_file} {path}"
+            elif path.is_file():
+                problem = "is a file, not a run folder"
                 cure = f"give the folder of a run; kgqa init {path} RUN makes one from a configuration"
-                raise InputError(f"{path}: is a file, not a run folder", cure)
-            problem = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
-            raise InputError(f"{path}: {problem}", f"make it with: kgqa init CONFIG {path}")
+            elif path.exists():
+                problem = "is not a run folder (no manifest.json)"
+            raise InputError(f"{path}: {problem}", cure)
         run.manifest()
         if (odd := irregular(run.dataset)) is not None:
             raise InputError(f"{odd}: is not a regular file", "remove it")
         return run
 
+    def _appear(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> bool:
+        """Fill a temp folder and rename it to the run's path; False if that exists with content."""
+        resolved = self.path.resolve()
+        atomic.make_folder(resolved.parent)
+        sweep_temps(resolved.parent, prefix=f".{resolved.name}.")
+        temp = resolved.with_name(f".{resolved.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
+        try:
+            atomic.make_folder(temp)
+            atomic.write_file(temp / self.config_file.name, _yaml(config))
+            write_manifest(temp / self.manifest_file.name, new_manifest(sections, trusted))
+            with atomic.disk_errors(self.path):
+                try:
+                    disk.rename(temp, resolved)
+                except OSError as problem:
+                    if problem.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        return False
+                    raise
+                atomic.sync_folder(resolved.parent)
+                return True
+        finally:
+            shutil.rmtree(temp, ignore_errors=True)
+
     def holds_work(self) -> bool:
         """Whether the folder contains files that only a run has."""
-        return any(
-            atomic.exists(path) for path in (self.shards_manifest, self.anchors, self.path / "results")
-        )
+        return any(map(atomic.exists, (self.shards_manifest, self.anchors, self.path / "results")))
+
+    def untouched(self) -> bool:
+        """Whether no worker has begun: no leases, shards, results or dataset. Graph and sample may exist."""
+        if any(name != CONFIGURATION for name in names_if_there(self.path / "leases")):
+            return False
+        return not any(map(atomic.exists, (self.shards_manifest, self.path / "results", self.dataset)))
 
     def manifest(self) -> Manifest:
         """The content of manifest.json. Raises CorruptFile, NewerFormat, StoreError."""
         return read_manifest(self.manifest_file)
 
     def origin(self, pass_name: str) -> ResultOrigin:
-        """The origin in the headers of a pass's results. Raises KeyError for an unknown pass, CorruptFile,
-        StoreError.
-        """
+        """The origin in the headers of a pass's results. Raises KeyError for an unknown pass."""
         return ResultOrigin.of(self.manifest().sections, pass_name)
 
     def config(self) -> dict[str, Any]:
-        """config.yaml as plain data. Raises InputError when it cannot be read as YAML."""
+        """config.yaml as plain data. Raises InputError if it is missing or cannot be read as YAML."""
         try:
             data = load_yaml(self.config_file)
+            problem = (
+                "" if isinstance(data, dict) else f"{self.config_file}: is not a mapping of keys to values"
+            )
         except FileNotFoundError:
-            raise InputError(f"{self.config_file}: no such file", "run kgqa init again") from None
-        except InputError as problem:
-            raise InputError(problem.message, "run kgqa init again") from None
-        if not isinstance(data, dict):
-            raise InputError(f"{self.config_file}: is not a mapping of keys to values", "run kgqa init again")
-        return data
+            problem = f"{self.config_file}: no such file"
+        except InputError as error:
+            problem = error.message
+        if problem:
+            raise InputError(problem, "run kgqa init again")
+        plain: dict[str, Any] = data
+        return plain
 
     def check(self, sections: Sections) -> str:
         """The digest of the run's fingerprint, after `sections` were compared with it.
@@ -194,13 +214,14 @@ class RunFolder:
         manifest = self.manifest()
         recorded = {name: section["values"] for name, section in manifest.sections.items()}
         expected = {name: section["values"] for name, section in sections.items()}
-        entries = recorded.get("entries") != expected.get("entries")
-        accept = f"{_CURE}; other code alone: kgqa init CONFIG {self.path} --accept-changed-code"
-        require_same(str(self.path), recorded, expected, accept if entries else _CURE)
+        cure = _CURE
+        if recorded.get("entries") != expected.get("entries"):
+            cure += f"; other code alone: kgqa init CONFIG {self.path} --accept-changed-code"
+        require_same(str(self.path), recorded, expected, cure)
         return manifest.digest
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
-        """Record permanently a fact that becomes known during the run (digest of the weights or the graph).
+        """Record permanently a fact that becomes known during the run, such as the digest of the weights.
 
         The first process writes pins/<name>.json; a later one with other values raises FingerprintMismatch.
         """
@@ -215,29 +236,14 @@ class RunFolder:
                 raise CorruptFile(problem.message, cure) from None
             require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
 
-    def _update(
-        self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any] | None
-    ) -> None:
-        if not atomic.exists(self.manifest_file):
-            self._mend(sections, trusted or {}, "the manifest is missing")
-        try:
-            self.check(sections)
-        except CorruptFile as problem:
-            self._mend(sections, trusted or {}, problem.message)
-        if not atomic.exists(self.config_file) or read_bytes(self.config_file) != _yaml(config):
-            atomic.write_file(self.config_file, _yaml(config))
-        if trusted is not None:
-            self.pin_trust(trusted)
-
     def grow(
         self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any] | None = None
     ) -> None:
         """Take over a configuration that only adds to this run: more anchors, or passes after its own.
 
-        `trusted` adds to the earlier consent: the settings of a pass that the caller adds.
-
-        The manifest is written last, so repeating a killed call completes it. Raises FingerprintMismatch if
-        the change would affect existing results.
+        `trusted`, the settings of a pass that the caller adds, is added to the earlier consent. The manifest is
+        written last, so repeating a killed call completes it. Raises FingerprintMismatch if the change would affect
+        existing results.
         """
         manifest = self.manifest()
         for name in manifest.sections["passes"]["values"]:
@@ -246,23 +252,13 @@ class RunFolder:
                 self.check(sections)
         atomic.write_file(self.config_file, _yaml(config))
         grown = {name: dict(section) for name, section in sections.items()}
-        write_manifest(
-            self.manifest_file,
-            replace(manifest, sections=grown, trusted={**manifest.trusted, **(trusted or {})}),
-        )
-
-    def untouched(self) -> bool:
-        """Whether the run has no shards and no results; it may have a graph and a sample, which are quickly
-        made again.
-        """
-        leased = any(name != CONFIGURATION for name in names_if_there(self.path / "leases"))
-        return not leased and not any(
-            atomic.exists(path) for path in (self.shards_manifest, self.path / "results", self.dataset)
-        )
+        agreed = {**manifest.trusted, **(trusted or {})}
+        write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=agreed))
 
     def remake(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> None:
-        """Replace the configuration of a run without answers. Graph and sample of the old configuration move
-        to quarantine when they are made again. The manifest is written last.
+        """Replace the configuration of an untouched run; the manifest is written last.
+
+        Graph and sample of the old configuration move to quarantine when they are made again.
         """
         if not self.untouched():
             self.check(sections)
@@ -274,10 +270,10 @@ class RunFolder:
         """Accept changed code of the run's entries; the manifest keeps the earlier digests."""
         manifest = self.manifest()
         before = manifest.sections.get("entries", {}).get("values", {})
-        entries = {name: dict(section) for name, section in sections.items() if name == "entries"}
-        remaining = {name: section for name, section in manifest.sections.items() if name != "entries"}
-        changed = replace(manifest, sections={**remaining, **entries}, earlier=[*manifest.earlier, before])
-        write_manifest(self.manifest_file, changed)
+        changed = {name: section for name, section in manifest.sections.items() if name != "entries"}
+        changed |= {name: dict(section) for name, section in sections.items() if name == "entries"}
+        earlier = [*manifest.earlier, before]
+        write_manifest(self.manifest_file, replace(manifest, sections=changed, earlier=earlier))
 
     def pin_trust(self, trusted: Mapping[str, Any]) -> None:
         """Record the dangerous settings that the user agrees to; the manifest's owner identifies the user."""

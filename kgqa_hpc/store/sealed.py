@@ -15,7 +15,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import RawIOBase
+from io import FileIO
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -48,20 +48,16 @@ class SealedFile(h5py.File):
 
 @contextmanager
 def create_sealed(
-    path: Path,
-    kind: str,
-    *,
-    header: dict[str, Any] | None = None,
-    exclusive: bool = False,
+    path: Path, kind: str, *, header: dict[str, Any] | None = None, exclusive: bool = False
 ) -> Iterator[SealedFile]:
     """Write a sealed file; it appears under `path` when the block ends without an exception.
 
-    `header` holds small facts; members that do not fit into 1 KiB are stored in the root attribute "header"
-    only. Raises DiskFull or StoreError with no temp file left.
+    `header` holds small facts; members that do not fit into 1 KiB are stored in the root attribute "header" only.
+    Raises DiskFull or StoreError with no temp file left.
     """
     version = VERSIONS.get(kind, 1)
     with atomic.temp_file(path) as (fd, temp), atomic.disk_errors(path):
-        sink = _Sink(fd)
+        sink = _Sink(fd, "r+", closefd=False)
         try:
             with SealedFile(sink, "w", userblock_size=HEADER_BYTES, libver=LIBVER) as sealed:
                 sealed.header = dict(header or {})
@@ -125,8 +121,7 @@ def read_header(path: Path, kind: str) -> dict[str, Any]:
 
 
 def render_header(fields: dict[str, Any]) -> bytes:
-    """The header as 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces,
-    newline.
+    """The header as 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces, newline.
 
     Raises ValueError when it does not fit.
     """
@@ -161,15 +156,14 @@ def _parse_header(block: bytes) -> dict[str, Any] | None:
 
 
 def _body_sha256(fd: int) -> str:
-    digest = hashlib.sha256()
-    offset = HEADER_BYTES
+    digest, offset = hashlib.sha256(), HEADER_BYTES
     while block := os.pread(fd, 1 << 20, offset):
         digest.update(block)
         offset += len(block)
     return digest.hexdigest()
 
 
-class _Sink(RawIOBase):
+class _Sink(FileIO):
     """File object for HDF5 that sends every write through `disk`.
 
     After the first failed write (disk full, …) it discards all further writes: HDF5 can then close the file,
@@ -177,45 +171,26 @@ class _Sink(RawIOBase):
     cannot be closed.
     """
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._position = 0
-        self.refusal: OSError | None = None
-
-    def readinto(self, buffer: Any) -> int:
-        data = os.pread(self._fd, len(buffer), self._position)
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+    refusal: OSError | None = None
 
     def write(self, data: Any) -> int:
+        position = self.tell()
         if self.refusal is None:
             try:
-                disk.pwrite_all(self._fd, data, self._position)
+                disk.pwrite_all(self.fileno(), data, position)
             except OSError as problem:
                 self.refusal = problem
-        self._position += len(data)
+        self.seek(position + len(data))
         return len(data)
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: os.fstat(self._fd).st_size}[whence]
-        self._position = base + offset
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
     def truncate(self, size: int | None = None) -> int:
-        size = self._position if size is None else size
+        size = self.tell() if size is None else size
         if self.refusal is None:
             try:
-                disk.truncate(self._fd, size)
+                disk.truncate(self.fileno(), size)
             except OSError as problem:
                 self.refusal = problem
         return size
-
-    def flush(self) -> None:
-        """Does nothing: no data is buffered, and `commit` calls fsync."""
 
 
 # Largest number of objects in a file; our files have about twenty.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,15 +30,12 @@ SLICE = 2048
 def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[str, Any]) -> int:
     """Stream anchors (`Anchor.to_dict()`) into a sealed file; returns how many.
 
-    Memory is bounded: 8 bytes per anchor beside constant buffers. `header` holds small facts to read
-    without opening the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull,
-    StoreError.
+    Memory is bounded: 8 bytes per anchor beside constant buffers. `header` holds small facts to read without opening
+    the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull, StoreError.
     """
     with create_sealed(path, ANCHORS, header=header) as file:
         writer = TableWriter(file.create_group(GROUP), COLUMNS)
-        # Equal 64-bit hashes of different ids are practically impossible (probability 1e-7 for a million
-        # ids).
-        hashes = array("q")
+        hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
         for anchor in anchors:
             writer.append(anchor_row(anchor))
             hashes.append(hash(anchor["id"]))
@@ -54,15 +51,12 @@ def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
     return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
 
 
-class AnchorsFile:
-    """An open, verified anchors.h5; a context manager.
-
-    Opening raises CorruptFile, NewerFormat or StoreError.
-    """
+class AnchorsFile(ExitStack):
+    """An open, verified anchors.h5; a context manager. Opening raises CorruptFile, NewerFormat or StoreError."""
 
     def __init__(self, path: Path) -> None:
-        self._open = open_table(path, ANCHORS, GROUP)
-        self._table = self._open.__enter__()
+        super().__init__()
+        self._table = self.enter_context(open_table(path, ANCHORS, GROUP))
 
     def __len__(self) -> int:
         return len(self._table)
@@ -76,15 +70,6 @@ class AnchorsFile:
     def find(self, anchor_id: str) -> int | None:
         """The row of the anchor with this id; None if there is none."""
         return self._table.find("id", anchor_id)
-
-    def close(self) -> None:
-        self._open.__exit__(None, None, None)
-
-    def __enter__(self) -> AnchorsFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 SHARD = "shard"
@@ -105,9 +90,7 @@ class ShardEntry:
 def write_shard(
     path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any], exclusive: bool = False
 ) -> ShardEntry:
-    """Commit a shard and return its entry. `exclusive`: keep an existing shard, and return the entry of that
-    shard.
-    """
+    """Commit a shard and return its entry. `exclusive`: keep an existing shard, and return that one's entry."""
     with create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
         write_table(file.create_group(GROUP), COLUMNS, [anchor_row(row) for row in rows])
     header = read_header(path, SHARD)

@@ -33,19 +33,13 @@ FLUSH_BYTES = 4 * 1024 * 1024
 class TableWriter:
     """Appends rows to the group `group` of an open sealed file; `close` completes the table.
 
-    `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row is a mapping with one value
-    per column; JSON columns take any JSON value, and bytes as rendered JSON. Memory is bounded
-    by FLUSH_BYTES per column.
+    `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row is a mapping with one value per column;
+    JSON columns take any JSON value, and bytes as rendered JSON. Memory is bounded by FLUSH_BYTES per column.
     """
 
     def __init__(self, group: h5py.Group, columns: Mapping[str, str]) -> None:
         self._group = group
-        self._columns: dict[str, _TextColumn | _NumberColumn] = {
-            name: _TextColumn(group.create_group(name), kind)
-            if kind in (TEXT, JSON)
-            else _NumberColumn(group, name, np.dtype(kind))
-            for name, kind in columns.items()
-        }
+        self._columns = {name: _Column(group, name, kind) for name, kind in columns.items()}
         self.rows = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -66,7 +60,6 @@ class Table:
         self._group = group
         self.rows = int(group.attrs["rows"])
         self._opened: dict[str, tuple[h5py.Dataset, h5py.Dataset]] = {}
-        self._last: dict[str, tuple[int, bytes]] = {}  # by column: offset and bytes of the last chunk
 
     def __len__(self) -> int:
         return self.rows
@@ -114,9 +107,7 @@ class Table:
         return None
 
     def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """The datasets `offsets` and `bytes` of a column. They stay open, so HDF5 caches the last
-        decompressed chunks.
-        """
+        """The datasets `offsets` and `bytes` of a column; kept open, so HDF5 caches the last decompressed chunks."""
         if column not in self._opened:
             member = self._group[column]
             self._opened[column] = member["offsets"], member["bytes"]
@@ -130,16 +121,10 @@ class Table:
 
     def _blocks(self, column: str, start: int, end: int) -> Iterator[bytes]:
         """The bytes [start, end) of a column, a chunk at a time."""
-        if start >= end:
-            return
         _, data = self._members(column)
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
         for begin in range(start - start % chunk, end, chunk):
-            last_number, block = self._last.get(column, (-1, b""))
-            if last_number != begin:
-                block = data[begin : begin + chunk].tobytes()
-                self._last[column] = begin, block
-            yield block[max(start - begin, 0) : end - begin]
+            yield data[max(start, begin) : min(end, begin + chunk)].tobytes()
 
 
 @contextmanager
@@ -161,64 +146,55 @@ def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Sequence[Ma
     writer.close()
 
 
-class _TextColumn:
-    def __init__(self, group: h5py.Group, kind: str) -> None:
-        self._json = kind == JSON
-        group.attrs["type"] = kind
-        self._bytes = _Dataset(group, "bytes", np.dtype(np.uint8))
-        self._offsets = _Dataset(group, "offsets", np.dtype(np.int64))
-        self._buffer = bytearray()
-        self._ends = [0]
-        self._flushed = 0
+class _Column:
+    """Values of a column, collected in memory and written in pieces of about FLUSH_BYTES.
 
-    def append(self, value: Any) -> None:
-        if self._json:
-            self._buffer += value if value.__class__ is bytes else canonical.dumps(value)
-        else:
-            self._buffer += value.encode("utf-8", "replace")
-        self._ends.append(self._flushed + len(self._buffer))
-        if len(self._buffer) >= FLUSH_BYTES or len(self._ends) * 8 >= FLUSH_BYTES:
-            self._flush()
+    Of a text or JSON column these are the bytes of the texts, and the offsets at which they end.
+    """
 
-    def close(self) -> None:
-        self._flush()
-        self._bytes.close()
-        self._offsets.close()
-
-    def _flush(self) -> None:
-        self._flushed += len(self._buffer)
-        self._bytes.append(
-            np.frombuffer(self._buffer, dtype=np.uint8)
-        )  # a view; the buffer is not written again
-        self._offsets.append(np.array(self._ends, dtype=np.int64))
-        self._buffer, self._ends = bytearray(), []
-
-
-class _NumberColumn:
-    def __init__(self, group: h5py.Group, name: str, dtype: np.dtype[Any]) -> None:
-        self._dataset = _Dataset(group, name, dtype)
-        self._dtype = dtype
+    def __init__(self, group: h5py.Group, name: str, kind: str) -> None:
+        self._kind = kind
+        self._buffer, self._flushed = bytearray(), 0
         self._values: list[Any] = []
+        self._bytes: _Dataset | None = None
+        if kind in (TEXT, JSON):
+            group, name, kind = group.create_group(name), "offsets", "int64"
+            group.attrs["type"] = self._kind
+            self._bytes, self._values = _Dataset(group, "bytes", np.dtype(np.uint8)), [0]
+        self._numbers = _Dataset(group, name, np.dtype(kind))
 
     def append(self, value: Any) -> None:
+        if self._bytes is not None:
+            if self._kind == TEXT:
+                self._buffer += value.encode("utf-8", "replace")
+            else:
+                self._buffer += value if value.__class__ is bytes else canonical.dumps(value)
+            value = self._flushed + len(self._buffer)
         self._values.append(value)
-        if len(self._values) * self._dtype.itemsize >= FLUSH_BYTES:
+        if max(len(self._buffer), len(self._values) * self._numbers.dtype.itemsize) >= FLUSH_BYTES:
             self._flush()
 
     def close(self) -> None:
         self._flush()
-        self._dataset.close()
+        if self._bytes is not None:
+            self._bytes.close()
+        self._numbers.close()
 
     def _flush(self) -> None:
-        self._dataset.append(np.array(self._values, dtype=self._dtype))
-        self._values = []
+        if self._bytes is not None:
+            self._flushed += len(self._buffer)
+            self._bytes.append(
+                np.frombuffer(self._buffer, dtype=np.uint8)
+            )  # a view of a buffer that is given away
+        self._numbers.append(np.array(self._values, dtype=self._numbers.dtype))
+        self._buffer, self._values = bytearray(), []
 
 
 class _Dataset:
     """A one-dimensional dataset that grows; created once its size shows whether compression is useful."""
 
     def __init__(self, group: h5py.Group, name: str, dtype: np.dtype[Any]) -> None:
-        self._group, self._name, self._dtype = group, name, dtype
+        self._group, self._name, self.dtype = group, name, dtype
         self._pending: list[npt.NDArray[Any]] = []
         self._h5: h5py.Dataset | None = None
 
@@ -232,10 +208,10 @@ class _Dataset:
         if sum(values.nbytes for values in self._pending) >= COMPRESS_FROM:
             self._h5 = self._create(
                 maxshape=(None,),
-                chunks=(CHUNK_BYTES // self._dtype.itemsize,),
+                chunks=(CHUNK_BYTES // self.dtype.itemsize,),
                 compression="gzip",
                 compression_opts=4,
-                shuffle=self._dtype.itemsize > 1,
+                shuffle=self.dtype.itemsize > 1,
                 fletcher32=True,
             )
 
@@ -244,6 +220,6 @@ class _Dataset:
             self._create()
 
     def _create(self, **options: Any) -> h5py.Dataset:
-        values = np.concatenate([np.empty(0, self._dtype), *self._pending])
+        values = np.concatenate([np.empty(0, self.dtype), *self._pending])
         self._pending = []
         return self._group.create_dataset(self._name, data=values, track_times=False, **options)

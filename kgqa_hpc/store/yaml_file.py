@@ -34,50 +34,50 @@ def load_yaml(path: Path) -> Any:
     """The plain data of a YAML file. Raises FileNotFoundError; ConfigError naming file, line and reason."""
     try:
         data, _ = read_with_state(path, LARGEST + 1)
-    except FileNotFoundError:
-        raise
     except NotRegular:
         raise ConfigError(f"{path}: is not a regular file", "give the name of a YAML file") from None
     except OSError as problem:
+        if isinstance(problem, FileNotFoundError):
+            raise
         raise ConfigError(f"{path}: cannot be read: {problem.strerror}") from None
     return parse_yaml(data, str(path))
 
 
 def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
-    """The plain data of a YAML text. For messages, `source` names its origin and `first_line` is its first
-    line's number in the file. Raises ConfigError.
+    """The plain data of a YAML text. Raises ConfigError.
+
+    For messages, `source` names the text's origin and `first_line` is the number of its first line in the file.
     """
     if len(data) > LARGEST:
         raise ConfigError(f"{source}: more than {LARGEST // 1024} KiB; a configuration is smaller")
+    too_deep = f"nested more than {DEEPEST} levels deep"
     try:
         text = data.decode("utf-8-sig")
-        # Aliases and deep nesting are refused before objects are built.
         depth = 0
-        for event in yaml.parse(text, _LOADER):
+        for event in yaml.parse(text, _LOADER):  # before objects are built
             line = f"{source} line {event.start_mark.line + first_line}" if event.start_mark else source
             if isinstance(event, yaml.AliasEvent):
-                raise ConfigError(
-                    f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"
-                )
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > DEEPEST:
-                    raise ConfigError(f"{line}: nested more than {DEEPEST} levels deep")
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
+                alias = _one_line(event.anchor)
+                raise ConfigError(f"{line}: aliases (*{alias}) are not allowed; write it out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise ConfigError(f"{line}: {too_deep}")
         return yaml.load(text, _Loader)
     except UnicodeDecodeError:
         raise ConfigError(f"{source}: is not UTF-8 text") from None
     except yaml.YAMLError as problem:
-        if "maximum nesting depth" in _words(problem):  # libyaml's own limit, where it has one
-            raise ConfigError(f"{source}: nested more than {DEEPEST} levels deep") from None
-        words = _words(problem)
+        words, mark = (
+            _one_line(getattr(problem, "problem", None) or problem)[:200],
+            getattr(problem, "problem_mark", None),
+        )
+        if "maximum nesting depth" in words:  # libyaml's own limit, where it has one
+            raise ConfigError(f"{source}: {too_deep}") from None
+        line = "" if mark is None else f" line {mark.line + first_line}"
         cure = next((cure for sign, cure in CURES.items() if sign in words), "")
-        raise ConfigError(f"{source}{_line(problem, first_line)}: not YAML: {words}", cure) from None
+        raise ConfigError(f"{source}{line}: not YAML: {words}", cure) from None
     except ValueError as problem:  # a date without a day, a number of a million digits
-        raise ConfigError(
-            f"{source}: a value that cannot be read: {_printable(str(problem))[:200]}"
-        ) from None
+        words = _one_line(problem)[:200]
+        raise ConfigError(f"{source}: a value that cannot be read: {words}") from None
 
 
 class _Loader(_LOADER):
@@ -88,21 +88,11 @@ class _Loader(_LOADER):
         for key, _ in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
             if name is not None and name in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {name!r} stands twice", key.start_mark
-                )
+                problem = f"the key {name!r} stands twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
 
 
-def _line(problem: yaml.YAMLError, first_line: int) -> str:
-    mark = getattr(problem, "problem_mark", None)
-    return "" if mark is None else f" line {mark.line + first_line}"
-
-
-def _words(problem: yaml.YAMLError) -> str:
-    return _printable(str(getattr(problem, "problem", None) or problem))[:200]
-
-
-def _printable(text: str) -> str:
-    return printable(" ".join(text.split()))
+def _one_line(text: object) -> str:
+    return printable(" ".join(str(text).split()))

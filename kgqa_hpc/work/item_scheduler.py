@@ -16,16 +16,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.errors import EngineDied, EngineError
+from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.lifecycle import end
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
-from kgqa_hpc.work.guard import Guard
+from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.pace import bring_up
 
+Result = TypeVar("Result")
 TURN = 0.5  # s of work on answers after which a turn ends, so that stop requests and timers are noticed
 CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancellation
 
@@ -116,7 +117,10 @@ class Scheduler:
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
-        self._guard = Guard(interruptible)
+        self._interruptible = interruptible
+        self._reported: set[tuple[str, str]] = (
+            set()
+        )  # steps and types of exceptions whose traceback was logged
 
     @property
     def waiting(self) -> int:
@@ -159,7 +163,8 @@ class Scheduler:
         try:
             self._fill()
             if not self._flight:
-                self._settle()
+                if not self.waiting:  # no task is open: the failures that were held back are final
+                    self._release()
                 return 0
             if not self._arrived:
                 answers = self._engine.receive(timeout)
@@ -188,30 +193,18 @@ class Scheduler:
             self.turn(0.1)
 
     def _fill(self) -> None:
-        if not self._sending:
-            return
+        """Send the next group of suspects alone; without one, tasks of the latest steps until the window is full."""
         if not self._flight:
             self._alone = 0
-        if self._groups and self._flight:
+        if not self._sending or self._alone or (self._groups and self._flight):
             return
+        batch: list[Task] = []
         if self._groups:
             batch = self._groups.popleft()
             self._alone = len(batch)
-        elif self._alone:
-            return
-        else:
-            batch = self._pick(self.window - len(self._flight))
-        if batch:
-            self._send(batch)
-
-    def _pick(self, room: int) -> list[Task]:
-        batch: list[Task] = []
-        for queue in reversed(self._queues):
-            while queue and len(batch) < room:
+        for queue in reversed(self._queues) if not self._alone else ():
+            while queue and len(batch) < self.window - len(self._flight):
                 batch.append(queue.popleft())
-        return batch
-
-    def _send(self, batch: list[Task]) -> None:
         requests, now = [], time.monotonic()
         for task in batch:
             step = self._chain[task.step]
@@ -238,7 +231,13 @@ class Scheduler:
             self._queues[task.step].appendleft(task)
             self._doubt_engine("aborted", response.error)
             return
-        self._count(response, now - sent)
+        self._fruitless = 0
+        counters = self.counters
+        counters.answers += 1
+        counters.errors += response.finish == "error"
+        counters.prompt_tokens += response.prompt_tokens
+        counters.completion_tokens += response.completion_tokens
+        counters.slowest = max(counters.slowest, now - sent)
         if response.finish == "error":
             self._doubt_engine("answered with errors", response.error)
         else:
@@ -247,15 +246,6 @@ class Scheduler:
         step = self._chain[task.step]
         take = partial(step.take, task.item, response, task.attempt, task.turn)
         self._advance(task, self._guard(step, task.item, take))
-
-    def _count(self, response: Response, duration: float) -> None:
-        self._fruitless = 0
-        counters = self.counters
-        counters.answers += 1
-        counters.errors += response.finish == "error"
-        counters.prompt_tokens += response.prompt_tokens
-        counters.completion_tokens += response.completion_tokens
-        counters.slowest = max(counters.slowest, duration)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
         """Raise EngineError when every request of a full window has failed twice, so not because of the items."""
@@ -305,15 +295,28 @@ class Scheduler:
             return asks
         return None if asks else self._guard(step, task.item, partial(step.run, task.item))
 
+    def _guard(self, step: Step, item: Item, call: Callable[[], Result]) -> Result | Retry:
+        """The result of step code, which may come from an extension: an exception fails its item and nothing else.
+
+        The traceback of a step's first exception of each type is logged.
+        """
+        try:
+            with self._interruptible():
+                return call()
+        except KgqaError:
+            raise
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  it may be the code of an extension
+            kind = type(problem).__name__
+            if (step.label, kind) not in self._reported:
+                self._reported.add((step.label, kind))
+                LOG.warning("%s: item %s: %s: %s", step.entry, item.id, kind, problem, exc_info=True)
+            return Retry(kind, lost_as="failed")
+
     def _release(self) -> None:
+        """Make the failures that were held back final: the engine answers other tasks."""
         held, self._held = self._held, []
         for task in held:
             self._moved(task, True)
-
-    def _settle(self) -> None:
-        """Make the failures that were held back final when no task is open."""
-        if not self.waiting:
-            self._release()
 
     def _bury(self, death: EngineDied) -> None:
         while self._arrived:
@@ -330,9 +333,12 @@ class Scheduler:
             half = (len(lost) + 1) // 2
             self._groups.extendleft(part for part in (lost[half:], lost[:half]) if part)
         self._alone = 0
-        self._restart(death)
+        before, start = self._fruitless, partial(self._engine.start, self._stopped)
+        self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
+        self.counters.deaths += self._fruitless - before
 
     def _blame(self, task: Task) -> None:
+        """Send a task alone again that was alone in the engine when it died, or give up its item."""
         task.deaths += 1
         if task.deaths < self._limits.item_deaths:
             self._groups.appendleft([task])
@@ -340,8 +346,3 @@ class Scheduler:
         finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].label)
         self._fruitless = 0
         self._moved(task, True)
-
-    def _restart(self, death: EngineDied) -> None:
-        before, start = self._fruitless, partial(self._engine.start, self._stopped)
-        self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
-        self.counters.deaths += self._fruitless - before

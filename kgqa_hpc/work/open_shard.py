@@ -1,8 +1,8 @@
 """A shard in work: its items, their journal, and the result file.
 
-Each change by an answer is appended to the journal at once, also between two steps: the successor of a killed
-worker repeats only the requests that were in flight. A journal record is the item's record with one more
-member, "at": [step, attempt, turn], the place in the chain that it reached.
+Each change by an answer is appended to the journal at once, also between two steps: the successor of a killed worker
+repeats only the requests that were in flight. A journal record is the item's record with one more member, "at":
+[step, attempt, turn], the position in the chain that it reached.
 """
 
 import time
@@ -27,11 +27,10 @@ Record = dict[str, Any]
 
 
 class OpenShard:
-    """One leased shard. `tasks` are the items that still need something, each at its place in the chain.
+    """One leased shard. `tasks` are its unfinished items, each at its position in the chain.
 
-    `anchors` are the shard's anchors in order; `before` the records of the previous pass by id, None in the
-    first one: an item that ended there is copied unchanged. `header` identifies run, pass and shard in journal and
-    result. `chain` are the steps of the pass.
+    `anchors` are the shard's anchors in order; `before` the records of the previous pass by id, None in the first
+    pass: an item that ended there is copied unchanged. `chain` are the steps of the pass.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class OpenShard:
         self._journal, older = open_next(self._run.results(pass_name), self.name, header)
         self._rows: dict[str, Row | None] = {}
         self._tally = Tally()
-        self._left: set[str] = set()
+        self._unfinished: set[str] = set()
         self.tasks: list[Task] = []
         self._chain = chain
         self._judges = any(step.adds == "verdict" for step in chain)
@@ -69,7 +68,7 @@ class OpenShard:
     @property
     def ended(self) -> int:
         """Number of items that this pass has finished."""
-        return len(self._rows) - len(self._left)
+        return len(self._rows) - len(self._unfinished)
 
     @property
     def items(self) -> int:
@@ -77,7 +76,7 @@ class OpenShard:
 
     @property
     def complete(self) -> bool:
-        return not self._left
+        return not self._unfinished
 
     def moved(self, task: Task, ended: bool) -> None:
         """Append the state of an item to the journal after an answer. Raises DiskFull, StoreError."""
@@ -85,7 +84,7 @@ class OpenShard:
         rendered = self._journal.append(record, **{AT: [task.step, task.attempt, task.turn]})
         if ended:
             self._rows[record["id"]] = self._tally.row(record, rendered)
-            self._left.discard(record["id"])
+            self._unfinished.discard(record["id"])
 
     def sync(self) -> None:
         """Force the journal to disk. Raises DiskFull, StoreError."""
@@ -105,41 +104,34 @@ class OpenShard:
         return is_first
 
     def close(self) -> None:
-        """Stop working on the shard: the journal is forced to disk, and the next worker continues from it.
-        Raises DiskFull, StoreError.
-        """
+        """Force the journal to disk and close it; the next worker continues from it. Raises DiskFull, StoreError."""
         self._journal.close()
 
     def _place(self, anchor: Anchor, reached: Record | None, before: Record | None) -> None:
+        """Add an item at the position that it has `reached` according to the journals, or at the begin of the pass."""
         ended = before
+        position: tuple[int, ...] = (0, 0, 0)
         if before is None or self._goes_on(before):
             if reached is not None:
-                step, attempt, turn = reached.pop(AT)
+                position = tuple(reached.pop(AT))
                 item = Item.from_record(anchor, reached)
-                ended = reached if reached["status"] != "open" or step >= len(self._chain) else None
+                ended = reached if reached["status"] != "open" or position[0] >= len(self._chain) else None
             else:
-                step = attempt = turn = 0
-                item = self._begin(anchor, before)
+                if before is None:
+                    item = begin(self._chain[0].context.kind, anchor)
+                else:
+                    item = Item.from_record(anchor, before)
+                    item.status, item.reason = "open", None
                 ended = item.to_record() if item.status != "open" else None
             if ended is None:
-                self.tasks.append(Task(item, self.name, step, attempt, turn))
-                self._left.add(anchor.id)
+                self.tasks.append(Task(item, self.name, *position))
+                self._unfinished.add(anchor.id)
         self._rows[anchor.id] = None if ended is None else self._tally.row(ended)
 
     def _goes_on(self, before: Record) -> bool:
-        """Whether this pass processes an item: one that is accepted so far, or whose verdict another judge may
-        overrule.
-        """
-        return before["status"] in ("open", "accepted") or (
-            before["status"] == "rejected" and before["decided"] and self._judges
-        )
-
-    def _begin(self, anchor: Anchor, before: Record | None) -> Item:
-        if before is None:
-            return begin(self._chain[0].context.kind, anchor)
-        item = Item.from_record(anchor, before)
-        item.status, item.reason = "open", None
-        return item
+        """Whether this pass processes an item: it is accepted so far, or another judge may overrule its verdict."""
+        overruled = before["status"] == "rejected" and before["decided"] and self._judges
+        return before["status"] in ("open", "accepted") or overruled
 
     def _resume(self, journals: list[Path]) -> dict[str, Record]:
         """The most advanced record of each item in the journals of all previous workers."""

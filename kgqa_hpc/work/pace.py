@@ -14,15 +14,7 @@ import time
 from collections.abc import Callable
 
 from kgqa_hpc.engines.clean import without_node
-from kgqa_hpc.errors import (
-    CorruptFile,
-    EngineDied,
-    EngineError,
-    KgqaError,
-    NewerFormat,
-    OlderFormat,
-    StoreError,
-)
+from kgqa_hpc.errors import CorruptFile, EngineDied, EngineError, NewerFormat, OlderFormat, StoreError
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.queue import ShardQueue
 
@@ -38,11 +30,6 @@ class Claims:
         self._queue = queue
         self._look_again = 0.0
         self._durations: list[float] = []
-
-    @property
-    def complete(self) -> bool:
-        """Whether all shards of the pass were done at the last call of `next`."""
-        return self._queue.complete
 
     def next(self, *, idle: bool) -> Lease | None:
         """Claim a lease; None if no shard is free, or it is too early to look again.
@@ -73,10 +60,13 @@ _LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 class TransientErrors:
-    """Transient errors of one thread: call `failed` with each error, and `ok` after a success."""
+    """Transient errors of one thread: call `failed` with each error, and `ok` after a success.
 
-    def __init__(self, patience: float = LONGEST) -> None:
-        self._patience = patience
+    Errors may last for half the expiry of a lease, at most LONGEST.
+    """
+
+    def __init__(self, expiry: float) -> None:
+        self._patience = min(LONGEST, expiry / 2)
         self._since: float | None = None
 
     def ok(self) -> None:
@@ -92,12 +82,11 @@ class TransientErrors:
 
 def may_pass(problem: Exception) -> bool:
     """Whether an error may be temporary and disappear within seconds."""
-    if isinstance(problem, StoreError) and not isinstance(problem, CorruptFile | NewerFormat | OlderFormat):
-        cause = problem.__cause__
-        return not (isinstance(cause, OSError) and cause.errno in _LASTING)
-    if isinstance(problem, KgqaError):
+    if isinstance(problem, CorruptFile | NewerFormat | OlderFormat):
         return False
-    return isinstance(problem, OSError) and problem.errno not in _LASTING
+    cause = problem.__cause__ if isinstance(problem, StoreError) else problem
+    lasting = isinstance(cause, OSError) and cause.errno in _LASTING
+    return isinstance(problem, StoreError | OSError) and not lasting
 
 
 # Seconds before the second restart of an engine in a row, and before each later one.

@@ -1,13 +1,12 @@
 """The worker loop of one pass: lease a shard, open it, send requests, journal answers, commit the result.
 
-The same loop runs alone, under MPI, under srun and in a job array; workers know of each other only through
-the run folder. It ends when all shards of the pass are done, or when it is told to stop: then what is in
-flight is waited for a short while, journals are made durable and leases given back.
+The same loop runs alone, under MPI, under srun and in a job array; workers know of each other only through the run
+folder. It ends when all shards of the pass are done, or at a stop: then requests in flight are waited for a short
+while, journals are made durable and leases released.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
+from kgqa_hpc.status.worker_states import write_loads
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
@@ -26,23 +26,12 @@ from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
-from kgqa_hpc.work.pace import LONGEST, Claims, TransientErrors, bring_up
+from kgqa_hpc.work.pace import Claims, TransientErrors, bring_up
 from kgqa_hpc.work.session import Session
 
 # The next shard is opened when the number of waiting tasks falls below this share of the window.
 RESERVE = 8
 TICK = 0.2  # s: longest wait of a round, and so the longest time until a signal is noticed
-
-
-def work(session: Session, pass_name: str) -> bool:
-    """Work on a pass until it is complete or the session is to stop.
-
-    Returns False if a result of the previous pass is missing or corrupt and must be made again first.
-    Raises EngineError, EngineConfigError, DiskFull, StoreError; finished items are saved in any case.
-    """
-    worker = PassWorker(session, pass_name)
-    with worker.closing():
-        return worker.work()
 
 
 class PassWorker:
@@ -66,46 +55,30 @@ class PassWorker:
         )
         self._engine.described = partial(set_engine, self._chain)
         # A batch API answers after hours and keeps its batches after the worker has ended.
-        self._keeps_batches = getattr(
-            ENGINES.get(session.config.engine_of(pass_name).kind), "keeps_batches", False
-        )
+        engine_class = ENGINES.get(session.config.engine_of(pass_name).kind)
+        self._keeps_batches = getattr(engine_class, "keeps_batches", False)
         self._scheduler: Scheduler | None = None
         self._window = 0
         self._open: dict[str, OpenShard] = {}
         self._complete: list[OpenShard] = []
         self._synced = time.monotonic()
-        self._transient_errors = TransientErrors(min(LONGEST, self._runtime.lease / 2))
+        self._transient_errors = TransientErrors(self._runtime.lease)
         self._blocked = False
         self._load_before = dict(session.server_loads.get(pass_name, dict.fromkeys(LOAD, 0.0)))
         session.activity.pass_name = pass_name
 
     def work(self) -> bool:
-        """Process shards until the pass is done; see the function `work`."""
+        """Work on the pass until it is complete or the session is to stop; then release leases and stop the engine.
+
+        Returns False if a result of the previous pass is missing or corrupt and must be made again first.
+        Raises EngineError, EngineConfigError, DiskFull, StoreError; finished items are saved in any case.
+        """
         try:
-            return self._work()
-        except (
-            Interrupted
-        ):  # a step did not end within the grace of a stop: its item is as the journal has it
+            complete = self._process_shards()
+        except Interrupted:
+            # A step did not end within the grace of a stop: its item stays in the state of its journal.
             self._log("interrupted", reason=self._stop.reason)
-            return False
-
-    def _work(self) -> bool:
-        while self._stop.reason is None and not self._blocked:
-            self._refill()
-            if self._open or self._complete:
-                self._round()
-            elif self._claims.complete:
-                return True
-            else:
-                self._idle()
-        self._drain()
-        return not self._blocked
-
-    @contextmanager
-    def closing(self) -> Iterator[None]:
-        """Release leases and stop the engine at the end; a further error does not replace the first."""
-        try:
-            yield
+            complete = False
         except BaseException:
             self._engine.kill()
             for shard in list(self._open.values()):
@@ -115,7 +88,7 @@ class PassWorker:
             raise
         finally:
             self._queue.leases.close()
-        if self._stopped():
+        if self._session.stopped():
             self._engine.kill()  # an orderly end may take seconds and has no benefit here
         else:
             self._engine.close()
@@ -125,26 +98,39 @@ class PassWorker:
             self._log("pass-left", **{"pass": self._pass}, **counters)
         for shard in list(self._open.values()):
             self._leave(shard, "stopped")
+        return complete
+
+    def _process_shards(self) -> bool:
+        while not self._session.stopped() and not self._blocked:
+            self._refill()
+            if self._open or self._complete:
+                self._round()
+            elif self._queue.complete:
+                return True
+            else:
+                self._idle()
+        self._drain()
+        return not self._blocked
 
     def _refill(self) -> None:
         """Open the next shard shortly before the open shards run out of tasks, so that the engine always has requests.
 
-        Not earlier: another worker cannot take a shard that waits here. Once no shard is free, no task waits here or
-        in the engine.
+        Not earlier: another worker cannot take a shard that waits here. When free shards run out, the worker holds no
+        more tasks than the engine processes at once.
         """
         self._session.check()
-        while not self._blocked and self._stop.reason is None:
+        while not self._blocked and not self._session.stopped():
             if self._scheduler:
-                low = self._queue.supply.low
-                self._scheduler.window = (
-                    min(self._window, self._engine.info.max_batch) if low else self._window
-                )
-                if self._scheduler.waiting > (0 if low else self._window // RESERVE):
+                window, reserve = self._window, self._window // RESERVE
+                if self._queue.supply.low:
+                    window, reserve = min(window, self._engine.info.max_batch), 0
+                self._scheduler.window = window
+                if self._scheduler.waiting > reserve:
                     return
             lease = self._claim()
             if lease is None:
                 return
-            self._session.heartbeat.keep(lease, lambda name=lease.shard: self._queue.is_done(name))  # type: ignore[misc]
+            self._session.heartbeat.keep(lease, partial(self._queue.is_done, lease.shard))
             try:
                 self._take(lease)
             except BaseException:
@@ -172,8 +158,13 @@ class PassWorker:
         anchors = load_shard(self._session.run, self._session.shards, lease.shard)
         shard = OpenShard(self._session, self._pass, lease, anchors, before, self._chain)
         self._open[shard.name] = shard
-        facts = {"items": shard.items, "resumed": shard.resumed, "speculative": lease.speculative}
-        self._log("shard-opened", shard=shard.name, **facts)
+        self._log(
+            "shard-opened",
+            shard=shard.name,
+            items=shard.items,
+            resumed=shard.resumed,
+            speculative=lease.speculative,
+        )
         if shard.complete:
             self._complete.append(shard)
         scheduler.add(shard.tasks)
@@ -186,8 +177,8 @@ class PassWorker:
         provenance: dict[str, Any] = {}
         self._window = limits.window or 1
         if any(step.asks for step in self._chain):
-            bring_up(self._start_once, limits.engine_restarts, self._stopped)
-            if self._stopped():
+            bring_up(self._start_once, limits.engine_restarts, self._session.stopped)
+            if self._session.stopped():
                 return None
             info = self._engine.info
             provenance = info.provenance()
@@ -200,7 +191,7 @@ class PassWorker:
             session.config.seed,
             self._moved,
             last=session.config.passes[-1].name == self._pass,
-            stopped=self._stopped,
+            stopped=self._session.stopped,
             interruptible=self._stop.interruptible,
         )
         session.activity.counters = self._scheduler.counters
@@ -209,8 +200,8 @@ class PassWorker:
         return self._scheduler
 
     def _start_once(self) -> None:
-        self._engine.start(self._stopped)
-        self._engine.preflight(schemas_of(self._chain), self._stopped)
+        self._engine.start(self._session.stopped)
+        self._engine.preflight(schemas_of(self._chain), self._session.stopped)
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the previous pass; sets `_blocked` if they must be made again."""
@@ -219,12 +210,10 @@ class PassWorker:
         path = self._session.run.result(self._before, lease.shard)
         try:
             return {record["id"]: record for record in read_result(path, self._session.origin(self._before))}
-        except MissingFile as problem:
-            reason = problem.message
-        except CorruptFile as problem:
-            quarantine(self._session.run.quarantine, path, problem.message)
-            reason = problem.message
-        self._log("result-redo", shard=lease.shard, reason=reason)
+        except (MissingFile, CorruptFile) as problem:
+            if isinstance(problem, CorruptFile):
+                quarantine(self._session.run.quarantine, path, problem.message)
+            self._log("result-redo", shard=lease.shard, reason=problem.message)
         self._blocked = True
         return None
 
@@ -294,7 +283,18 @@ class PassWorker:
         self._count_server_load()
 
     def _count_server_load(self) -> None:
-        self._session.count_server_load(self._pass, self._load_before, self._engine.server_load)
+        """Write the server errors of the pass, of its earlier engines and the present one, if their counts changed.
+
+        An error of the file system is ignored, because work can go on.
+        """
+        total = {name: self._load_before[name] + self._engine.server_load[name] for name in LOAD}
+        loads = self._session.server_loads
+        if any(total.values()) and loads.get(self._pass) != total:
+            loads[self._pass] = total
+            try:
+                write_loads(self._session.run.logs, self._session.worker, loads)
+            except StoreError as problem:
+                self._log("server-load-not-written", problem=str(problem))
 
     def _idle(self) -> None:
         """Wait for a shard that another worker holds; keep reading from the engine, so that its pipe does not fill."""
@@ -313,15 +313,11 @@ class PassWorker:
         self._scheduler.drain(lambda: self._blocked or self._keeps_batches or self._stop.patience_is_over())
         while self._complete:
             self._commit(self._complete.pop())
-        self._log(
-            "drained", reason=self._stop.reason, in_flight=in_flight, cancelled=self._scheduler.in_flight
-        )
-        if self._scheduler.in_flight:
+        cancelled = self._scheduler.in_flight
+        self._log("drained", reason=self._stop.reason, in_flight=in_flight, cancelled=cancelled)
+        if cancelled:
             self._engine.kill()
         self._show()
-
-    def _stopped(self) -> bool:
-        return self._stop.reason is not None
 
     def _show(self) -> None:
         activity = self._session.activity

@@ -11,6 +11,7 @@ import random
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -37,10 +38,9 @@ from kgqa_hpc.terminal import Progress, note
 from kgqa_hpc.text.durations import about
 from kgqa_hpc.text.plain_text import plain
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
-from kgqa_hpc.work.pace import LONGEST
-from kgqa_hpc.work.pass_worker import work
+from kgqa_hpc.work.pass_worker import PassWorker
 from kgqa_hpc.work.reporter import Reporter
-from kgqa_hpc.work.session import Activity, Logbook, Session
+from kgqa_hpc.work.session import Logbook, Session
 
 LOOK_EVERY_S = 1.0
 CURE = "raise it in the configuration, then kgqa init and kgqa run again"
@@ -54,8 +54,6 @@ GC_AFTER = 50_000
 # Bytes of a block that is allocated and freed once: glibc then keeps twice as much free memory, about two
 # shards' results, instead of returning it to the kernel at each commit (8 % of a worker's time).
 KEPT_FREE = 16 << 20
-
-
 Further = Callable[[RunFolder, RunConfig, Callable[[float], bool]], bool]
 
 
@@ -65,7 +63,7 @@ def run_command(
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
 
     `trust` is consent to the commands and servers of the configuration (runs/trust.py). `further` is called when
-    every shard is done and tells whether the run has grown meanwhile (kgqa_hpc/target.py).
+    every shard is done and returns whether the run has grown meanwhile (kgqa_hpc/target.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
     """
@@ -73,30 +71,23 @@ def run_command(
     if world.launcher != "mpi":
         _run(folder, world, worker, trust, further)
         return
-    ranks = mpi.shake_hands(world, folder)
+    comm = mpi.shake_hands(world, folder)
     code, patience = 0, TOGETHER
     try:
         _run(folder, world, worker, trust, further)
-    except BaseException as problem:  # noqa: BLE001  whatever it is, the process must leave MPI in order
-        code, patience = _last_words(problem, world)
-    if ranks is None:
-        sys.exit(code)
-    ranks.leave(code, patience)
-
-
-def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
-    """Print the error that ended this rank; returns its exit code and the seconds to wait for the other ranks."""
-    if isinstance(problem, StoppedEarly):
+    except StoppedEarly as stop:
+        code = stop.exit_code
         if world.rank == 0:
-            print(plain(f"error: {problem}"), file=sys.stderr)
-        return problem.exit_code, TOGETHER
-    if isinstance(problem, KgqaError):
+            print(plain(f"error: {stop}"), file=sys.stderr)
+    except KgqaError as problem:
+        code, patience = problem.exit_code, 0.0
         print(plain(f"error: rank {world.rank}: {problem}"), file=sys.stderr)
-        return problem.exit_code, 0.0
-    import traceback
-
-    traceback.print_exception(problem)
-    return 1, 0.0
+    except BaseException as problem:  # noqa: BLE001  whatever it is, the process must leave MPI in order
+        code, patience = 1, 0.0
+        traceback.print_exception(problem)
+    if comm is None:
+        sys.exit(code)
+    mpi.leave(comm, code, patience)
 
 
 def _run(folder: Path, world: World, requested_name: str | None, trust: bool, further: Further) -> None:
@@ -110,8 +101,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)
     job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
-    now = time_at(run.path)
-    stop = Stop(deadline_of(config.runtime.time_limit, job_end, now), config.runtime.margin)
+    stop = Stop(deadline_of(config.runtime.time_limit, job_end, time_at(run.path)), config.runtime.margin)
     worker = worker_name(world, requested_name)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
     with stop.listening(), Logbook(run.logs / log_name, worker) as log:
@@ -121,11 +111,11 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
         if world.rank == 0:
             record_own_job(run)
         try:
-            _work_through(run, config, worker, world, stop, log, facts)
+            _work_through(run, config, worker, stop, log, facts)
             while further(run, config, stop.wait):
                 run, config = open_for_work(folder)
                 _agree(run, config, world, False)
-                _work_through(run, config, worker, world, stop, log, facts)
+                _work_through(run, config, worker, stop, log, facts)
         except BaseException as problem:
             text = problem.message if isinstance(problem, KgqaError) else repr(problem)
             with suppress(StoreError):  # the log may be what cannot be written
@@ -138,27 +128,19 @@ def _agree(run: RunFolder, config: RunConfig, world: World, trust: bool) -> None
     """Require consent to every command and server of the configuration, and show them on rank 0."""
     if trust and world.rank != 0:
         return  # rank 0 agrees and shows it
-    warnings = require_agreed(run, config.plain(), trust=trust)
-    for key, value in warnings.items() if world.rank == 0 else ():
+    dangerous = require_agreed(run, config.plain(), trust=trust)
+    for key, value in dangerous.items() if world.rank == 0 else ():
         note(f"run     {key}: {shown(value)}")
 
 
 def _work_through(
-    run: RunFolder,
-    config: RunConfig,
-    worker: str,
-    world: World,
-    stop: Stop,
-    log: Logbook,
-    facts: dict[str, Any],
+    run: RunFolder, config: RunConfig, worker: str, stop: Stop, log: Logbook, facts: dict[str, Any]
 ) -> None:
-    heartbeat = Heartbeat(config.runtime.lease, log.write)
-    lead = Coordinator(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
-    activity = Activity()
-    progress = Progress() if world.rank == 0 else None
-    patience = min(LONGEST, config.runtime.lease / 2)
-    reporter = Reporter(run, worker, lead, activity, facts, progress, log.write, patience)
-
+    """Process all passes; a heartbeat and a reporter thread run meanwhile. Raises StoppedEarly."""
+    is_first, heartbeat = facts["rank"] == 0, Heartbeat(config.runtime.lease, log.write)
+    session = Session(run, config, worker, stop, log, heartbeat, facts)
+    lead = Coordinator(session)
+    reporter = Reporter(session, lead, Progress() if is_first else None)
     spending = Spending(run, config.runtime.budget.limits if config.runtime.budget else {})
     spending.require_rest()
 
@@ -168,17 +150,16 @@ def _work_through(
         spending.check(stop)
 
     heartbeat.start()
-    if world.rank == 0:
+    if is_first:
         with suppress(StoreError):  # the reporter meets the same error and raises it
             lead.take()
     reporter.start()
     failed, complete = True, False
     try:
-        shards = _await_shards(run, reporter, stop)
-        sections = run.manifest().sections
-        session = Session(run, config, sections, shards, worker, stop, log, heartbeat, check, activity)
-        _all_passes(session, lead)
-        failed, complete = False, session.complete
+        session.check, session.shards = check, _await_shards(run, reporter, stop)
+        session.sections = run.manifest().sections
+        complete = _all_passes(session, lead)
+        failed = False
     finally:
         reporter.stop(failed=failed, complete=complete)
         heartbeat.stop()
@@ -186,17 +167,20 @@ def _work_through(
         raise StoppedEarly(f"stopped early: {stop.reason}; everything finished is saved", spending.cure)
 
 
-def _all_passes(session: Session, lead: Coordinator) -> None:
-    """Work on the passes in order; go back to the previous pass if one of its results must be made again."""
+def _all_passes(session: Session, lead: Coordinator) -> bool:
+    """Work on the passes in order; return whether all are complete, False at a stop.
+
+    If a result of the previous pass must be made again, go back to that pass.
+    """
     names = [entry.name for entry in session.config.passes]
     position = 0
     while session.stop.reason is None:
         if position == len(names):
             if not (lead.leading and lead.verify(session.shards.names)):
-                session.complete = True
-                return
+                return True
             position = 0
-        position += 1 if work(session, names[position]) else -1
+        position += 1 if PassWorker(session, names[position]).work() else -1
+    return False
 
 
 def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManifest:
@@ -241,8 +225,9 @@ def _facts(world: World) -> dict[str, Any]:
 
 
 class Spending:
-    """Check of the budget against the spending of all workers. `limits` by name; without limits it never stops
-    the run.
+    """Check of the budget against the spending of all workers.
+
+    `limits` are the limits by name; without limits the check never stops the run.
     """
 
     def __init__(
@@ -257,36 +242,33 @@ class Spending:
     def require_rest(self) -> None:
         """Raises InputError when the budget is spent already: the same command again would do nothing."""
         for name, spent in self._exceeded():
-            raise InputError(
-                f"runtime.budget.{name}: {about(spent)} of {self._limits[name]:,g} are spent",
-                CURE,
-            )
+            limit = f"{about(spent)} of {self._limits[name]:,g} are spent"
+            raise InputError(f"runtime.budget.{name}: {limit}", CURE)
 
     def check(self, stop: Stop) -> None:
         """Request a stop when the budget is spent. Requests in flight are still waited for, because they cost money."""
-        if not self._limits or self._now() < self._next:
-            return
         began = self._now()
-        exceeded = self._exceeded()
-        self._next = self._now() + max(LOOK_EVERY_S, (self._now() - began) / SHARE)
-        for name, spent in exceeded[:1]:
+        if not self._limits or began < self._next:
+            return
+        for name, spent in self._exceeded()[:1]:
             self.cure = f"runtime.budget.{name}: {CURE}"
             limit = f"the budget of {self._limits[name]:,g} {'' if name == 'money' else name}".rstrip()
             stop.request(f"{about(spent)} of {limit} are spent", PATIENCE)
+        now = self._now()
+        self._next = now + max(LOOK_EVERY_S, (now - began) / SHARE)
 
     def _exceeded(self) -> list[tuple[str, float]]:
         """The spent limits, each with the amount spent."""
-        spent = self._spent() if self._limits else {}
-        return [(name, spent[name]) for name, limit in self._limits.items() if spent[name] >= limit]
-
-    def _spent(self) -> dict[str, float]:
+        if not self._limits:
+            return []
         for pass_totals in self._totals:
             pass_totals.refresh(self._run)
         figures = money(self._run, self._totals)
         used = [totals.all_tokens for totals in self._totals]
-        return {
+        spent: dict[str, float] = {
             "money": float(figures["spent"]) if figures else 0.0,
             "tokens": sum(tokens["prompt"] + tokens["completion"] for tokens in used),
             "items": max((totals.through for totals in self._totals), default=0),
             "hours": (self._earlier + self._now() - self._began) / HOUR,
         }
+        return [(name, spent[name]) for name, limit in self._limits.items() if spent[name] >= limit]

@@ -1,8 +1,8 @@
 """One process of a run: the data it keeps through all passes, its activity, and its log.
 
-The log holds a JSON object per line, for people with `jq` and for the tests. Every line has `time` (seconds
-since 1970), `worker` and `event`; the rest depends on the event. Lines are written at once and never
-synced: a log need not outlive a power cut.
+The log holds a JSON object per line, for people with `jq` and for the tests. Every line has `time` (seconds since
+1970), `worker` and `event`; the rest depends on the event. Lines are written at once and never synced: a log need not
+outlive a power cut.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.engines.engine import LOAD, ServerLoad
-from kgqa_hpc.errors import StoreError
-from kgqa_hpc.status.worker_states import write_loads
+from kgqa_hpc.engines.engine import ServerLoad
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.fingerprint import ResultOrigin
@@ -46,8 +44,8 @@ class Logbook:
     def write(self, event: str, **facts: object) -> None:
         """Write one line; after `close`, nothing.
 
-        A line that the file system refuses is lost: the log must not be what ends a thread. The next line
-        that is written tells how many were, as "lost".
+        A line that the file system refuses is lost, because the log must not end a thread; the next line that is
+        written has the number of lost lines, as "lost".
         """
         LOG.debug("%s: %s %s", self._worker, event, facts)
         with self._lock:
@@ -90,33 +88,28 @@ class Activity:
 
 @dataclass
 class Session:
-    """Data that a process keeps over all passes of a run."""
+    """One process of a run: data that its threads share, and that stay over all passes.
+
+    `facts` are the constant members of the worker's state: rank, host, job and the like. `shards` and `check` are set
+    before the first pass.
+    """
 
     run: RunFolder
     config: RunConfig
-    sections: dict[str, dict[str, Any]]  # the run's fingerprint
-    shards: ShardsManifest
     worker: str
     stop: Stop
     log: Logbook
     heartbeat: Heartbeat
-    check: Callable[[], None]  # raises the exception of another thread, if there was one
+    facts: dict[str, Any]
+    shards: ShardsManifest = field(init=False)
+    sections: dict[str, dict[str, Any]] = field(init=False)  # the run's fingerprint
+    check: Callable[[], None] = field(init=False)  # raises the exception of another thread, if there was one
     activity: Activity = field(default_factory=Activity)
-    complete: bool = False  # every shard of every pass is done
     server_loads: dict[str, ServerLoad] = field(default_factory=dict)  # counts of server errors, by pass
 
-    def count_server_load(self, pass_name: str, before: ServerLoad, load: ServerLoad) -> None:
-        """Record the server errors of a pass: `before` of its earlier engines, `load` of the present one.
-
-        The file is written if the counts changed; an error of the file system is ignored, because work can go on.
-        """
-        total = {name: before[name] + load[name] for name in LOAD}
-        if any(total.values()) and self.server_loads.get(pass_name) != total:
-            self.server_loads[pass_name] = total
-            try:
-                write_loads(self.run.logs, self.worker, self.server_loads)
-            except StoreError as problem:
-                self.log.write("server-load-not-written", problem=str(problem))
+    def stopped(self) -> bool:
+        """Whether this process must stop."""
+        return self.stop.reason is not None
 
     def origin(self, pass_name: str) -> ResultOrigin:
         """The origin that identifies results and journals of a pass."""
@@ -131,20 +124,12 @@ class Session:
 
 def describe(activity: Activity, now: float) -> dict[str, Any]:
     """An activity as plain data, for the worker's state file. `now` on the monotonic clock."""
-    counters = activity.counters
+    numbers = ("ended", "ended_open", "open_shards", "shards_done", "in_flight")
+    counts = ("requests", "retries", "errors", "deaths", "prompt_tokens", "completion_tokens")
     return {
         "pass": activity.pass_name,
-        "ended": activity.ended,
-        "ended_open": activity.ended_open,
-        "open_shards": activity.open_shards,
-        "shards_done": activity.shards_done,
-        "in_flight": activity.in_flight,
+        **{name: getattr(activity, name) for name in numbers},
         "silent": round(now - activity.answered_at, 1),
-        "requests": counters.requests,
-        "retries": counters.retries,
-        "errors": counters.errors,
-        "deaths": counters.deaths,
-        "slowest": round(counters.slowest, 3),
-        "prompt_tokens": counters.prompt_tokens,
-        "completion_tokens": counters.completion_tokens,
+        **{name: getattr(activity.counters, name) for name in counts},
+        "slowest": round(activity.counters.slowest, 3),
     }

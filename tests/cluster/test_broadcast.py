@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.cluster.submit import model_copies
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.model_files import stage
-from kgqa_hpc.runs import create_run
+from kgqa_hpc.runs import create_run, open_run
+from kgqa_hpc.runs.checks import model_copies
 from tests.command import programs
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_the_files_that_loading_needs_reach_every_node_and_the_workers_copy_noth
     monkeypatch.setenv("LOCAL_DISK", str(tmp_path / "disk"))
     assert stage(model, "$LOCAL_DISK") == copy
     assert (copy / "model.safetensors").stat().st_ino == made
-    assert list(model_copies(run)) == [], "a node that has the model asks for nothing"
+    assert list(model_copies(open_run(run)[1])) == [], "a node that has the model asks for nothing"
 
 
 def test_a_small_job_and_a_site_without_a_model_broadcast_nothing(

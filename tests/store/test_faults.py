@@ -128,9 +128,10 @@ class Quarantine:
 
 class Journaling:
     def work(self, folder: Path) -> None:
-        with open_next(folder / "j", "s", {"pass": "main"}, commit_every=0)[0] as journal:
+        with open_next(folder / "j", "s", {"pass": "main"})[0] as journal:
             for number in range(3):
                 journal.append(record(f"g{number}"))
+                journal.sync()
 
     def check(self, folder: Path) -> None:
         for path in journals_of(folder / "j", "s"):

@@ -66,9 +66,6 @@ class LeaseMachine(RuleBasedStateMachine):
         """Whether the model expects nobody to take the lease over. The edge itself is nobody's to judge."""
         return name in self.held and self._now() - self.held[name].beat < EXPIRY - 60
 
-    def _dead(self, name: str) -> bool:
-        return name not in self.held or self._now() - self.held[name].beat > EXPIRY + 60
-
     @rule(worker=WORKERS, slow_after=st.sampled_from([None, -1.0, 5000.0]))
     def claim(self, worker: str, slow_after: float | None) -> None:
         me = self.workers[worker]

@@ -77,4 +77,4 @@ def test_it_knows_when_all_is_done(claims: Callable[[str], Claims], tmp_path: Pa
     for shard in ("shard-000000", "shard-000001"):
         (results / f"{shard}.h5").touch()
     assert ours.next(idle=True) is None
-    assert ours.complete
+    assert ours._queue.complete

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kgqa_hpc.cluster.slurm import recorded_jobs
+from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.snapshot import survey
@@ -18,6 +20,7 @@ from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
+from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run
 from tests.store.conftest import age, claimed
 
@@ -47,7 +50,8 @@ def make_lead(run: RunFolder, events: list[str]) -> Iterator[MakeLead]:
         heart = Heartbeat(EXPIRY, log)
         heart.start()
         hearts.append(heart)
-        return Coordinator(run, config, worker, heart, log)
+        stop, logbook = Stop(None), SimpleNamespace(write=log)
+        return Coordinator(Session(run, config, worker, stop, cast(Logbook, logbook), heart, {}))
 
     yield make
     for heart in hearts:
