@@ -66,7 +66,7 @@ def _draw(
     source, notes, files = Source(), list[str](), dict[str, bytes]()
     if config.graph is not None:
         reduction, answers, files = _reduced_and_profiles(run, config.graph, kind_of(config).whole_graph)
-        source, notes = Source(reduction.graph, reduction.counts(), answers), [str(reduction)]
+        source, notes = Source(reduction.graph, reduction.counts, answers), [str(reduction)]
     with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
     graph = source.graph if source.answers is None else source.answers.graph
