@@ -66,14 +66,16 @@ def read_table(
     *,
     optional: Sequence[str] = (),
     properties: Sequence[str] | None = (),
+    cure: str = "",
 ) -> Iterator[Rows]:
     """The columns `required` and `optional` (empty where the file lacks them) of a file with a header.
 
-    `properties`: further columns to give; None for all. Of columns with one name the first counts.
+    `properties`: further columns to give; None for all. Of columns with one name the first counts. `cure`: what
+    to do when a column is missing.
     Raises GraphFormatError with file and line.
     """
     file = DelimitedFile.open(path, dialect)
-    names = header_names(file, required)
+    names = header_names(file, required, cure)
     present = [*required, *(name for name in optional if name in names)]
     further = [name for name in dict.fromkeys(names) if name and name not in present]
     further = [name for name in further if properties is None or name in properties]
@@ -94,7 +96,7 @@ def unique(names: Sequence[str]) -> list[str]:
     return [name if first.get(name) == k else f"{k}:{name}" for k, name in enumerate(names)]
 
 
-def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
+def header_names(file: DelimitedFile, columns: Sequence[str], cure: str = "") -> list[str]:
     """The stripped names of the columns; each of `columns` must occur once. Raises GraphFormatError."""
     names = [name.strip() for name in file.first_record.fields]
     position = f"{file.file} line {file.first_record.line:,}"
@@ -102,7 +104,7 @@ def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
         if column not in names:
             raise GraphFormatError(
                 f"{position}: column {column!r} is missing{did_you_mean(column, names)}",
-                _header_cure(names, columns, file.dialect.separator),
+                cure or _header_cure(names, columns, file.dialect.separator),
             )
         if names.count(column) > 1:
             raise GraphFormatError(f"{position}: column {column!r} stands twice", "rename one of them")
