@@ -204,7 +204,9 @@ class Assembly:
         return source, target, has_ends
 
     def _finished_names(self, ids: pa.Array, row_mask: Mask, *, named_by_id: bool) -> pa.Array:
-        names = pa.concat_arrays(self._nodes.columns.pop("name")).filter(pa.array(row_mask))
+        names = pa.concat_arrays(self._nodes.columns.pop("name"))
+        if not row_mask.all():
+            names = names.filter(pa.array(row_mask))
         blank = pc.equal(pc.utf8_trim_whitespace(names), "")
         unnamed = blank.to_numpy(zero_copy_only=False)
         if named_by_id and unnamed.all():

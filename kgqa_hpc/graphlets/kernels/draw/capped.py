@@ -11,9 +11,9 @@ def choose_capped(order, starts, nodes, most, turns, factor, rounds, refused):
 
     Pool s is the rows order[starts[s]:starts[s + 1]] (int64). In each of `turns` rounds, every pool gives its
     next rows without a full vertex, until it has given as many as there were rounds, or its visible rows end;
-    each round makes `factor` more rows visible. rounds int64 (N,): the round in which a row was chosen, -1 where it was not;
-    refused uint8 (N,): a bit for each full vertex of a row that was passed over. Returns the number of rows
-    that each pool examined, up to its next row without a full vertex, int64 (pools,).
+    each round makes `factor` more rows visible. rounds int64 (N,): the round in which a row was chosen, -1
+    where it was not; refused uint8 (N,): a bit for each full vertex of a row that was passed over. Returns the
+    number of rows that each pool examined, up to its next row without a full vertex, int64 (pools,).
     """
     pools = starts.shape[0] - 1
     load = np.zeros(np.int64(nodes.max()) + 1 if nodes.shape[0] else 1, np.int64)
