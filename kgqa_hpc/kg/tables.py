@@ -92,8 +92,8 @@ def constant(value: str, size: int) -> pa.Array:
 
 def unique(names: Sequence[str]) -> list[str]:
     """The names; a repeated or empty name is prefixed with its position."""
-    first = {name: position for position, name in reversed(list(enumerate(names))) if name}
-    return [name if first.get(name) == k else f"{k}:{name}" for k, name in enumerate(names)]
+    positions = {name: position for position, name in reversed(list(enumerate(names))) if name}
+    return [name if positions.get(name) == k else f"{k}:{name}" for k, name in enumerate(names)]
 
 
 def header_names(file: DelimitedFile, columns: Sequence[str], cure: str = "") -> list[str]:
@@ -133,9 +133,8 @@ def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, di
             problem = f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}"
             raise GraphFormatError(problem, "is it the right table?")
     numbers = list(map(str, range(len(header))))
-    same = {
-        name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested
-    }  # the last first
+    # Of the columns with one name, the last comes first.
+    same = {name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested}
     columns = dict.fromkeys(["0", *(k for positions in same.values() for k in positions)])
     for _, batch in file.batches(numbers, list(columns), header=True):
         cells = {k: [text.strip() for text in column.to_pylist()] for k, column in batch.items()}

@@ -139,11 +139,11 @@ def _ids(layout: Layout, rows: Rows, role: str) -> pa.Array:
     return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/")) if space else ids
 
 
-def _names(layout: Layout, rows: Rows, wanted: list[str]) -> pa.Array:
+def _names(layout: Layout, rows: Rows, requested: list[str]) -> pa.Array:
     if "JSON" in layout.roles:
-        return json_names(rows, rows[layout.roles["JSON"]], wanted)
+        return json_names(rows, rows[layout.roles["JSON"]], requested)
     names = constant("", len(rows))
-    for name in reversed([name for name in wanted if name in layout.names]):
+    for name in reversed([name for name in requested if name in layout.names]):
         column = rows[layout.names[name]]
         names = pc.if_else(pc.equal(column, ""), names, column)
     return names
