@@ -16,12 +16,11 @@ from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.from_libraries import simple_csr
 from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
 from kgqa_hpc.graphlets.occurrences import arrange
-from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
-from kgqa_hpc.graphlets.triangle_lists import list_triangles
 from kgqa_hpc.kg import connectivity
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.graph import simple_csr as simple_graph
@@ -43,7 +42,7 @@ def _graph_kernels() -> None:
     ends = np.arange(3, dtype=np.int32)
     rows = simple_graph(4, ends, ends + np.int32(1))
     connectivity.k_core(*rows, 1)
-    connectivity.largest_component(*rows)
+    connectivity.component_sizes(*rows)
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
@@ -54,7 +53,7 @@ def _graph_kernels() -> None:
 def _graphlet_kernels() -> None:
     """Compile the kernels that count and sample graphlets.
 
-    The input is a small clique with so many leaves at one node that triangle_lists.restrict_to_core removes them.
+    The input is a small clique with so many leaves at one node that ordered_graph.restrict_to_core removes them.
     """
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
     graph = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))

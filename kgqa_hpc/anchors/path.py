@@ -29,7 +29,7 @@ from kgqa_hpc.anchors.family import (
 from kgqa_hpc.anchors.metapaths import shipped_metapaths
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries
-from kgqa_hpc.anchors.routes import Int64, Routes
+from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
@@ -122,15 +122,22 @@ class PathAnchors(AnchorKind):
             raise EmptyGraphError(
                 f"no path of {lengths} edges fits anchors", "allow more answers, shortcuts or types"
             )
-        per_group = Counter(anchor.group for anchor in anchors)
-        totals = {draw.group: draw.space.total() for draw in draws}
-        counts = {draw.group: draw.counts(per_group[draw.group]) for draw in draws}
-        return Drawn(
-            anchors,
-            {group: total.exact for group, total in totals.items() if total.exact is not None},
-            {"paths.json": json.dumps(counts, indent=1).encode()},
-            tuple(draw.note(per_group[draw.group]) for draw in draws),
-        )
+        fit = Counter(anchor.group for anchor in anchors)
+        totals: dict[str, int] = {}
+        counts: dict[str, dict[str, Any]] = {}
+        notes = []
+        for draw in draws:
+            group, space, total = draw.group, draw.space, draw.space.total()
+            number = f"{total.low:,} to {total.high:,} (95 %)"
+            if total.exact is not None:
+                totals[group], number = total.exact, f"{total.exact:,}"
+            bounds = {"low": total.low, "high": total.high, "exact": total.exact is not None}
+            drawn = {"drawn": space.tried, "simple": space.kept, "kept": fit[group]}
+            counts[group] = {"walks": space.walks, **bounds, **drawn}
+            notes.append(
+                f"{number} simple paths; {space.kept:,} drawn, {fit[group]:,} questions among them fit"
+            )
+        return Drawn(anchors, totals, {"paths.json": json.dumps(counts, indent=1).encode()}, tuple(notes))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Variables in addition to nodes and relations: the `given` node, `asked` (the type of the answers), `answers`.
@@ -179,60 +186,50 @@ class PathAnchors(AnchorKind):
         }
 
 
+Question = tuple[int, bytes]  # (start, chain of steps) in the graph on which answers are computed
+
+
 class _Draw:
-    """Drawing of the questions of a single pattern."""
+    """Drawing of the distinct questions of a single pattern: a start, a chain of relations, and types."""
 
     def __init__(
         self, routes: Routes, settings: PathSettings, pattern: Metapath | None, seed: int | str
     ) -> None:
+        self.routes, self.settings = routes, settings
         self.length = settings.length if settings.patterns is None or pattern is None else len(pattern) - 1
         self.group = _group(self.length, pattern)
-        self.space = routes.space(self.length, pattern, settings.relations, settings.direction)
-        make = _Questions(routes, settings, self.length, self.group).anchor
-        self.anchors = self.space.fitting(seed, settings.number, IN_VAIN, make)
-
-    def counts(self, accepted: int) -> dict[str, Any]:
-        """The entry of a pattern in stats/paths.json."""
-        space, total = self.space, self.space.total()
-        bounds = {"low": total.low, "high": total.high, "exact": total.exact is not None}
-        return {"walks": space.walks, **bounds, "drawn": space.tried, "simple": space.kept, "kept": accepted}
-
-    def note(self, accepted: int) -> str:
-        total = self.space.total()
-        interval = f"{total.low:,} to {total.high:,} (95 %)"
-        number = f"{total.low:,}" if total.exact is not None else interval
-        return f"{number} simple paths; {self.space.kept:,} drawn, {accepted:,} questions among them fit"
-
-
-Question = tuple[int, bytes]  # (start, chain of steps) in the graph on which answers are computed
-
-
-class _Questions:
-    """The distinct questions of drawn paths: a start, a chain of relations, and types."""
-
-    def __init__(self, routes: Routes, settings: PathSettings, length: int, group: str) -> None:
-        self.routes, self.settings, self.length, self.group = routes, settings, length, group
         self._positions: list[int] = routes.answers.positions.tolist()
         self._plain_name = cache(lambda node: plain(str(routes.whole.names[node])))
         self._asked: set[Question] = set()
         self._answers: dict[Question, list[str]] = {}  # empty for questions to leave out
+        self.space = routes.space(self.length, pattern, settings.relations, settings.direction)
+        self.anchors = self.space.fitting(seed, settings.number, IN_VAIN, self._anchor)
 
-    def anchor(self, path: tuple[int, ...]) -> Anchor | None:
+    def _anchor(self, path: tuple[int, ...]) -> Anchor | None:
         """The anchor of a path of the reduced graph; None if it does not fit, or its question exists already."""
-        routes, settings = self.routes, self.settings
+        routes, settings, whole = self.routes, self.settings, self.routes.whole
         at = [self._positions[node] for node in path]
         if len({self._plain_name(node) for node in at}) < len(at):
             return None  # two nodes with one name make the question ambiguous
         chain = routes.way(at, settings.relations, settings.direction)
         question = (at[0], chain.tobytes())
-        if question in self._asked or not (answers := self._answers_of(question, chain)):
+        if question not in self._answers:
+            # Too many answers, or an answer with the name of the start: the question is left out.
+            ends = routes.ends(at[0], chain, settings.max_answers) or ()
+            answers = sorted({whole.node(end).name for end in ends})
+            fits = askable(whole.node(at[0]).name, answers, routes.shared_names)
+            self._answers[question] = answers if fits else []
+        if question in self._asked or not (answers := self._answers[question]):
             return None
         shortcut = routes.distance_below(at[0], at[-1], self.length)
         if shortcut and not settings.shortcuts:
             return None
         self._asked.add(question)
-        nodes = tuple(routes.whole.node(node) for node in at)
-        relations, types = routes.whole.edge_types, routes.whole.node_types
+        nodes = tuple(whole.node(node) for node in at)
+        steps = [
+            {"relation": whole.edge_types[relation], "out": bool(out), "type": whole.node_types[kind]}
+            for relation, out, kind in chain.tolist()
+        ]
         return Anchor(
             id=content_id("path", *(node.id for node in nodes)),
             kind="path",
@@ -240,25 +237,13 @@ class _Questions:
             nodes=nodes,
             relations=routes.graph.relations_between(path),
             data={
-                "way": [
-                    {"relation": relations[relation], "out": bool(out), "type": types[kind]}
-                    for relation, out, kind in chain.tolist()
-                ],
+                "way": steps,
                 "answers": answers,
                 "shortcut": shortcut,
                 "degree": routes.degree(at[-1]),
                 "unnamed": routes.answers.unnamed,
             },
         )
-
-    def _answers_of(self, question: Question, chain: Int64) -> list[str]:
-        """Sorted names of the answers; empty if there are too many, or if an answer has the name of the start."""
-        if question not in self._answers:
-            routes, start = self.routes, self.routes.whole.node(question[0]).name
-            ends = routes.ends(question[0], chain, self.settings.max_answers) or ()
-            names = sorted({routes.whole.node(end).name for end in ends})
-            self._answers[question] = names if askable(start, names, routes.shared_names) else []
-        return self._answers[question]
 
 
 def _edge(number: int, step: Mapping[str, Any]) -> tuple[int, int, str]:

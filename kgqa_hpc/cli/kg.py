@@ -49,7 +49,7 @@ def stats(
         reduced = None
     if reduced is not None:
         document["reduced"] = look.stats(reduced.graph)
-        document["reduction"] = reduced.counts()
+        document["reduction"] = reduced.counts
     if figures is not None:
         from kgqa_hpc.kg.profile import Profiles, draw_figures, profile
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from kgqa_hpc.graphlets.count import PASSES
 from kgqa_hpc.graphlets.kernels.count.pentagons import pentagon_steps
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, restrict_to_core
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
-from kgqa_hpc.graphlets.triangle_lists import TriangleLists, restrict_to_core
 from kgqa_hpc.text.durations import duration
 
 Method = Literal["auto", "enumerate", "structure"]

@@ -23,9 +23,16 @@ import numpy as np
 
 from kgqa_hpc.graphlets import graph_tool
 from kgqa_hpc.graphlets.kernels.count import codegrees, links, pentagons, triangles
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph, row_ranges
+from kgqa_hpc.graphlets.ordered_graph import (
+    OrderedGraph,
+    TriangleLists,
+    list_triangles,
+    order_graph,
+    parts_of,
+    restrict_to_core,
+    row_ranges,
+)
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
-from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles, parts_of, restrict_to_core
 from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.threads import Workers
 

@@ -29,13 +29,12 @@ from kgqa_hpc.graphlets.choose_method import (
 )
 from kgqa_hpc.graphlets.count import Backend, copy_counts, induced_counts
 from kgqa_hpc.graphlets.occurrences import Found, arrange
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
 from kgqa_hpc.graphlets.structures import Ground, root_copies
-from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
 from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.threads import Workers
 

@@ -20,10 +20,9 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.count import walk_counts
 from kgqa_hpc.graphlets.kernels.draw import ranks as rank_kernels
 from kgqa_hpc.graphlets.occurrences import Found
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, list_triangles
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
 from kgqa_hpc.graphlets.splitmix import rank_sequence
-from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
 from kgqa_hpc.graphlets.units import Scratches, Units, cut_units
 
 WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB

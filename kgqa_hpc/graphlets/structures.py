@@ -17,9 +17,8 @@ import numpy as np
 from kgqa_hpc.graphlets.count import CopyCounts
 from kgqa_hpc.graphlets.kernels.count import codegrees
 from kgqa_hpc.graphlets.kernels.draw import adjacency, rows
-from kgqa_hpc.graphlets.ordered_graph import PARTS, OrderedGraph, row_ranges
+from kgqa_hpc.graphlets.ordered_graph import PARTS, OrderedGraph, TriangleLists, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, Edge
-from kgqa_hpc.graphlets.triangle_lists import TriangleLists
 
 
 @dataclass(frozen=True)

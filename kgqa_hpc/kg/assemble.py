@@ -162,14 +162,14 @@ class Assembly:
     def _first_rows(self, node: Codes, texts: pa.Array) -> Mask:
         """Mask of the node rows to keep: all, or with `duplicate_nodes: first` the first of each id."""
         rows = np.arange(len(node))
-        first = np.empty(len(texts), np.int64)
-        first[node[::-1]] = rows[::-1]  # of several rows of an id the first is written last
-        is_first: Mask = first[node] == rows
+        row_of_id = np.empty(len(texts), np.int64)
+        row_of_id[node[::-1]] = rows[::-1]  # of several rows of an id the first is written last
+        is_first: Mask = row_of_id[node] == rows
         if self._policy.duplicate_nodes == "error" and not is_first.all():
             row = int(np.argmin(is_first))
             (file, line), (earlier_file, earlier) = (
                 self._nodes.place(row),
-                self._nodes.place(first[node[row]]),
+                self._nodes.place(row_of_id[node[row]]),
             )
             raise GraphFormatError(
                 f"{file} {line}: node id {_shown(texts[node[row]])} already stands in "
@@ -204,7 +204,9 @@ class Assembly:
         return source, target, has_ends
 
     def _finished_names(self, ids: pa.Array, row_mask: Mask, *, named_by_id: bool) -> pa.Array:
-        names = pa.concat_arrays(self._nodes.columns.pop("name")).filter(pa.array(row_mask))
+        names = pa.concat_arrays(self._nodes.columns.pop("name"))
+        if not row_mask.all():
+            names = names.filter(pa.array(row_mask))
         blank = pc.equal(pc.utf8_trim_whitespace(names), "")
         unnamed = blank.to_numpy(zero_copy_only=False)
         if named_by_id and unnamed.all():

@@ -5,8 +5,6 @@ import numpy.typing as npt
 
 from kgqa_hpc.jit import kernel
 
-Mask = npt.NDArray[np.bool_]
-
 
 def component_sizes(
     indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]
@@ -14,12 +12,6 @@ def component_sizes(
     """The component of each node, int32 (n,), numbered by their first node, and the size of each."""
     component: npt.NDArray[np.int32] = _components(indptr, indices)
     return component, np.bincount(component, minlength=0).astype(np.int64)
-
-
-def largest_component(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]) -> Mask:
-    """The nodes of the largest component, bool (n,); of equally large ones, that of the lowest node."""
-    component, sizes = component_sizes(indptr, indices)
-    return component == np.argmax(sizes) if len(sizes) else np.zeros(0, dtype=bool)
 
 
 def both_ways(

@@ -9,6 +9,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_Row = tuple[str, str, str, tuple[Any, ...]]
 _GRAPHML_TYPES = {"integer": "long", "decimal": "double", "boolean": "boolean", "text": "string"}
 
 
@@ -90,18 +92,12 @@ def _graphml(graph: KnowledgeGraph) -> Iterator[str]:
             kind = _GRAPHML_TYPES[type_name(column)]
             yield f'<key id="{domain}{number}" for="{domain}" attr.name={_quoted(name)} attr.type="{kind}"/>\n'
     yield '<graph edgedefault="directed">\n'
-    nodes = [_quoted(node) for node in graph.node_ids]
-    for position, cells in enumerate(_rows(graph.node_properties, graph.num_nodes)):
-        data = [
-            ("node.name", graph.names[position]),
-            ("node.type", graph.node_types[graph.node_type[position]]),
-        ]
-        yield f"<node id={nodes[position]}>{_data(data, 'node', cells)}</node>\n"
-    ends = zip(graph.edge_source, graph.edge_target, graph.edge_type, strict=True)
-    cells_of = _rows(graph.edge_properties, graph.num_edges)
-    for (source, target, code), cells in zip(ends, cells_of, strict=True):
-        data = [("edge.type", graph.edge_types[code])]
-        yield f"<edge source={nodes[source]} target={nodes[target]}>{_data(data, 'edge', cells)}</edge>\n"
+    for node, name, kind, cells in _nodes(graph):
+        data = _data([("node.name", name), ("node.type", kind)], "node", cells)
+        yield f"<node id={_quoted(node)}>{data}</node>\n"
+    for source, target, kind, cells in _edges(graph):
+        data = _data([("edge.type", kind)], "edge", cells)
+        yield f"<edge source={_quoted(source)} target={_quoted(target)}>{data}</edge>\n"
     yield "</graph>\n</graphml>\n"
 
 
@@ -110,6 +106,7 @@ def _data(keys: list[tuple[str, str]], domain: str, cells: tuple[Any, ...]) -> s
     return "".join(f'<data key="{key}">{escape(_xml(text))}</data>' for key, text in (*keys, *further))
 
 
+@lru_cache(maxsize=1 << 16)
 def _quoted(text: str) -> str:
     return quoteattr(_xml(text))
 
@@ -119,34 +116,33 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", text)
 
 
-def _node_table(graph: KnowledgeGraph) -> Iterator[str]:
-    types = (graph.node_types[code] for code in graph.node_type)
-    rows = zip(graph.node_ids, graph.names, types, strict=True)
-    return _table(NODE_COLUMNS, rows, graph.node_properties, graph.num_nodes)
-
-
-def _edge_table(graph: KnowledgeGraph) -> Iterator[str]:
-    ids = graph.node_ids
-    types = (graph.edge_types[code] for code in graph.edge_type)
-    rows = zip(ids[graph.edge_source], ids[graph.edge_target], types, strict=True)
-    return _table(EDGE_COLUMNS, rows, graph.edge_properties, graph.num_edges)
-
-
-def _table(
-    columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], properties: Properties, size: int
-) -> Iterator[str]:
+def _table(columns: Iterable[str], rows: Iterator[_Row]) -> Iterator[str]:
     line = io.StringIO()
     writer = csv.writer(line, lineterminator="\n")
-    writer.writerow([*columns, *properties])
-    for row, cells in zip(rows, _rows(properties, size), strict=True):
+    writer.writerow(columns)
+    for *texts, cells in rows:
         yield line.getvalue()
         line.seek(line.truncate(0))
-        writer.writerow([*row, *("" if cell is None else iris.value_text(cell) for cell in cells)])
+        writer.writerow([*texts, *("" if cell is None else iris.value_text(cell) for cell in cells)])
     yield line.getvalue()
 
 
-def _rows(columns: Properties, size: int) -> Iterator[tuple[Any, ...]]:
-    """The properties of each node or edge."""
+def _nodes(graph: KnowledgeGraph) -> Iterator[_Row]:
+    """Id, name, type and properties of each node."""
+    types = (graph.node_types[code] for code in graph.node_type)
+    return zip(
+        graph.node_ids, graph.names, types, _cells(graph.node_properties, graph.num_nodes), strict=True
+    )
+
+
+def _edges(graph: KnowledgeGraph) -> Iterator[_Row]:
+    """Ids of source and target, type and properties of each edge."""
+    sources, targets = graph.node_ids[graph.edge_source], graph.node_ids[graph.edge_target]
+    types = (graph.edge_types[code] for code in graph.edge_type)
+    return zip(sources, targets, types, _cells(graph.edge_properties, graph.num_edges), strict=True)
+
+
+def _cells(columns: Properties, size: int) -> Iterator[tuple[Any, ...]]:
     if not columns:
         return iter([()] * size)
     return zip(*(column.to_pylist() for column in columns.values()), strict=True)
@@ -157,5 +153,8 @@ _WRITERS: dict[str, dict[str, Callable[[KnowledgeGraph], Iterator[str]]]] = {
     ".nt": {"": lambda graph: (f"{' '.join(triple)} .\n" for triple in _triples(graph))},
     ".ttl": {"": _turtle},
     ".graphml": {"": _graphml},
-    ".csv": {".nodes": _node_table, ".edges": _edge_table},
+    ".csv": {
+        ".nodes": lambda graph: _table([*NODE_COLUMNS, *graph.node_properties], _nodes(graph)),
+        ".edges": lambda graph: _table([*EDGE_COLUMNS, *graph.edge_properties], _edges(graph)),
+    },
 }

@@ -71,9 +71,9 @@ class Interner:
             hashed, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
             _hash_all(offsets, data, self._seed, hashed)
             _find_all(offsets, data, hashed, *state, codes)
-            columns += [offsets, data, hashed, codes]
-        self._count = _take_in_rest(*columns, *state, self._hashes, self._count)
-        return columns[3], columns[7]
+            columns.append((offsets, data, hashed, codes))
+        self._count = _take_in_rest(*columns, state, self._hashes, self._count)
+        return columns[0][3], columns[1][3]
 
 
 def _raw(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
@@ -154,27 +154,15 @@ def _number(data, begin, end, code, slots, offsets_of, texts, hashes, count):
 
 
 @kernel
-def _take_in_rest(
-    offsets,
-    data,
-    hashed,
-    codes,
-    more_offsets,
-    more_data,
-    more_hashed,
-    more,
-    slots,
-    offsets_of,
-    texts,
-    hashes,
-    count,
-):
+def _take_in_rest(column, partner, state, hashes, count):
     """Number the texts not found yet, of both columns in turn; returns the new number of distinct texts."""
+    offsets, data, hashed, codes = column
+    more_offsets, more_data, more_hashed, more = partner
+    slots, offsets_of, texts = state
     for i in range(len(codes)):
         if codes[i] < 0:
-            codes[i] = _number(
-                data, offsets[i], offsets[i + 1], hashed[i], slots, offsets_of, texts, hashes, count
-            )
+            begin, end = offsets[i], offsets[i + 1]
+            codes[i] = _number(data, begin, end, hashed[i], slots, offsets_of, texts, hashes, count)
             count = max(count, codes[i] + 1)
         if i < len(more) and more[i] < 0:
             begin, end = more_offsets[i], more_offsets[i + 1]

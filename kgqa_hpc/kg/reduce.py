@@ -9,8 +9,8 @@ degrees, a k-core and the largest component can be selected. Dropped nodes and e
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,73 +25,41 @@ if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
 Mask = npt.NDArray[np.bool_]
+_PARTS = {
+    "nodes_outside_k_core": "outside the k-core",
+    "nodes_outside_largest_component": "outside the largest component",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """The reduced graph, and counts of the dropped nodes and edges by reason.
+    """The reduced graph, and counts of the dropped nodes and edges by reason, as plain data.
 
     `nodes`: int64 (n',), positions of the kept nodes in the graph before. Each dropped node is counted once,
-    under the first reason that applied; `excluded_edges` counts typed edges by type, `excluded_nodes` nodes
-    by type, `lost_edges` the edges lost with a dropped node.
+    under the first reason that applied; `excluded_edges` counts typed edges by type, `excluded_nodes` nodes by
+    type, `edges_of_dropped_nodes` the edges lost with a node, `simple_edges` the undirected edges that remain.
     """
 
     graph: KnowledgeGraph
     nodes: npt.NDArray[np.int64]
-    nodes_before: int
-    edges_before: int
-    unnamed: int
-    below: int
-    above: int
-    min_degree: int
-    max_degree: int
-    lost_edges: int
-    excluded_edges: dict[str, int] = field(default_factory=dict)
-    excluded_nodes: dict[str, int] = field(default_factory=dict)
-    outside_k_core: int = 0
-    outside_component: int = 0
-
-    def counts(self) -> dict[str, object]:
-        """The counts as plain data, for reports and file headers; `simple_edges` is the undirected count."""
-        counted: dict[str, object] = {
-            "nodes_before": self.nodes_before,
-            "edges_before": self.edges_before,
-            "unnamed_nodes": self.unnamed,
-            "excluded_edges": dict(self.excluded_edges),
-            "nodes_below_min_degree": self.below,
-            "nodes_above_max_degree": self.above,
-            "edges_of_dropped_nodes": self.lost_edges,
-            "min_degree": self.min_degree,
-            "max_degree": self.max_degree,
-            "nodes": self.graph.num_nodes,
-            "edges": self.graph.num_edges,
-            "simple_edges": len(self.graph.csr()[1]) // 2,
-        }
-        beyond: dict[str, object] = {
-            "excluded_nodes": dict(self.excluded_nodes),
-            "nodes_outside_k_core": self.outside_k_core,
-            "nodes_outside_largest_component": self.outside_component,
-        }
-        return counted | {name: value for name, value in beyond.items() if value}
+    counts: dict[str, Any]
 
     def __str__(self) -> str:
-        excluded, types = sum(self.excluded_edges.values()), sum(self.excluded_nodes.values())
-        low, high = self.min_degree, self.max_degree
-        beyond = "".join(
-            f" - {count:,} {reason}"
-            for count, reason in (
-                (self.outside_k_core, "outside the k-core"),
-                (self.outside_component, "outside the largest component"),
-            )
-            if count
-        )
-        return (
-            f"{self.nodes_before:,} nodes, {self.edges_before:,} edges"
-            + (f" - {types:,} nodes of excluded types" if types else "")
-            + f" - {self.unnamed:,} unnamed nodes - {excluded:,} edges of excluded types"
-            f" - {self.below:,} nodes of degree < {low} - {self.above:,} of degree > {high}{beyond}"
-            f" = {self.graph.num_nodes:,} nodes, {len(self.graph.csr()[1]) // 2:,} simple edges"
-        )
+        counts, excluded = self.counts, self.counts.get("excluded_nodes", {})
+        reasons = [
+            f"{counts['unnamed_nodes']:,} unnamed nodes",
+            f"{sum(counts['excluded_edges'].values()):,} edges of excluded types",
+            f"{counts['nodes_below_min_degree']:,} nodes of degree < {counts['min_degree']}",
+            f"{counts['nodes_above_max_degree']:,} of degree > {counts['max_degree']}",
+        ]
+        if excluded:
+            reasons.insert(0, f"{sum(excluded.values()):,} nodes of excluded types")
+        for key, reason in _PARTS.items():
+            if key in counts:
+                reasons.append(f"{counts[key]:,} {reason}")
+        whole = f"{counts['nodes_before']:,} nodes, {counts['edges_before']:,} edges"
+        remaining = f"{counts['nodes']:,} nodes, {counts['simple_edges']:,} simple edges"
+        return f"{' - '.join([whole, *reasons])} = {remaining}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +82,9 @@ class AnswerGraph:
     @classmethod
     def of(cls, graph: KnowledgeGraph, reduction: Reduction) -> AnswerGraph:
         """Build it from the imported graph and its reduction."""
-        unwanted = [code for code, name in enumerate(graph.edge_types) if name in reduction.excluded_edges]
+        unwanted = [
+            code for code, name in enumerate(graph.edge_types) if name in reduction.counts["excluded_edges"]
+        ]
         named = _named(graph)
         whole = graph.with_edges(~np.isin(graph.edge_type, unwanted)).subgraph(named)
         return cls(whole, (np.cumsum(named) - 1)[reduction.nodes], not named.all())
@@ -151,33 +121,35 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
             f" (degrees here: {degrees.min():,} to {degrees.max():,})",
             "widen min_degree and max_degree, or exclude fewer edge types",
         )
-    reduced, origins, core, component = _connected(clean.subgraph(keep), limits)
+    reduced, origins, lost = _connected(clean.subgraph(keep), limits)
     if not len(reduced.csr()[1]):
         raise EmptyGraphError(
             f"the reduced graph has {reduced.num_nodes:,} nodes and no edge between two of them",
             "widen min_degree and max_degree, or exclude fewer edge types",
         )
-    return Reduction(
-        graph=reduced,
-        nodes=np.flatnonzero(usable)[keep][origins],
-        nodes_before=graph.num_nodes,
-        edges_before=graph.num_edges,
-        unnamed=int((typed & ~named).sum()),
-        below=int(below.sum()),
-        above=int(above.sum()),
-        min_degree=limits.min_degree,
-        max_degree=limits.max_degree,
-        lost_edges=graph.num_edges - int(unwanted.sum()) - reduced.num_edges,
-        excluded_edges=_by_type(graph.edge_type[unwanted], graph.edge_types),
-        excluded_nodes=_by_type(graph.node_type[~typed], graph.node_types),
-        outside_k_core=core,
-        outside_component=component,
-    )
+    counts = {
+        "nodes_before": graph.num_nodes,
+        "edges_before": graph.num_edges,
+        "unnamed_nodes": int((typed & ~named).sum()),
+        "excluded_edges": _by_type(graph.edge_type[unwanted], graph.edge_types),
+        "nodes_below_min_degree": int(below.sum()),
+        "nodes_above_max_degree": int(above.sum()),
+        "edges_of_dropped_nodes": graph.num_edges - int(unwanted.sum()) - reduced.num_edges,
+        "min_degree": limits.min_degree,
+        "max_degree": limits.max_degree,
+        "nodes": reduced.num_nodes,
+        "edges": reduced.num_edges,
+        "simple_edges": len(reduced.csr()[1]) // 2,
+    }
+    excluded_nodes = _by_type(graph.node_type[~typed], graph.node_types)
+    beyond = {"excluded_nodes": excluded_nodes, **dict(zip(_PARTS, lost, strict=True))}
+    counts |= {name: value for name, value in beyond.items() if value}
+    return Reduction(reduced, np.flatnonzero(usable)[keep][origins], counts)
 
 
 def _connected(
     graph: KnowledgeGraph, limits: GraphConfig
-) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], int, int]:
+) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], list[int]]:
     """Select the k-core, then the largest component; returns the graph, the previous positions of its nodes,
     and the numbers of nodes that the two steps dropped.
     """
@@ -191,9 +163,10 @@ def _connected(
         if not graph.num_nodes:
             raise EmptyGraphError(f"the reduced graph has no {limits.k_core}-core", "lower graph.k_core")
     if limits.largest_component:
-        keep = connectivity.largest_component(*graph.csr())
+        component, sizes = connectivity.component_sizes(*graph.csr())
+        keep = component == np.argmax(sizes)  # of equally large ones, that of the lowest node
         graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
-    return graph, origins, lost[0], lost[1]
+    return graph, origins, lost
 
 
 def _of_types(

@@ -66,14 +66,16 @@ def read_table(
     *,
     optional: Sequence[str] = (),
     properties: Sequence[str] | None = (),
+    cure: str = "",
 ) -> Iterator[Rows]:
     """The columns `required` and `optional` (empty where the file lacks them) of a file with a header.
 
-    `properties`: further columns to give; None for all. Of columns with one name the first counts.
+    `properties`: further columns to give; None for all. Of columns with one name the first counts. `cure`: what
+    to do when a column is missing.
     Raises GraphFormatError with file and line.
     """
     file = DelimitedFile.open(path, dialect)
-    names = header_names(file, required)
+    names = header_names(file, required, cure)
     present = [*required, *(name for name in optional if name in names)]
     further = [name for name in dict.fromkeys(names) if name and name not in present]
     further = [name for name in further if properties is None or name in properties]
@@ -90,11 +92,11 @@ def constant(value: str, size: int) -> pa.Array:
 
 def unique(names: Sequence[str]) -> list[str]:
     """The names; a repeated or empty name is prefixed with its position."""
-    first = {name: position for position, name in reversed(list(enumerate(names))) if name}
-    return [name if first.get(name) == k else f"{k}:{name}" for k, name in enumerate(names)]
+    positions = {name: position for position, name in reversed(list(enumerate(names))) if name}
+    return [name if positions.get(name) == k else f"{k}:{name}" for k, name in enumerate(names)]
 
 
-def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
+def header_names(file: DelimitedFile, columns: Sequence[str], cure: str = "") -> list[str]:
     """The stripped names of the columns; each of `columns` must occur once. Raises GraphFormatError."""
     names = [name.strip() for name in file.first_record.fields]
     position = f"{file.file} line {file.first_record.line:,}"
@@ -102,7 +104,7 @@ def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
         if column not in names:
             raise GraphFormatError(
                 f"{position}: column {column!r} is missing{did_you_mean(column, names)}",
-                _header_cure(names, columns, file.dialect.separator),
+                cure or _header_cure(names, columns, file.dialect.separator),
             )
         if names.count(column) > 1:
             raise GraphFormatError(f"{position}: column {column!r} stands twice", "rename one of them")
@@ -131,9 +133,8 @@ def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, di
             problem = f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}"
             raise GraphFormatError(problem, "is it the right table?")
     numbers = list(map(str, range(len(header))))
-    same = {
-        name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested
-    }  # the last first
+    # Of the columns with one name, the last comes first.
+    same = {name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested}
     columns = dict.fromkeys(["0", *(k for positions in same.values() for k in positions)])
     for _, batch in file.batches(numbers, list(columns), header=True):
         cells = {k: [text.strip() for text in column.to_pylist()] for k, column in batch.items()}

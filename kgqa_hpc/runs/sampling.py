@@ -90,7 +90,7 @@ def _graph_source(
     reduction = reduce_to(graph, config)
     answers = AnswerGraph.of(graph, reduction) if whole else None
     profiles = dump_profiles(Profiles(profile(graph), profile(reduction.graph)))
-    return Source(reduction.graph, reduction.counts(), answers), reduction, {FILE: profiles}
+    return Source(reduction.graph, reduction.counts, answers), reduction, {FILE: profiles}
 
 
 def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterable[Anchor]:

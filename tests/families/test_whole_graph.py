@@ -34,7 +34,7 @@ def hub_graph(seed: int = SEED, nodes: int = 400, edges: int = 1500) -> Knowledg
 def source_of(graph: KnowledgeGraph, **wanted: Any) -> Source:
     limits = {"min_degree": 2, "max_degree": 12, "exclude_edge_types": [EXCLUDED], **wanted}
     reduction = reduce_to(graph, GraphConfig(**limits))
-    return Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
+    return Source(reduction.graph, reduction.counts, AnswerGraph.of(graph, reduction))
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,10 @@ import pytest
 from kgqa_hpc.graphlets import sample_by_draws, streams
 from kgqa_hpc.graphlets.choose_method import assign, draw_limits, expected_draws, resize
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
-from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground, root_copies
-from kgqa_hpc.graphlets.triangle_lists import list_triangles
 from kgqa_hpc.threads import Workers
 
 NO_TIME = dict.fromkeys(PASSES, 0.0)

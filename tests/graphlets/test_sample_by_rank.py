@@ -7,10 +7,9 @@ import pytest
 
 from kgqa_hpc.graphlets.count import closed_form_counts
 from kgqa_hpc.graphlets.occurrences import arrange
-from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.graphlets.triangle_lists import list_triangles
 from kgqa_hpc.threads import Workers
 
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)

@@ -124,14 +124,16 @@ def test_each_option_of_the_reduction_is_counted_under_its_own_reason(make_graph
     wanted = GraphConfig(min_degree=1, max_degree=9, k_core=1, largest_component=True)
     found = reduce_to(graph, wanted)
     assert found.graph.node_ids.tolist() == ["n0", "n1", "n2", "n3", "n4"]
-    assert (found.below, found.outside_k_core, found.outside_component) == (1, 0, 2)
+    keys = ("nodes_below_min_degree", "nodes_outside_k_core", "nodes_outside_largest_component")
+    assert [found.counts.get(key, 0) for key in keys] == [1, 0, 2]
     core = reduce_to(graph, GraphConfig(min_degree=0, k_core=2))
     assert core.nodes.tolist() == [0, 1, 2]
-    assert core.counts()["nodes_outside_k_core"] == 5
+    assert core.counts["nodes_outside_k_core"] == 5
     typed = reduce_to(graph, GraphConfig(min_degree=0, exclude_node_types=["disease"]))
-    assert typed.excluded_nodes == {"disease": 4}
+    assert typed.counts["excluded_nodes"] == {"disease": 4}
     assert typed.graph.node_ids.tolist() == ["n0", "n2", "n4", "n6"]
-    assert reduce_to(graph, GraphConfig(min_degree=0, node_types=["gene"])).excluded_nodes == {"disease": 4}
+    typed = reduce_to(graph, GraphConfig(min_degree=0, node_types=["gene"]))
+    assert typed.counts["excluded_nodes"] == {"disease": 4}
     with pytest.raises(
         InputError, match="exclude_node_types: the graph has no node type 'gen', did you mean"
     ):

@@ -50,8 +50,10 @@ def test_reduction_equals_the_slow_reference(make_graph, edges, names, excluded,
     assert reduced.node_ids.tolist() == [f"n{i}" for i in kept]
     ends = [(kept[s], kept[t]) for s, t in zip(reduced.edge_source, reduced.edge_target, strict=True)]
     assert [(*pair, kind) for pair, kind in zip(ends, reduced.edge_type.tolist(), strict=True)] == left
-    assert len(kept) + report.unnamed + report.below + report.above == NODES
-    assert len(left) + sum(report.excluded_edges.values()) + report.lost_edges == len(edges)
+    counts = report.counts
+    dropped = ("unnamed_nodes", "nodes_below_min_degree", "nodes_above_max_degree")
+    assert len(kept) + sum(counts[reason] for reason in dropped) == NODES
+    assert len(left) + sum(counts["excluded_edges"].values()) + counts["edges_of_dropped_nodes"] == len(edges)
 
 
 def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph):
@@ -65,7 +67,7 @@ def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph
 def test_parallel_edges_and_self_loops_do_not_raise_a_degree(make_graph):
     graph = make_graph(4, [(0, 1, 0), (1, 0, 1), (0, 1, 2), (0, 0, 0), (1, 2, 0), (2, 3, 0)])
     report = reduce_to(graph, GraphConfig(min_degree=2, max_degree=2))
-    assert report.below == 2
+    assert report.counts["nodes_below_min_degree"] == 2
     assert report.graph.node_ids.tolist() == ["n1", "n2"]
 
 
@@ -93,8 +95,8 @@ def test_the_report_reads_as_one_sentence_and_as_plain_data(make_graph):
         "4 nodes, 4 edges - 1 unnamed nodes - 1 edges of excluded types"
         " - 0 nodes of degree < 2 - 0 of degree > 9 = 3 nodes, 3 simple edges"
     )
-    assert report.counts()["excluded_edges"] == {"c": 1}
-    assert report.counts()["simple_edges"] == 3
+    assert report.counts["excluded_edges"] == {"c": 1}
+    assert report.counts["simple_edges"] == 3
 
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "kg"
@@ -122,12 +124,12 @@ def test_reading_and_reduction_give_the_figures_that_an_independent_program_coun
         "isolated": int((degrees == 0).sum()),
         "node_types": _counts(graph.node_type, graph.node_types),
         "edge_types": _counts(graph.edge_type, graph.edge_types),
-        "unnamed": report.unnamed,
+        "unnamed": report.counts["unnamed_nodes"],
         "dup_names": graph.num_nodes - len(set(graph.names)),
         "max_degree": int(degrees.max()),
         "median_degree": int(np.median(degrees)),
-        "deg_lt3": report.below,
-        "deg_gt100": report.above,
+        "deg_lt3": report.counts["nodes_below_min_degree"],
+        "deg_gt100": report.counts["nodes_above_max_degree"],
         "reduced_nodes": reduced.num_nodes,
         "reduced_edges": len(reduced.csr()[1]) // 2,
         "reduced_isolated": int((reduced.degrees() == 0).sum()),

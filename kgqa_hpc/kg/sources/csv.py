@@ -14,13 +14,11 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import Field
 
-from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import DelimitedFile, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, constant, read_table
-from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import Settings, later_key
 
 NODE_COLUMNS = ("id", "name", "type")
@@ -112,19 +110,15 @@ def _read(path: Path, columns: NodeColumns | EdgeColumns, key: str, delimiter: s
     """
     mapping: dict[str, str] = columns.model_dump()
     signs = (delimiter,) if delimiter else (",", ";", "\t", "|")
-    records = {sign: DelimitedFile.open(path, Dialect(sign, '"')).first_record for sign in signs}
-    headers = {sign: [name.strip() for name in record.fields] for sign, record in records.items()}
+    files = {sign: DelimitedFile.open(path, Dialect(sign, '"')) for sign in signs}
+    headers = {sign: [name.strip() for name in file.first_record.fields] for sign, file in files.items()}
     fitting = [sign for sign, names in headers.items() if set(mapping.values()) <= set(names)]
     separator = fitting[0] if fitting else max(signs, key=lambda sign: len(headers[sign]))
-    names = headers[separator]
-    for theirs in mapping.values():
-        if theirs not in names:
-            keys = ", ".join(f"{ours}: …" for ours in mapping)
-            raise GraphFormatError(
-                f"{path.name} line {records[separator].line:,}: column {theirs!r} is missing"
-                f"{did_you_mean(theirs, names)}",
-                f"the first line must name the columns; it reads {','.join(names)[:200]}; if these are the names, set "
-                f"graph.{key}: {{{keys}}}" + (", or set graph.delimiter" if len(names) == 1 else ""),
-            )
-    for rows in read_table(path, Dialect(separator, '"'), list(mapping.values()), properties=None):
+    names, keys = headers[separator], ", ".join(f"{ours}: …" for ours in mapping)
+    cure = (
+        f"the first line must name the columns; it reads {','.join(names)[:200]}; if these are the names, set "
+        f"graph.{key}: {{{keys}}}" + (", or set graph.delimiter" if len(names) == 1 else "")
+    )
+    dialect, required = Dialect(separator, '"'), list(mapping.values())
+    for rows in read_table(path, dialect, required, properties=None, cure=cure):
         yield replace(rows, columns={ours: rows[theirs] for ours, theirs in mapping.items()})

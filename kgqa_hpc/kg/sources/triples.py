@@ -57,13 +57,11 @@ class Triples:
 
 def _dialect(path: Path, delimiter: str | None) -> Dialect:
     """The file's dialect: tabs, unless only another separator gives three fields in the first line."""
-    dialects = [
-        TSV if sign == "\t" else Dialect(sign, quote='"') for sign in (delimiter or "\t", ",", ";", "|")
-    ]
-    if delimiter:
-        return dialects[0]
-    fields = (len(DelimitedFile.open(path, dialect).first_record.fields) for dialect in dialects)
-    return next((dialect for dialect, count in zip(dialects, fields, strict=True) if count == 3), TSV)
+    for separator in (delimiter,) if delimiter else ("\t", ",", ";", "|"):
+        dialect = TSV if separator == "\t" else Dialect(separator, quote='"')
+        if delimiter or len(DelimitedFile.open(path, dialect).first_record.fields) == 3:
+            return dialect
+    return TSV
 
 
 def add_triples(
@@ -73,8 +71,7 @@ def add_triples(
     file = DelimitedFile.open(path, dialect)
     names = [name.strip().lstrip("#").lower() for name in file.first_record.fields]
     is_header = len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
-    columns = ("subject", "object", "predicate")
-    for rows in rows_of(
-        file, ("subject", "predicate", "object"), columns, header=may_have_header and is_header
-    ):
-        assembly.edges(rows.file, *rows.columns.values(), rows.line_of)
+    header = may_have_header and is_header
+    for rows in rows_of(file, ("source", "type", "target"), ("source", "target", "type"), header=header):
+        source, target, kind = rows.columns.values()
+        assembly.edges(rows.file, source, target, kind, rows.line_of)

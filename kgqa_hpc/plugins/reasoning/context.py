@@ -23,7 +23,6 @@ from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_word
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.settings import KindSettings
 
 if TYPE_CHECKING:
@@ -96,15 +95,11 @@ class ContextAnchors(AnchorKind):
     def draw(self, source: Source, settings: ContextSettings, seed: int, tools: Tools) -> Drawn:
         """Raises EmptyGraphError if no node has enough neighbours."""
         graph = source.graph
-        assert graph is not None
-        distractors = None
-        if settings.distractors == "graph":
-            distractors = _GraphOptions(source.answer_graph())
         nodes = np.flatnonzero(graph.degrees() >= settings.min_degree).tolist()
         if not nodes:
             raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
         nodes.sort(key=lambda node: place(seed, str(graph.node_ids[node])))
-        drawn = _Drawing(graph, settings, seed, distractors).contexts(nodes)
+        drawn = _Drawing(source, settings, seed).contexts(nodes)
         return Drawn(drawn, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
@@ -156,36 +151,6 @@ def option_names(anchor: Anchor) -> dict[str, Any]:
     return {**names, "wrong": [name for _, name, _ in options["wrong"]]}
 
 
-class _GraphOptions:
-    """Draws the options of a context; subject and right answer are adjacent nodes of the context."""
-
-    def __init__(self, answers: AnswerGraph) -> None:
-        self._answers = answers
-        self._shared = shared_names(answers.graph.names.tolist())
-        self._distractors = Distractors(answers.graph, self._shared)
-
-    def of(
-        self, near: list[int], position_of: dict[int, int], chance: random.Random
-    ) -> dict[str, Any] | None:
-        """Subject and answer as positions in the context (`position_of`: by node), and the wrong options as nodes.
-
-        The subject is the first of the nodes `near` with a neighbour in the context and enough wrong options in the
-        graph; None without one.
-        """
-        graph, positions = self._answers.graph, self._answers.positions
-        for subject in near:
-            at = int(positions[subject])
-            joined = set(_around(graph, at))
-            candidates = [node for node in position_of if int(positions[node]) in joined]
-            for answer in chance.sample(candidates, len(candidates)):
-                names = {str(graph.names[positions[node]]) for node in (subject, answer)}
-                wrong = self._distractors.draw([at], int(positions[answer]), len(LETTERS) - 1, chance)
-                if len(wrong) == len(LETTERS) - 1 and not names & self._shared:
-                    ends = {"subject": position_of[subject], "answer": position_of[answer]}
-                    return {**ends, "wrong": [list(graph.node(node)) for node in wrong]}
-        return None
-
-
 def _rotation(values: Sequence[str], number: int, seed: str) -> Iterator[str]:
     """`number` values in blocks; each block contains all values in a random order."""
     chance = random.Random(seed)
@@ -194,14 +159,17 @@ def _rotation(values: Sequence[str], number: int, seed: str) -> Iterator[str]:
 
 
 class _Drawing:
-    """Draw of the contexts and of the topics that each avoids."""
+    """Draw of the contexts, of the topics that each avoids, and of options from the graph if there are any."""
 
-    def __init__(
-        self, graph: KnowledgeGraph, settings: ContextSettings, seed: int, options: _GraphOptions | None
-    ) -> None:
-        self.graph, self.settings, self.seed, self.options = graph, settings, seed, options
-        frequent = known_topics(graph.names.tolist())
-        self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(graph.names[node])) & frequent)
+    def __init__(self, source: Source, settings: ContextSettings, seed: int) -> None:
+        self.graph, self.settings, self.seed = source.graph, settings, seed
+        names = self.graph.names
+        frequent = known_topics(names.tolist())
+        self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(names[node])) & frequent)
+        self.answers = source.answer_graph() if settings.distractors == "graph" else None
+        if self.answers is not None:
+            self.shared = shared_names(self.answers.graph.names.tolist())
+            self.distractors = Distractors(self.answers.graph, self.shared)
 
     def contexts(self, nodes: list[int]) -> Iterator[Anchor]:
         """Contexts around the nodes in their order; contexts with recent topics are postponed."""
@@ -250,12 +218,34 @@ class _Drawing:
         # Only topics of this context; the model need not read the others.
         data |= {"avoided": sorted(avoided & set().union(*map(self.topics, positions)))}
         data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
-        if self.options is not None and (options := self.options.of(near, positions, chance)) is not None:
+        if self.answers is not None and (options := self._options(self.answers, near, positions, chance)):
             data |= {"options": options}
         nodes = tuple(map(graph.node, positions))
         name = content_id("context", data["type"], *(node.id for node in nodes))
         relations = graph.relations_between(list(positions))
         return Anchor(name, "context", data["type"], nodes, relations, data=data)
+
+    def _options(
+        self, answers: AnswerGraph, near: list[int], position_of: dict[int, int], chance: random.Random
+    ) -> dict[str, Any] | None:
+        """Subject and answer, adjacent nodes, as positions in the context (`position_of`: by node), and the wrong
+        options as nodes.
+
+        The subject is the first of the nodes `near` with a neighbour in the context and enough wrong options in the
+        graph; None without one.
+        """
+        graph, positions = answers.graph, answers.positions
+        for subject in near:
+            at = int(positions[subject])
+            joined = set(_around(graph, at))
+            candidates = [node for node in position_of if int(positions[node]) in joined]
+            for answer in chance.sample(candidates, len(candidates)):
+                names = {str(graph.names[positions[node]]) for node in (subject, answer)}
+                wrong = self.distractors.draw([at], int(positions[answer]), len(LETTERS) - 1, chance)
+                if len(wrong) == len(LETTERS) - 1 and not names & self.shared:
+                    ends = {"subject": position_of[subject], "answer": position_of[answer]}
+                    return {**ends, "wrong": [list(graph.node(node)) for node in wrong]}
+        return None
 
 
 def _around(graph: Any, node: int) -> list[int]:

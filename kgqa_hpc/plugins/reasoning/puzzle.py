@@ -141,13 +141,9 @@ class PuzzleAnchors(AnchorKind):
         """Raises InputError without clingo, EmptyGraphError if no chain has exactly one conclusion."""
         answers = source.answer_graph()
         graph, effects = answers.graph, settings.effects
-        rows = zip(
-            graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True
-        )
-        named = (
-            (source, target, graph.edge_types[kind]) for source, target, kind in rows if source != target
-        )
-        edges = sorted({edge for edge in named if edge[2] in effects})
+        ends = graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist()
+        kinds = [kind if kind in effects else "" for kind in graph.edge_types]
+        edges = sorted({(s, t, kinds[k]) for s, t, k in zip(*ends, strict=True) if s != t and kinds[k]})
         around: dict[int, list[Edge]] = {}
         for edge in edges:
             for end in edge[:2]:

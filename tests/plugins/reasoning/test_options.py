@@ -58,7 +58,7 @@ def optioned(wrong: list[str]) -> tuple[Item, Outcome]:
 def drawn(graph: KnowledgeGraph, distractors: str, number: int = 60) -> list[Anchor]:
     """Contexts drawn on a reduction that lacks the nodes of many and of few neighbours."""
     reduction = reduce_to(graph, GraphConfig(min_degree=3, max_degree=9))
-    source = Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
+    source = Source(reduction.graph, reduction.counts, AnswerGraph.of(graph, reduction))
     kind = KINDS.get("context")
     settings = kind.Settings(number=number, distractors=distractors)
     return list(kind().draw(source, settings, 1, Tools()).anchors)

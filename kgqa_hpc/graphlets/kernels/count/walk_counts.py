@@ -105,7 +105,7 @@ def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, sc
 
 @helper
 def _change(vertex, old, new, rows, near):
-    """Move the vertex from class `old` (0 or more) to class `new` (or none)."""
+    """Move the vertex, in the rows of its neighbours, from class `old` to class `new` (or none)."""
     indptr, indices, cursor = rows
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         near[indices[slot], old] -= 1
@@ -243,7 +243,7 @@ def _add_shapes(side, five, patterns, present, tables, counts):
 
 @helper
 def _undo_second(begin, end, extension, rows, marks, near):
-    """Give all of E the classes it had before u."""
+    """Give all of E, in the rows of its neighbours, the classes it had before u."""
     indptr, indices, cursor = rows
     for i in range(begin, end):
         y = extension[i]
@@ -255,7 +255,7 @@ def _undo_second(begin, end, extension, rows, marks, near):
 
 @helper
 def _forget(vertex, rows, near):
-    """Reset the rows of the neighbours to the state in which only the root is known."""
+    """Reset the rows of the vertex's neighbours: all their neighbours above the root are of class 0."""
     indptr, indices, cursor = rows
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         x = indices[slot]

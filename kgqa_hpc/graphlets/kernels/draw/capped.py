@@ -9,11 +9,11 @@ from kgqa_hpc.jit import helper, kernel
 def choose_capped(order, starts, nodes, most, turns, factor, rounds, refused):
     """Choose rows of `nodes` int32 (N, 5) so that no vertex occurs in more than `most` (graphlets.balance).
 
-    Pool s is the rows order[starts[s]:starts[s + 1]] (int64). In each of `turns` rounds, every pool with
-    fewer chosen rows than rounds so far gives its first row without a full vertex; each round opens `factor`
-    more rows of the pool. rounds int64 (N,): the round in which a row was chosen, -1 where it was not;
-    refused uint8 (N,): a bit for each full vertex of a row that was passed over. Returns the number of rows
-    that each pool examined, up to its next row without a full vertex, int64 (pools,).
+    Pool s is the rows order[starts[s]:starts[s + 1]] (int64). In each of `turns` rounds, every pool gives its
+    next rows without a full vertex, until it has given as many as there were rounds, or its visible rows end;
+    each round makes `factor` more rows visible. rounds int64 (N,): the round in which a row was chosen, -1
+    where it was not; refused uint8 (N,): a bit for each full vertex of a row that was passed over. Returns the
+    number of rows that each pool examined, up to its next row without a full vertex, int64 (pools,).
     """
     pools = starts.shape[0] - 1
     load = np.zeros(np.int64(nodes.max()) + 1 if nodes.shape[0] else 1, np.int64)

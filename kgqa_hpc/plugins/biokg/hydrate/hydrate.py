@@ -28,6 +28,8 @@ from kgqa_hpc.plugins.biokg.hydrate.spaces import Spaces
 from kgqa_hpc.text.plain_text import normalized
 
 _COLUMNS = ("name_space", "name_id", "name_table", "name_date")
+_Origin = tuple[str, str, str, str]
+_NO_ORIGIN, _FROM_GIVEN = ("", "", "", ""), (GIVEN, "", "", "")
 _BRACKETS = {"]": "[", ")": "("}
 # Largest number of characters of a text that are cleaned: more than any name has, and fast.
 _LIMIT = 10_000
@@ -79,7 +81,7 @@ class _Work:
         self._graph, self._recipe, self._folder = graph, recipe, folder
         self._given = _given_names(graph)
         self._names = np.array([""] * graph.num_nodes, dtype=object)
-        self._origin: list[list[str]] = [[""] * graph.num_nodes for _ in _COLUMNS]
+        self._origin = [_NO_ORIGIN] * graph.num_nodes
         self._ids: dict[tuple[str, int], dict[int, str]] = {}  # (class, index of the source) -> node -> id
         self._members: dict[str, list[int]] = {
             kind: np.flatnonzero(graph.node_type == code).tolist()
@@ -121,10 +123,9 @@ class _Work:
         """Name the nodes of a class and return its coverage; if `entity` is None, the names stay unchanged."""
         unnamed, counts, by_space = self._members[kind], Counter[str](), Counter[str]()
         if entity is None:
-            for node in unnamed:
-                self._names[node] = self._given[node]
-                self._origin[0][node] = GIVEN if self._given[node] else ""
-            by_space[GIVEN] = sum(bool(self._given[node]) for node in unnamed)
+            for node in filter(self._given.__getitem__, unnamed):
+                self._names[node], self._origin[node] = self._given[node], _FROM_GIVEN
+                by_space[GIVEN] += 1
             return self._coverage(kind, by_space, counts)
         order = list(enumerate(entity.names))
         if not any(source.space == GIVEN for source in entity.names):
@@ -139,26 +140,24 @@ class _Work:
                 if not name:
                     still_unnamed.append(node)
                     continue
-                self._names[node] = name
-                for column, value in zip(self._origin, origin, strict=True):
-                    column[node] = value
+                self._names[node], self._origin[node] = name, origin
             by_space[source.space] += len(unnamed) - len(still_unnamed)
             unnamed = still_unnamed
         return self._coverage(kind, by_space, counts)
 
     def _name(
         self, source: Source, node: int, key: str, spaces: Spaces, counts: Counter[str]
-    ) -> tuple[str, tuple[str, str, str, str]]:
+    ) -> tuple[str, _Origin]:
         rules, node_id = self._recipe.rules, str(self._graph.node_ids[node])
         if source.space == GIVEN:
-            return cleaned(str(self._given[node]), [node_id], rules, counts), (GIVEN, "", "", "")
+            return cleaned(str(self._given[node]), [node_id], rules, counts), _FROM_GIVEN
         if source.is_name:
             name = cleaned(key, [node_id], rules, counts, underscores=source.underscores)
             return name, (source.space, "", source.column or source.property or "", "")
         named = spaces.name(source.space, key) if key else None
         if named is None:
             counts["no_identifier" if not key else "identifier_without_name"] += 1
-            return "", ("", "", "", "")
+            return "", _NO_ORIGIN
         text, table, date = named
         space = self._recipe.spaces[source.space]
         name = cleaned(
@@ -188,7 +187,9 @@ class _Work:
     def result(self) -> KnowledgeGraph:
         """The graph with its names and their origin."""
         replaced = [g if g and g != n else "" for g, n in zip(self._given, self._names, strict=True)]
-        columns = {**dict(zip(_COLUMNS, self._origin, strict=True)), "given_name": replaced}
+        columns = dict(zip(_COLUMNS, zip(*self._origin, strict=True), strict=False)) | {
+            "given_name": replaced
+        }
         arrays = {
             name: pa.array([value or None for value in values], pa.large_string())
             for name, values in columns.items()

@@ -37,6 +37,7 @@ from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.bounded_json import json_objects
 
 NAMED_THING = "biolink:NamedThing"
+_ENDS = ("subject", "predicate", "object")
 _JSON = {".jsonl", ".ndjson", ".json"}
 
 
@@ -69,68 +70,65 @@ class Kgx:
     def read(self, settings: KgxSettings) -> KnowledgeGraph:
         """The graph of all files, in their order."""
         nodes, edges = listed(settings.nodes), listed(settings.edges)
-        reader = _Reader(Assembly(Policy.of(settings)), settings)
+        assembly, negated = Assembly(Policy.of(settings)), 0
         for path in nodes:
-            (reader.json_nodes if _JSON & set(path.suffixes) else reader.table_nodes)(path)
+            (_json_nodes if _JSON & set(path.suffixes) else _table_nodes)(assembly, path, settings)
         for path in edges:
-            (reader.json_edges if _JSON & set(path.suffixes) else reader.table_edges)(path)
-        files = ", ".join(path.name for path in (*nodes, *edges))
-        negated = {"dropped_negated_edges": reader.negated} if reader.negated else {}
-        return reader.assembly.finish(
-            {"source": self.name, "files": files, **negated},
+            add = _json_edges if _JSON & set(path.suffixes) else _table_edges
+            negated += add(assembly, path, settings)
+        attributes = {"source": self.name, "files": ", ".join(path.name for path in (*nodes, *edges))}
+        return assembly.finish(
+            attributes | ({"dropped_negated_edges": negated} if negated else {}),
             declare=None if nodes else lambda ids: (constant("", len(ids)), constant(NAMED_THING, len(ids))),
         )
 
 
-@dataclasses.dataclass
-class _Reader:
-    """Reader of the files of one graph; adds their rows to `assembly` and counts negated edges."""
+def _table_nodes(assembly: Assembly, path: Path, settings: KgxSettings) -> None:
+    columns, properties = ("id", "category"), settings.properties
+    for rows in read_table(path, _dialect(path), columns, optional=("name",), properties=properties):
+        kinds = rows["category"]
+        if settings.category != "all":
+            pattern = r"(?s)\|.*$" if settings.category == "first" else r"(?s)^.*\|"
+            kinds = pc.replace_substring_regex(kinds, pattern, "")
+        assembly.nodes(rows.file, rows["id"], rows["name"], kinds, rows.line_of, rows.properties)
 
-    assembly: Assembly
-    _settings: KgxSettings
-    negated: int = 0
 
-    def table_nodes(self, path: Path) -> None:
-        settings = self._settings
-        columns, properties = ("id", "category"), settings.properties
-        for rows in read_table(path, _dialect(path), columns, optional=("name",), properties=properties):
-            kinds = rows["category"]
-            if settings.category != "all":
-                pattern = r"(?s)\|.*$" if settings.category == "first" else r"(?s)^.*\|"
-                kinds = pc.replace_substring_regex(kinds, pattern, "")
-            self.assembly.nodes(rows.file, rows["id"], rows["name"], kinds, rows.line_of, rows.properties)
+def _table_edges(assembly: Assembly, path: Path, settings: KgxSettings) -> int:
+    """Add the edges of a table; returns the number of negated edges, which were left out."""
+    negated, properties = 0, settings.properties
+    for rows in read_table(path, _dialect(path), _ENDS, optional=("negated",), properties=properties):
+        if settings.negated == "drop":
+            false = pc.equal(pc.utf8_lower(rows["negated"]), "true")
+            if count := pc.sum(false).as_py():
+                negated += count
+                rows = rows.where(pc.invert(false))
+        source, kind, target = (rows[name] for name in _ENDS)
+        assembly.edges(rows.file, source, target, kind, rows.line_of, rows.properties)
+    return negated
 
-    def table_edges(self, path: Path) -> None:
-        columns, properties = ("subject", "predicate", "object"), self._settings.properties
-        for rows in read_table(path, _dialect(path), columns, optional=("negated",), properties=properties):
-            if self._settings.negated == "drop":
-                false = pc.equal(pc.utf8_lower(rows["negated"]), "true")
-                if count := pc.sum(false).as_py():
-                    self.negated += count
-                    rows = rows.where(pc.invert(false))
-            source, kind, target = (rows[name] for name in columns)
-            self.assembly.edges(rows.file, source, target, kind, rows.line_of, rows.properties)
 
-    def json_nodes(self, path: Path) -> None:
-        buffer = Buffer(self.assembly, path.name)
-        for line, item in _objects(path, "nodes"):
-            kinds = item.get("category") or [NAMED_THING]
-            kinds = [str(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])]
-            kind = {"all": "|".join(kinds), "first": kinds[0], "last": kinds[-1]}[self._settings.category]
-            selected = members(item, self._settings.properties)
-            buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind, selected)
-        buffer.flush()
+def _json_nodes(assembly: Assembly, path: Path, settings: KgxSettings) -> None:
+    buffer = Buffer(assembly, path.name)
+    for line, item in _objects(path, "nodes"):
+        kinds = item.get("category") or [NAMED_THING]
+        kinds = [str(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])]
+        kind = {"all": "|".join(kinds), "first": kinds[0], "last": kinds[-1]}[settings.category]
+        selected = members(item, settings.properties)
+        buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind, selected)
+    buffer.flush()
 
-    def json_edges(self, path: Path) -> None:
-        buffer = Buffer(self.assembly, path.name)
-        for line, item in _objects(path, "edges"):
-            if self._settings.negated == "drop" and str(item.get("negated", "")).lower() == "true":
-                self.negated += 1
-                continue
-            ends = ("subject", "predicate", "object")
-            source, kind, target = (_text(item, key, path, line) for key in ends)
-            buffer.edge(line, source, target, kind, members(item, self._settings.properties))
-        buffer.flush()
+
+def _json_edges(assembly: Assembly, path: Path, settings: KgxSettings) -> int:
+    """Add the edges of a JSON file; returns the number of negated edges, which were left out."""
+    buffer, negated = Buffer(assembly, path.name), 0
+    for line, item in _objects(path, "edges"):
+        if settings.negated == "drop" and str(item.get("negated", "")).lower() == "true":
+            negated += 1
+            continue
+        source, kind, target = (_text(item, key, path, line) for key in _ENDS)
+        buffer.edge(line, source, target, kind, members(item, settings.properties))
+    buffer.flush()
+    return negated
 
 
 def _dialect(path: Path) -> Dialect:

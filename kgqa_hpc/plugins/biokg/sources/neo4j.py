@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,8 +71,7 @@ def _is_sign(text: str | None) -> bool:
     return text is not None and len(text) == 1 and text.isascii() and (text.isprintable() or text == "\t")
 
 
-@dataclass(frozen=True)
-class Source:
+class Table(NamedTuple):
     """One file of rows; without a layout it is JSON Lines."""
 
     path: Path
@@ -81,129 +79,118 @@ class Source:
     own_header: bool = True
 
 
-def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
+def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Table]:
     """The data files among `files`, each with its layout, from its own first line or from a header file."""
     headers = [path for path in files if re.search(r"[-_]header$", path.name.split(".")[0])]
     tables = []
-    for path in files:
-        if path in headers:
-            continue
+    for path in (file for file in files if file not in headers):
         line = first_line(path)
         if line.lstrip().startswith("{"):
-            tables.append(Source(path, None))
+            tables.append(Table(path, None))
             continue
         header = header_for(path, headers)
         names = line if header is None else first_line(header)
-        dialect = guess_dialect(path, names, settings.delimiter, settings.quote)
-        layout = layout_of(names, dialect)
+        layout = layout_of(names, guess_dialect(path, names, settings.delimiter, settings.quote))
         if layout is None or not (layout.has_nodes or layout.has_edges):
             raise GraphFormatError(
                 f"{(header or path).name} line 1: no header of a Neo4j export: {names[:80]!r}",
                 "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE",
             )
-        tables.append(Source(path, layout, header is None))
+        tables.append(Table(path, layout, header is None))
     return tables
 
 
-@dataclass
-class Tables:
-    """Adds the rows of files to an assembly."""
-
-    _assembly: Assembly
-    _settings: Neo4jSettings
-
-    def nodes(self, source: Source) -> None:
-        """Add the nodes of a file, if it has any. Raises GraphFormatError with the line."""
-        layout = source.layout
-        if layout is None:
-            self._json(source.path, "node")
-        elif layout.has_nodes:
-            for rows in self._rows(source, layout, "ID"):
-                ids = _spaced(rows[layout.roles["ID"]], layout.spaces["ID"])
-                names, properties = self._names(layout, rows), self._properties(layout, rows)
-                kinds = self._labels(_kinds(source, layout, rows, "LABEL", layout.label), layout)
-                self._assembly.nodes(rows.file, ids, names, kinds, rows.line_of, properties)
-
-    def edges(self, source: Source) -> None:
-        """Add the relationships of a file, if it has any. Raises GraphFormatError with the line."""
-        layout = source.layout
-        if layout is None:
-            self._json(source.path, "relationship")
-        elif layout.has_edges:
-            for rows in self._rows(source, layout, "START_ID"):
-                start = _spaced(rows[layout.roles["START_ID"]], layout.spaces["START_ID"])
-                end = _spaced(rows[layout.roles["END_ID"]], layout.spaces["END_ID"])
-                kinds, properties = _kinds(source, layout, rows, "TYPE"), self._properties(layout, rows)
-                self._assembly.edges(rows.file, start, end, kinds, rows.line_of, properties)
-
-    def _rows(self, source: Source, layout: Layout, role: str) -> Iterator[Rows]:
-        """The rows of a file; of a table that holds nodes and edges, those with a value in the role's column."""
-        names = [*self._settings.name, *self._settings.properties]
-        columns = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
-        file = DelimitedFile.open(source.path, layout.dialect)
-        mixed = layout.has_nodes and layout.has_edges
-        for rows in rows_of(file, layout.columns, list(dict.fromkeys(columns)), header=source.own_header):
-            yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
-
-    def _names(self, layout: Layout, rows: Rows) -> pa.Array:
-        if "JSON" in layout.roles:
-            return json_names(rows, rows[layout.roles["JSON"]], self._settings.name)
-        names = constant("", len(rows))
-        for name in reversed([name for name in self._settings.name if name in layout.names]):
-            column = rows[layout.names[name]]
-            names = pc.if_else(pc.equal(column, ""), names, column)
-        return names
-
-    def _labels(self, kinds: pa.Array, layout: Layout) -> pa.Array:
-        which = self._settings.labels
-        if which == "all":
-            return kinds
-        between = self._settings.array_delimiter or ("|" if layout.dialect.separator == ";" else ";")
-        kinds = pc.utf8_trim(kinds, characters=":")
-        signs = re.escape(between) + ":"
-        pattern = rf"(?s)[{signs}].*$" if which == "first" else rf"(?s)^.*[{signs}]"
-        return pc.replace_substring_regex(kinds, pattern, "")
-
-    def _properties(self, layout: Layout, rows: Rows) -> dict[str, pa.Array]:
-        return {n: rows[layout.names[n]] for n in self._settings.properties if n in layout.names}
-
-    def _json(self, path: Path, member: str) -> None:
-        """Add the nodes or relationships of a file of APOC's JSON Lines, which mixes both."""
-        buffer = Buffer(self._assembly, path.name)
-        for line, item in json_objects(path, GraphFormatError):
-            try:
-                if item["type"] != member:
-                    continue
-                properties = item.get("properties") or {}
-                selected = members(properties, self._settings.properties)
-                if member == "node":
-                    labels = [str(label) for label in item.get("labels", [])]
-                    labels = {"all": labels, "first": labels[:1], "last": labels[-1:]}[self._settings.labels]
-                    name = first_of(properties, self._settings.name)
-                    buffer.node(line, item["id"], name, ":".join(labels), selected)
-                else:
-                    buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], selected)
-            except (AttributeError, KeyError, TypeError) as problem:
-                raise GraphFormatError(
-                    f"{path.name} line {line:,}: not a {member} as APOC writes it: {problem}",
-                    "export it again",
-                ) from None
-        buffer.flush()
+def _add_nodes(assembly: Assembly, table: Table, settings: Neo4jSettings) -> None:
+    """Add the nodes of a file, if it has any. Raises GraphFormatError with the line."""
+    if (layout := table.layout) is None:
+        _add_json(assembly, table.path, settings, "node")
+    elif layout.has_nodes:
+        for rows in _rows(table, layout, settings, "ID"):
+            kinds = _labels(_kinds(table, layout, rows, "LABEL", layout.label), layout, settings)
+            ids, names = _ids(layout, rows, "ID"), _names(layout, rows, settings.name)
+            properties = _properties(layout, rows, settings)
+            assembly.nodes(rows.file, ids, names, kinds, rows.line_of, properties)
 
 
-def _spaced(ids: pa.Array, space: str) -> pa.Array:
-    if not space:
-        return ids
+def _add_edges(assembly: Assembly, table: Table, settings: Neo4jSettings) -> None:
+    """Add the relationships of a file, if it has any. Raises GraphFormatError with the line."""
+    if (layout := table.layout) is None:
+        _add_json(assembly, table.path, settings, "relationship")
+    elif layout.has_edges:
+        for rows in _rows(table, layout, settings, "START_ID"):
+            ends = _ids(layout, rows, "START_ID"), _ids(layout, rows, "END_ID")
+            kinds, properties = _kinds(table, layout, rows, "TYPE"), _properties(layout, rows, settings)
+            assembly.edges(rows.file, *ends, kinds, rows.line_of, properties)
+
+
+def _rows(table: Table, layout: Layout, settings: Neo4jSettings, role: str) -> Iterator[Rows]:
+    """The rows of a file; of a table that holds nodes and edges, those with a value in the role's column."""
+    names = [*settings.name, *settings.properties]
+    columns = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
+    file = DelimitedFile.open(table.path, layout.dialect)
+    mixed = layout.has_nodes and layout.has_edges
+    for rows in rows_of(file, layout.columns, list(dict.fromkeys(columns)), header=table.own_header):
+        yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
+
+
+def _ids(layout: Layout, rows: Rows, role: str) -> pa.Array:
+    ids, space = rows[layout.roles[role]], layout.spaces[role]
     # An empty id stays empty, so that a later check refuses it.
-    return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/"))
+    return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/")) if space else ids
 
 
-def _kinds(source: Source, layout: Layout, rows: Rows, role: str, label: str = "") -> pa.Array:
+def _names(layout: Layout, rows: Rows, requested: list[str]) -> pa.Array:
+    if "JSON" in layout.roles:
+        return json_names(rows, rows[layout.roles["JSON"]], requested)
+    names = constant("", len(rows))
+    for name in reversed([name for name in requested if name in layout.names]):
+        column = rows[layout.names[name]]
+        names = pc.if_else(pc.equal(column, ""), names, column)
+    return names
+
+
+def _kinds(table: Table, layout: Layout, rows: Rows, role: str, label: str = "") -> pa.Array:
     """Labels or types of the rows; without such a column `label`, or the file's name without suffix and part number."""
     if role in layout.roles:
         return rows[layout.roles[role]]
-    stem = re.sub(r"[-_]?part[-_]?\d*$", "", source.path.name.split(".")[0])
+    stem = re.sub(r"[-_]?part[-_]?\d*$", "", table.path.name.split(".")[0])
     return constant(label or stem, len(rows))
+
+
+def _labels(kinds: pa.Array, layout: Layout, settings: Neo4jSettings) -> pa.Array:
+    """The label that counts of several."""
+    if settings.labels == "all":
+        return kinds
+    signs = re.escape(settings.array_delimiter or ("|" if layout.dialect.separator == ";" else ";")) + ":"
+    pattern = rf"(?s)[{signs}].*$" if settings.labels == "first" else rf"(?s)^.*[{signs}]"
+    return pc.replace_substring_regex(pc.utf8_trim(kinds, characters=":"), pattern, "")
+
+
+def _properties(layout: Layout, rows: Rows, settings: Neo4jSettings) -> dict[str, pa.Array]:
+    return {name: rows[layout.names[name]] for name in settings.properties if name in layout.names}
+
+
+def _add_json(assembly: Assembly, path: Path, settings: Neo4jSettings, member: str) -> None:
+    """Add the nodes or relationships of a file of APOC's JSON Lines, which mixes both."""
+    buffer = Buffer(assembly, path.name)
+    for line, item in json_objects(path, GraphFormatError):
+        try:
+            if item["type"] != member:
+                continue
+            properties = item.get("properties") or {}
+            selected = members(properties, settings.properties)
+            if member == "node":
+                labels = [str(label) for label in item.get("labels", [])]
+                labels = {"all": labels, "first": labels[:1], "last": labels[-1:]}[settings.labels]
+                name = first_of(properties, settings.name)
+                buffer.node(line, item["id"], name, ":".join(labels), selected)
+            else:
+                buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], selected)
+        except (AttributeError, KeyError, TypeError) as problem:
+            raise GraphFormatError(
+                f"{path.name} line {line:,}: not a {member} as APOC writes it: {problem}", "export it again"
+            ) from None
+    buffer.flush()
 
 
 class Neo4j:
@@ -227,11 +214,9 @@ class Neo4j:
             location = settings.path or listed(settings.nodes)[0].parent
             raise InputError(f"{location}: has no file of a Neo4j export", "is it the right folder?")
         assembly = Assembly(Policy.of(settings))
-        reader = Tables(assembly, settings)
-        for table in tables:
-            reader.nodes(table)
-        for table in tables:
-            reader.edges(table)
+        for add in (_add_nodes, _add_edges):
+            for table in tables:
+                add(assembly, table, settings)
         names = [table.path.name for table in tables]
         text = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
         return assembly.finish({"source": self.name, "files": text})

@@ -37,7 +37,6 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, TSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.intern import Interner
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.triples import add_triples
@@ -146,6 +145,8 @@ class PrimeKg:
 
     def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
+        from kgqa_hpc.kg.intern import Interner  # its compiler loads slowly
+
         path, kind = Path(settings.path), settings.edge_type
         assembly, interner = Assembly(Policy.of(settings)), Interner()
         columns = [f"{side}_{column}" for column in _END for side in "xy"]

@@ -20,7 +20,7 @@ and texts are bounded.
 import io
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -102,22 +102,20 @@ class Rdf:
 
     def read(self, settings: RdfSettings) -> KnowledgeGraph:
         """The graph of the file; nodes and edges in the order in which it names them."""
-        path = Path(settings.path)
-        plain, properties = settings.reading == "plain", frozenset(settings.properties)
-        statements = Statements(settings.language, plain=plain, properties=properties)
-        prefixes: dict[str, str] = {}
+        path, prefixes, counts = Path(settings.path), dict[str, str](), Counter[str]()
+        statements = Statements(settings)
         for subject, predicate, value in _triples(path, prefixes):
             statements.add(subject, predicate, value)
         shorten = _shortener(KNOWN | prefixes | settings.prefixes) if settings.curies else str
         assembly = Assembly(Policy.of(settings))
-        buffer, counts = Buffer(assembly, path.name), Counter[str]()
-        nodes = statements.nodes(keep_deprecated=settings.deprecated == "keep", counts=counts)
-        for node, name, kind in nodes:
+        buffer = Buffer(assembly, path.name)
+        nodes = statements.nodes(counts)
+        for node, name, kinds in nodes:
             if settings.name_by_id and not name:
                 name = last_part(node)
-            kinds = " ".join(map(shorten, kind.split(" ")))
-            buffer.node(1, shorten(node), name, kinds, statements.properties.get(node, {}))
-        for source, target, kind in statements.edges(nodes, counts):
+            kind = " ".join(map(shorten, kinds))
+            buffer.node(1, shorten(node), name, kind, statements.properties.get(node))
+        for source, target, kind in statements.edges({node for node, _, _ in nodes}, counts):
             buffer.edge(1, shorten(source), shorten(target), shorten(kind))
         buffer.flush()
         return assembly.finish({"source": self.name, "files": path.name, **counts})
@@ -211,16 +209,14 @@ class _BoundedXml(io.RawIOBase):
 class Statements:
     """The statements so far; edges are kept until it is known which terms are entities.
 
-    `properties` names the predicates whose literals are kept, by IRI or by its last part; of texts in several
-    languages those in the wanted one and without one. RDF is a set: a value counts once.
+    The settings' `properties` name the predicates whose literals are kept, by IRI or by its last part; of texts in
+    several languages those in the wanted one and without one. RDF is a set: a value counts once.
     """
 
-    def __init__(self, language: str, *, plain: bool, properties: frozenset[str] = frozenset()) -> None:
-        self._language, self._plain = language, plain
-        self._wanted = properties
-        self.properties: dict[
-            str, dict[str, list[str]]
-        ] = {}  # property values by node and requested property name
+    def __init__(self, settings: RdfSettings) -> None:
+        self._settings, self._plain = settings, settings.reading == "plain"
+        self._wanted = frozenset(settings.properties)
+        self.properties: dict[str, dict[str, list[str]]] = {}  # by node and requested name
         self._met: dict[str, None] = {}  # nodes in their order
         self._labels: dict[str, tuple[int, str]] = {}  # (rank, label) of each term: the best label so far
         self._types: dict[str, set[str]] = {}
@@ -240,13 +236,13 @@ class Statements:
             return
         self._met.setdefault(node)
         if predicate in _LABELS and (predicate == _LABELS[0] or not self._plain):
-            label = {self._language: 0, None: 1}.get(value.language, 2), value.value
+            label = {self._settings.language: 0, None: 1}.get(value.language, 2), value.value
             self._labels[node] = min(label, self._labels.get(node, label))
         elif predicate == f"{OWL}deprecated" and value.value in ("true", "1"):
             self._deprecated.add(node)
         if self._wanted and (names := {predicate, last_part(predicate)} & self._wanted):
             values = self.properties.setdefault(node, {}).setdefault(min(names), [])
-            if value.language in (self._language, None) and value.value not in values:
+            if value.language in (self._settings.language, None) and value.value not in values:
                 values.append(value.value)
 
     def _id(self, term: Any) -> str:
@@ -275,50 +271,45 @@ class Statements:
         self._repeated += (node, target, predicate) in self._edges
         self._edges.setdefault((node, target, predicate))
 
-    def nodes(self, *, keep_deprecated: bool, counts: Counter[str]) -> list[tuple[str, str, str]]:
-        """(id, name or "", type) of each node; excluded terms are counted in `counts`."""
+    def nodes(self, counts: Counter[str]) -> list[tuple[str, str, list[str]]]:
+        """(id, name or "", types) of each node; excluded terms are counted in `counts`."""
         for source, kind, target in self._roles.values():
             if source and kind and target:
                 self._met.setdefault(source)
                 self._met.setdefault(target)
         result = []
         for node in self._met:
-            if not self._plain and (reason := self._left_out(node, keep_deprecated=keep_deprecated)):
+            if not self._plain and (reason := self._left_out(node)):
                 counts[f"dropped_{reason}"] += 1
                 continue
             kinds = self._categories.get(node) or sorted(self._types.get(node, ["?"]))
-            result.append((node, self._labels.get(node, (0, ""))[1], " ".join(kinds)))
+            result.append((node, self._labels.get(node, (0, ""))[1], kinds))
         return result
 
-    def edges(
-        self, nodes: Collection[tuple[str, str, str]], counts: Counter[str]
-    ) -> Iterator[tuple[str, str, str]]:
+    def _left_out(self, node: str) -> str:
+        if node.startswith("_:"):
+            return "blank_nodes"
+        if node in self._roles:
+            return "associations"
+        if node in self._deprecated and self._settings.deprecated == "drop":
+            return "deprecated_terms"
+        return "vocabulary_terms" if self._types.get(node, set()) & _NO_ENTITIES else ""
+
+    def edges(self, nodes: set[str], counts: Counter[str]) -> Iterator[tuple[str, str, str]]:
         """(source, target, type) of each edge between two of the `nodes`."""
-        node_ids = {node for node, _, _ in nodes}
         if self._repeated:
             counts["dropped_repeated_triples"] += self._repeated
         for source, target, kind in self._edges:
             restriction = None if self._plain else self._restrictions.get(target)
             if restriction and all(restriction):
                 kind, target = restriction
-            if source in node_ids and target in node_ids and (self._plain or not kind.startswith(_NO_EDGES)):
+            if source in nodes and target in nodes and (self._plain or not kind.startswith(_NO_EDGES)):
                 yield source, target, kind
             else:
                 counts["dropped_edges_of_no_entities"] += 1
         for source, kind, target in self._roles.values():
-            if kind and source in node_ids and target in node_ids:
+            if kind and source in nodes and target in nodes:
                 yield source, target, kind
-
-    def _left_out(self, node: str, *, keep_deprecated: bool) -> str:
-        if node.startswith("_:"):
-            return "blank_nodes"
-        if node in self._roles:
-            return "associations"
-        if node in self._deprecated and not keep_deprecated:
-            return "deprecated_terms"
-        if self._types.get(node, set()) & _NO_ENTITIES:
-            return "vocabulary_terms"
-        return ""
 
 
 def last_part(iri: str) -> str:
