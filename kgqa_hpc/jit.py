@@ -65,33 +65,25 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _cache_folder() -> Path | None:
-    name = f"kgqa-kernels-{_sources_digest()}"
-    candidates = [Path(base) / name for base in _bases()]
-    for number, folder in enumerate(candidates):
-        if _is_writable(folder):
-            for shipped in candidates[:number]:
-                _seed(folder, shipped)
-            return folder
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="kgqa-kernels-"))
-    except OSError:
-        return None
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for shipped in candidates:
+    candidates = [Path(base) / f"kgqa-kernels-{_sources_digest()}" for base in _bases()]
+    folder = next(filter(_is_writable, candidates), None)
+    if folder is None:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="kgqa-kernels-"))
+        except OSError:
+            return None
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for shipped in candidates[: candidates.index(folder) if folder in candidates else None]:
         _seed(folder, shipped)
     return folder
 
 
 def _bases() -> list[Path]:
-    bases = [_PACKAGE / "__pycache__"]
-    if folder := os.environ.get("NUMBA_CACHE_DIR"):
-        bases.insert(0, Path(folder))
-    if user := os.environ.get("XDG_CACHE_HOME"):
-        bases.append(Path(user))
-    else:
-        with contextlib.suppress(RuntimeError):  # no home at all
-            bases.append(Path.home() / ".cache")
-    return bases
+    home: Path | None = None
+    with contextlib.suppress(RuntimeError):  # no home at all
+        home = Path.home() / ".cache"
+    numba_folder, user = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    return [Path(base) for base in (numba_folder, _PACKAGE / "__pycache__", user or home) if base]
 
 
 def _sources_digest() -> str:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,7 +21,6 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import Problems, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -30,19 +29,12 @@ from kgqa_hpc.store.run_folder import RunFolder
 _SPECIAL = {"openai": "OpenAI", "openai_batch": "OpenAIBatch", "hpo": "HPO"}
 
 
-class _Sort(NamedTuple):
-    """A sort of entries: its registry, and the key that names an entry."""
-
-    registry: Registry
-    by: str
-    ending: str = ""
-
-
+# By sort of entry: its registry, and the key that names an entry.
 SORTS = {
-    "graph": _Sort(SOURCES, "source"),
-    "anchors": _Sort(KINDS, "kind", "s"),
-    "step": _Sort(STEPS, "use"),
-    "engine": _Sort(ENGINES, "kind"),
+    "graph": (SOURCES, "source"),
+    "anchors": (KINDS, "kind"),
+    "step": (STEPS, "use"),
+    "engine": (ENGINES, "kind"),
 }
 
 
@@ -50,42 +42,38 @@ SORTS = {
 def names() -> dict[str, tuple[str, str]]:
     """(sort, entry name) of each function, by the function's name."""
     entries: dict[str, tuple[str, str]] = {}
-    for sort, (registry, _, ending) in SORTS.items():
+    for sort, (registry, _) in SORTS.items():
         for entry in registry.names():
             camel = _SPECIAL.get(entry, "".join(part.title() for part in entry.replace("-", "_").split("_")))
-            entries.setdefault(camel if camel.endswith(ending or "\0") else camel + ending, (sort, entry))
+            plural = "s" if sort == "anchors" and not camel.endswith("s") else ""
+            entries.setdefault(camel + plural, (sort, entry))
     return entries
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """The function behind one of `names()`."""
+    """The function behind one of `names()`. It raises ConfigError with every problem of its settings."""
     sort, entry = names()[name]
+    registry, by = SORTS[sort]
 
     def make(prompt: str | None = None, /, **keys: Any) -> Any:
-        return settings_of(sort, {**({"prompt": prompt} if prompt else {}), **keys}, entry)
+        data = {**({"prompt": prompt} if prompt else {}), **keys, by: entry}
+        if sort == "step":
+            data = {"as": entry, "prompt": STEPS.get(entry).default_prompt, **data}
+        try:
+            return section(registry, by, data)
+        except ValidationError as problem:
+            problems = Problems()
+            problems.add_all((entry,), BaseModel, problem)
+            raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"Settings of {SORTS[sort].registry.what} {entry}; see docs/reference/config.md."
+    make.__doc__ = f"Settings of {registry.what} {entry}; see docs/reference/config.md."
     return make
-
-
-def settings_of(sort: str, keys: Mapping[str, Any], entry: str) -> Any:
-    """The checked settings of an entry. Raises ConfigError with every problem."""
-    registry, by, _ = SORTS[sort]
-    data = {**keys, by: entry}
-    if sort == "step":
-        data = {"as": entry, "prompt": STEPS.get(entry).default_prompt, **data}
-    try:
-        return section(registry, by, data)
-    except ValidationError as problem:
-        problems = Problems()
-        problems.add_all((entry,), BaseModel, problem)
-        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
 
 
 def plain(sort: str, value: Any) -> Any:
     """A settings object as a mapping for a configuration; a mapping or a name is returned unchanged."""
-    registry, by, _ = SORTS[sort]
+    registry, by = SORTS[sort]
     if not isinstance(value, BaseModel):
         return dict(value) if isinstance(value, Mapping) else value
     data = value.model_dump(mode="json", exclude_unset=True)

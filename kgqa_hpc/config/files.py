@@ -66,12 +66,11 @@ def write_example(name: str, file: Path) -> None:
         hint = did_you_mean(name, by_name)
         raise InputError(f"no example {name!r}{hint}", f"there are {', '.join(by_name)}")
     source = by_name[name]
-    content = source.read_bytes().replace(
-        f" {source.name}".encode(), f" {file.name}".encode()
-    )  # the comments show commands with the file's name
+    # The comments show commands with the file's name.
+    content = source.read_bytes().replace(f" {source.name}".encode(), f" {file.name}".encode())
     if not write_file(file, content, exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
-    if by_name[name].suffix == ".yaml":
+    if source.suffix == ".yaml":
         write_file(file.parent / FILE, json.dumps(json_schema(), indent=1).encode())
 
 
@@ -82,67 +81,55 @@ def write_plugin(name: str, folder: Path) -> list[Path]:
     """
     if not name.isidentifier():
         raise InputError(f"{name!r} is no name of a Python module", "letters, digits and underscores")
-    drafts = sorted((shipped_prompts().parent / "configs" / "plugin").iterdir())
-    texts = {
-        path.name.replace("my_steps", name): path.read_text(encoding="utf-8")
-        for path in drafts
-        if path.is_file()
-    }
-    if existing := [folder / file for file in texts if (folder / file).exists()]:
+    drafts = sorted((shipped_prompts().parent / "configs" / "plugin").glob("*.*"))
+    files = {folder / draft.name.replace("my_steps", name): draft for draft in drafts}
+    if existing := [file for file in files if file.exists()]:
         raise InputError(f"{existing[0]}: is there already", "give another folder; nothing was written")
     make_folder(folder)
-    for file, text in texts.items():
-        write_file(folder / file, text.replace("my_steps", name).encode(), exclusive=True)
+    for file, draft in files.items():
+        content = draft.read_bytes().replace(b"my_steps", name.encode())
+        write_file(file, content, exclusive=True)
     write_file(folder / FILE, json.dumps(json_schema(), indent=1).encode())
-    return [folder / file for file in texts]
+    return list(files)
 
 
 def json_schema() -> Schema:
     """The schema of the whole file, draft 2020-12."""
-    entries = {
-        (by, name): registry.get(name).Settings
-        for by, registry in (("source", SOURCES), ("kind", KINDS), ("kind ", ENGINES), ("use", STEPS))
-        for name in registry.names()
-    }
-    models: list[type[BaseModel]] = list(dict.fromkeys([RunConfig, *entries.values()]))
+    registries = (SOURCES, KINDS, ENGINES, STEPS)
+    entries = [registry.get(name).Settings for registry in registries for name in registry.names()]
+    models: list[type[BaseModel]] = list(dict.fromkeys([RunConfig, *entries]))
     references, document = models_json_schema([(model, "validation") for model in models], by_alias=True)
     parts = document["$defs"]
-    whole = _part(parts, references[RunConfig, "validation"])
+    keys = {model: references[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
+
+    def choice(registry: Registry, by: str, default: str | None = None) -> list[Schema]:
+        """The schemas of all entries of the registry; the value of key `by` selects the schema."""
+        options = []
+        for name in registry.names():
+            settings = parts[keys[registry.get(name).Settings]]
+            about = first_paragraph(registry.get(name).__doc__) or name
+            properties = {**settings.get("properties", {}), by: {"const": name, "description": about}}
+            required = {*settings.get("required", ()), by} - {"as", by if name == default else "as"}
+            options.append(
+                {**settings, "title": name, "properties": properties, "required": sorted(required)}
+            )
+        return options
+
+    whole = parts[keys[RunConfig]]
     whole.pop("required")
-    keys = whole["properties"]
-    keys["graph"] = _choice(SOURCES, "source", parts, references, default="hpo")
-    keys["anchors"] = _choice(KINDS, "kind", parts, references, default="graphlet")
-    keys["engine"] = _choice(ENGINES, "kind", parts, references)
-    step = _choice(STEPS, "use", parts, references)
-    step["anyOf"].append({"enum": STEPS.names()})
-    one_pass = parts["PassConfig"]
-    one_pass["properties"] |= {"steps": {"type": "array", "items": step}, "engine": keys["engine"]}
-    for model in entries.values():
-        parts.pop(references[model, "validation"]["$ref"].rpartition("/")[2], None)
-    del parts["GraphConfig"]  # replaced by the schemas of the sources in `graph`
+    step = {"anyOf": [*choice(STEPS, "use"), {"enum": STEPS.names()}]}
+    engine = {"type": "object", "anyOf": choice(ENGINES, "kind")}
+    whole["properties"] |= {
+        "graph": {"type": "object", "anyOf": choice(SOURCES, "source", "hpo")},
+        "anchors": {"type": "object", "anyOf": choice(KINDS, "kind", "graphlet")},
+        "engine": engine,
+    }
+    parts["PassConfig"]["properties"] |= {"steps": {"type": "array", "items": step}, "engine": engine}
+    for key in {keys[model] for model in entries} | {"GraphConfig"}:
+        parts.pop(key, None)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of kgqa",
         **whole,
         "$defs": parts,
     }
-
-
-def _part(parts: Schema, reference: Schema) -> Schema:
-    part: Schema = parts[reference["$ref"].rpartition("/")[2]]
-    return part
-
-
-def _choice(
-    registry: Registry, by: str, parts: Schema, references: Any, *, default: str | None = None
-) -> Schema:
-    """The union of the schemas of all entries of the registry; the value of key `by` selects the schema."""
-    options = []
-    for name in registry.names():
-        model = registry.get(name).Settings
-        settings = _part(parts, references[model, "validation"])
-        about = first_paragraph(registry.get(name).__doc__) or name
-        properties = {**settings.get("properties", {}), by: {"const": name, "description": about}}
-        required = {*settings.get("required", ()), by} - {"as", by if name == default else "as"}
-        options.append({**settings, "title": name, "properties": properties, "required": sorted(required)})
-    return {"type": "object", "anyOf": options} if by != "use" else {"anyOf": options}

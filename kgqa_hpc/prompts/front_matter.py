@@ -118,12 +118,10 @@ class FrontMatter(BaseModel):
     retry_temperature: float = Field(0.7, ge=0, le=2)
     allow_cut: bool = False
     # Keys added later: omitted at their defaults, so that the version of older prompts stays the same.
-    layout: Literal["two_messages", "one_message"] = Field(
-        "two_messages", exclude_if=lambda v: v == "two_messages"
-    )
-    read: Literal["whole", "last_object"] = Field("whole", exclude_if=lambda v: v == "whole")
-    attempts: int | None = Field(None, ge=1, exclude_if=lambda v: v is None)
-    rename: dict[str, str] = Field({}, exclude_if=lambda v: not v)
+    layout: Literal["two_messages", "one_message"] = Field("two_messages", exclude_if="two_messages".__eq__)
+    read: Literal["whole", "last_object"] = Field("whole", exclude_if="whole".__eq__)
+    attempts: int | None = Field(None, ge=1, exclude_if=lambda value: value is None)
+    rename: dict[str, str] = Field({}, exclude_if=lambda value: not value)
     description: str = ""
 
 

@@ -213,12 +213,7 @@ def _with_words(source: str, folders: Folders, file: Path) -> str:
 
 
 def _check_layout(tree: nodes.Template, file: Path) -> None:
-    """Require exactly the blocks system (constant) and user, and no code that loads templates while rendering."""
-    loaders = (nodes.Include, nodes.Extends, nodes.Import, nodes.FromImport)
-    if any(tree.find(kind) is not None for kind in loaders):
-        raise PromptError(
-            f'{file}: only {{% include "modules/NAME.md" %}} is supported', "use plain includes"
-        )
+    """Require exactly the blocks system (constant) and user."""
     blocks = {block.name: block for block in tree.find_all(nodes.Block)}
     if set(blocks) != {"system", "user"}:
         raise PromptError(

@@ -39,7 +39,7 @@ FILTERS = (
     " reject rejectattr reverse select selectattr sort string title tojson trim truncate unique upper wordcount"
 )
 _TOO_LONG = f"makes a text of more than {LONGEST_TEXT:,} characters"
-_WORDS = {
+_WORDS: dict[type[nodes.Node], str] = {
     nodes.Assign: "set",
     nodes.AssignBlock: "set",
     nodes.Macro: "macro",
@@ -47,6 +47,8 @@ _WORDS = {
     nodes.FilterBlock: "filter blocks",
     nodes.With: "with",
     nodes.Pow: "**",
+    nodes.Include: 'another include than {% include "modules/NAME.md" %}',
+    **dict.fromkeys((nodes.Extends, nodes.Import, nodes.FromImport), "loading of other templates"),
 }
 # Exceptions that rendering a template may raise.
 RENDERING = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError)

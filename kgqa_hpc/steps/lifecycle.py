@@ -46,15 +46,14 @@ def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None)
 
 def record_problem(item: Item, kind: AnchorKind) -> str | None:
     """A reason why the kind's records for the item are invalid; None if they are valid or there are none."""
-    for fields in [item.output] if item.records is None else item.records:
-        if isinstance(fields.get("question"), str) and isinstance(fields.get("answer"), str):
-            try:
-                record = kind.record(item.anchor, fields)
-            except Exception as problem:  # noqa: BLE001  it may be the code of an extension
-                return f"{type(problem).__name__}: {problem}"[:200]
-            if mistake := _problem(kind, record):
-                return mistake
-    return None
+    records = [item.output] if item.records is None else item.records
+    whole = [fields for fields in records if all(isinstance(fields.get(name), str) for name in PAIR)]
+    try:
+        return next(
+            filter(None, (_problem(kind, kind.record(item.anchor, fields)) for fields in whole)), None
+        )
+    except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+        return f"{type(problem).__name__}: {problem}"[:200]
 
 
 def _problem(kind: AnchorKind, fields: object) -> str | None:

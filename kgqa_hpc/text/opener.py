@@ -14,9 +14,23 @@ class NotRegular(OSError):
     """The path is a FIFO, a socket, a device or a folder."""
 
 
-def open_regular(path: Path) -> int:
-    """A file descriptor for reading. Raises NotRegular, or the system's OSError."""
-    return _open(path, os.O_RDONLY)
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A file descriptor, for reading by default. Raises NotRegular, or the system's OSError."""
+    # O_NONBLOCK: opening a FIFO without a peer returns at once, so that it can be refused.
+    try:
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
+    except OSError as problem:
+        link = problem.errno == errno.ELOOP and flags & os.O_NOFOLLOW
+        if problem.errno == errno.ENXIO or link:  # a socket, a FIFO without a reader, a symbolic link
+            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
+        raise
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise NotRegular(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path))
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -32,25 +46,4 @@ def read_bytes(path: Path) -> bytes:
 
 def open_append(path: Path) -> int:
     """A file descriptor for appending. Raises NotRegular, also for a symbolic link, or the system's OSError."""
-    return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
-
-
-def _open(path: Path, flags: int) -> int:
-    # O_NONBLOCK: opening a FIFO without a peer returns at once, so that it can be refused.
-    try:
-        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
-    except OSError as problem:
-        link = problem.errno == errno.ELOOP and flags & os.O_NOFOLLOW
-        if problem.errno == errno.ENXIO or link:  # a socket, a FIFO without a reader, a symbolic link
-            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
-        raise
-    try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise NotRegular(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-        if not stat.S_ISREG(mode):
-            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path))
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+    return open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)

@@ -93,19 +93,8 @@ class TextStream(io.RawIOBase):
                 raise self._error(f"{self.path}: is empty", "is it the right file?")
 
     def _inner_read(self, size: int) -> bytes:
-        data = self._inner_piece(size)
-        self._unpacked_bytes += len(data)
-        if self._unpacked_bytes > self._most and self._inner is not self._file:
-            raise self._error(
-                f"{self.path}: unpacks to more than {self._ratio} times its size",
-                f"is it the right file? if so, unpack it, or set {UNPACKED_RATIO.variable} to a larger number",
-            )
-        return data
-
-    def _inner_piece(self, size: int) -> bytes:
         try:
             data: bytes = self._inner.read(size)
-            return data
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as problem:
             kind = "gzip" if isinstance(self._inner, gzip.GzipFile) else "compressed"
             raise self._error(
@@ -114,6 +103,13 @@ class TextStream(io.RawIOBase):
             ) from None
         except OSError as problem:
             raise self._error(f"{self.path}: cannot be read: {problem.strerror or problem}") from None
+        self._unpacked_bytes += len(data)
+        if self._unpacked_bytes > self._most and self._inner is not self._file:
+            raise self._error(
+                f"{self.path}: unpacks to more than {self._ratio} times its size",
+                f"is it the right file? if so, unpack it, or set {UNPACKED_RATIO.variable} to a larger number",
+            )
+        return data
 
     def readable(self) -> bool:
         return True

@@ -133,7 +133,11 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         ('{% include "modules/anchor.md" %}', "{{ question }}", "own.md line 10: 'question' is undefined"),
         ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "}}: can only concatenate list"),
         ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "}}: division by zero"),
-        ('{% include "modules/anchor.md" %}', "{% include edges %}", "own.md: only {% include"),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{% include edges %}",
+            "own.md line 10: another include than {% include",
+        ),
         ('{% include "modules/anchor.md" %}', "{{ nodes.__class__.__mro__ }}", "}}: access to attribute"),
         ("{% block user %}", "stray {% block user %}", "own.md: text outside of the blocks"),
         ("{% block user %}", "{% block other %}", "own.md: needs the blocks system and user"),

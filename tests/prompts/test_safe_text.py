@@ -11,32 +11,9 @@ from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.safe_text import NAME_LENGTH, Lines, clean_lines, clean_text, clean_value
 
-MARKS = [
-    *(
-        "<|im_end|>",
-        "<|eot_id|>",
-        "</s>",
-        "[INST]",
-        "[/INST]",
-        "<<SYS>>",
-        "<think>",
-        "</think>",
-        "```",
-        "~~~",
-    ),
-    *(
-        "{{ x }}",
-        "{% raw %}",
-        "{# c #}",
-        "---",
-        '"""',
-        "<start_of_turn>",
-        "<｜User｜>",
-        "|>",
-        "\x00",
-        "\u202e",
-    ),
-]
+MARKERS = '``` ~~~ --- """ <| |> </ << {{ {% {# }} %} [INST] <think'
+TURNS = "<|im_end|> <|eot_id|> </s> [INST] [/INST] <<SYS>> <think> </think> <start_of_turn> <｜User｜> |>"
+MARKS = [*TURNS.split(), "```", "~~~", "---", '"""', "{{ x }}", "{% raw %}", "{# c #}", "\x00", "\u202e"]
 P5 = load_prompt("p5")
 NASTY = [
     *(*MARKS, "\n", "\r\n", "\u2028", "\u0085", "\t", "\u200b", "\ud800"),
@@ -78,23 +55,7 @@ def test_no_text_keeps_a_line_break_a_marker_or_a_hidden_character(text):
     assert clean.isprintable()
     assert clean == clean.strip()
     assert len(clean.splitlines()) <= 1
-    for mark in [
-        "```",
-        "~~~",
-        "---",
-        '"""',
-        "<|",
-        "|>",
-        "</",
-        "<<",
-        "{{",
-        "{%",
-        "{#",
-        "}}",
-        "%}",
-        "[INST]",
-        "<think",
-    ]:
+    for mark in MARKERS.split():
         assert mark not in clean
     clean.encode("utf-8")
 
