@@ -1,39 +1,25 @@
-"""The commands JOIN, MERGE, COMPARE, SELECT, RANK and ADD_FIELD, which make lists from lists.
+"""The commands JOIN, MERGE, COMPARE, SELECT, RANK and ADD_FIELD, which make lists from lists."""
 
-The expression of an ADD_FIELD is evaluated for each item: docs/guide/gasl.md, "Expressions".
-"""
-
-import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import syntax as x
-from kgqa_hpc.plugins.gasl.syntax import Field, Ref
+from kgqa_hpc.plugins.gasl.expression import Expression, Nothing, variable
+from kgqa_hpc.plugins.gasl.syntax import Field, Ref, Word
 from kgqa_hpc.plugins.gasl.values import (
     ALIASES,
     LARGEST,
-    MAX_ITEM_BYTES,
     Item,
     check_field,
     given,
     grouped,
     identity,
     is_number,
-    kind_of,
     names_in,
     sameness,
-    text_of,
 )
 from kgqa_hpc.plugins.gasl.world import Outcome, World
-
-_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 
 
 def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field | None) -> Outcome:
@@ -166,107 +152,34 @@ def rank(world: World, ref: Ref, by: Field, order: str | None, top: int | None) 
     return Outcome(islice(ranked, top))
 
 
-def add_field(world: World, ref: Ref, name: x.Word | str, value: x.Expression) -> Outcome:
+def add_field(world: World, ref: Ref, name: Word | str, value: Expression) -> Outcome:
     """Each item with one more field."""
     items = world.items(ref)
-    values, nothing = _evaluate(value, items, world)
-    field = free_name(name.text if isinstance(name, x.Word) else name, names_in(items))
+    values = _evaluate(value, items, world)
+    field = free_name(name.text if isinstance(name, Word) else name, names_in(items))
     extended = ({**item, field: result} for item, result in zip(items, values, strict=True))
-    return Outcome(extended, nothing, notes={"field": field})
+    return Outcome(extended, values.count(None), notes={"field": field})
 
 
-class _Nothing(Exception):
-    """The whole value is null: a field is missing, a division by zero, a number beyond 1e308."""
-
-
-def _evaluate(expression: x.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
-    """The value for each item and how many of them are null. Raises ScriptError `name`, `type` or `limit`."""
-    if isinstance(expression, x.Name) and expression.alone and expression.field.text in world.variables:
-        field = expression.field
-        expression = x.Variable(Ref(field.text, field.text, (), field.place))
-    parts = list(x.parts(expression))
-    world.spend(len(items) * sum(map(_work, parts)))
-    for leaf in parts:
-        for field in leaf.fields if isinstance(leaf, x.Template) else ():
-            check_field(items, field)
-        if isinstance(leaf, x.Name):
-            check_field(items, leaf.field, also=world.variables if leaf is expression and leaf.alone else ())
+def _evaluate(expression: Expression, items: Sequence[Item], world: World) -> list[Any]:
+    """The value for each item, None where it is null. Raises ScriptError `name`, `type` or `limit`."""
+    word = expression.word
+    if word is not None and word.text in world.variables:
+        expression = variable(Ref(word.text, word.text, (), word.place))
+    world.spend(len(items) * expression.work)
+    for field in expression.fields:
+        check_field(items, field, also=() if word is None else world.variables)
     columns: dict[Ref, Sequence[Any]] = {}
-    for leaf in parts:
-        if isinstance(leaf, x.Variable):
-            column = world.column(leaf.ref)
-            columns[leaf.ref] = [world.single(leaf.ref)] * len(items) if column is None else column
-            if len(columns[leaf.ref]) != len(items):
-                message = f"${leaf.ref.text[:100]} has {len(columns[leaf.ref]):,} items for {len(items):,}"
-                raise ScriptError("type", message)
+    for ref in expression.refs:
+        column = world.column(ref)
+        columns[ref] = [world.single(ref)] * len(items) if column is None else column
+        if len(columns[ref]) != len(items):
+            message = f"${ref.text[:100]} has {len(columns[ref]):,} items for {len(items):,}"
+            raise ScriptError("type", message)
     values: list[Any] = []
-    nothing = 0
     for position, item in enumerate(items):
-        variables = {ref: column[position] for ref, column in columns.items()}
         try:
-            values.append(_worth(expression, item, variables))
-        except _Nothing:
+            values.append(expression.value(item, {ref: column[position] for ref, column in columns.items()}))
+        except Nothing:
             values.append(None)
-            nothing += 1
-    return values, nothing
-
-
-def _work(part: x.Expression) -> int:
-    """How many operations and operands a part adds to its expression."""
-    match part:
-        case x.Chain(_, operations):
-            return len(operations)
-        case x.Template(_, fields):
-            return 1 + len(fields)
-    return 1
-
-
-def _worth(expression: x.Expression, item: Item, variables: Mapping[Ref, Any]) -> Any:
-    """The value of an expression at an item. Raises _Nothing, or ScriptError `type` or `limit`."""
-    value: Any
-    match expression:
-        case x.Number(value):
-            pass
-        case x.Name(field):
-            value = given(item, field)
-        case x.Variable(ref):
-            value = variables[ref]
-        case x.Minus(part):
-            return -_number(_worth(part, item, variables))
-        case x.Call(function, argument):
-            value = _worth(argument, item, variables)
-            if function == "length" and isinstance(value, str | list | dict):
-                return len(value)
-            if function == "length" or not isinstance(value, str):
-                raise ScriptError("type", f"{function} of a {_shown(value)}")
-            return value.lower() if function == "lower" else value.upper()
-        case x.Template(texts, fields):
-            value, *following = texts
-            for field, text in zip(fields, following, strict=True):
-                value += text_of(_worth(x.Name(field), item, variables)) + text
-                if len(value) > MAX_ITEM_BYTES:
-                    raise ScriptError("limit", "an item of more than 64 KiB")
-        case x.Chain(operand, operations):
-            value = _number(_worth(operand, item, variables))
-            for sign, operand in operations:
-                try:
-                    value = _OPERATIONS[sign](value, _number(_worth(operand, item, variables)))
-                except (ZeroDivisionError, OverflowError):
-                    raise _Nothing from None
-                if not abs(value) <= LARGEST:
-                    raise _Nothing
-    if value is None:
-        raise _Nothing
-    return value
-
-
-def _number(value: Any) -> Any:
-    if not is_number(value):
-        raise ScriptError("type", f"a number is needed here, not a {_shown(value)}")
-    return value
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    return {"LIST": "list", "DICT": "object", "COUNTER": "number", "VALUE": "text"}[kind_of(value)]
+    return values

@@ -1,4 +1,4 @@
-"""A script as data: its statements, commands, conditions and expressions, with the position of every name in the text.
+"""A script as data: its statements, commands and conditions, with the position of every name in the text.
 
 `nearest` finds the word that may have been meant by an unknown one.
 """
@@ -12,7 +12,6 @@ from kgqa_hpc.plugins.gasl.source import Place, Plan
 
 MAX_DISTANCE = 2
 MAX_CANDIDATES = 1000
-FUNCTIONS = ("lower", "upper", "length")
 ANY_TYPE = "any"  # every type, in FOLLOW
 
 Direction = Literal["out", "in", "both"]
@@ -77,63 +76,6 @@ def comparisons(condition: Condition | None) -> Iterator[Comparison]:
     elif condition is not None:
         for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
             yield from comparisons(part)
-
-
-class Number(NamedTuple):
-    """None stands for a number beyond 1e308, which makes the whole value null."""
-
-    value: int | float | None
-
-
-class Template(NamedTuple):
-    """Texts and fields in turn: texts[0] fields[0] texts[1] … texts[n]."""
-
-    texts: tuple[str, ...]
-    fields: tuple[Field, ...]
-
-
-class Name(NamedTuple):
-    """A field; `alone` when it has neither dots nor brackets: as a whole expression it may be a variable."""
-
-    field: Field
-    alone: bool = False
-
-
-class Variable(NamedTuple):
-    ref: Ref
-
-
-class Call(NamedTuple):
-    """`function` is lower, upper or length."""
-
-    function: str
-    argument: Expression
-
-
-class Minus(NamedTuple):
-    part: Expression
-
-
-class Chain(NamedTuple):
-    """The first operand, then (operator, operand) from left to right."""
-
-    operand: Expression
-    operations: tuple[tuple[str, Expression], ...]
-
-
-Expression = Number | Template | Name | Variable | Call | Minus | Chain
-
-
-def parts(expression: Expression) -> Iterator[Expression]:
-    """An expression and all its parts, in the order of the text."""
-    yield expression
-    match expression:
-        case Call(_, part) | Minus(part):
-            yield from parts(part)
-        case Chain(operand, operations):
-            yield from parts(operand)
-            for _, operand in operations:
-                yield from parts(operand)
 
 
 class Found(NamedTuple):
