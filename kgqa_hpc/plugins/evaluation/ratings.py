@@ -199,8 +199,9 @@ def with_key(ratings: Ratings, path: Path) -> Ratings:
         if row.id not in key_cells:
             raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
         cells = key_cells[row.id]
-        known = "accepted" in cells
-        accepted = _truth(cells["accepted"], f"{path}, item {row.id}") if known else row.accepted
+        accepted = row.accepted
+        if "accepted" in cells:
+            accepted = _truth(cells["accepted"], f"{path}, item {row.id}")
         extra = {name: cell for name, cell in cells.items() if name not in ("id", "accepted")}
         rows.append(replace(row, accepted=accepted, extra=row.extra | extra))
     return Ratings(ratings.criteria, tuple(rows))
