@@ -12,7 +12,7 @@ from typing import Any
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import expression as e
 from kgqa_hpc.plugins.gasl import syntax as x
-from kgqa_hpc.plugins.gasl.source import Source
+from kgqa_hpc.plugins.gasl.syntax import Source
 from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, item_bytes, number
 
 # Lark's trees and tokens; the children of a tree are of no one type.
