@@ -28,7 +28,7 @@ GIVEN = {
     "plugins/evaluation/figures.py": {"first"},
     "plugins/evaluation/hallucination.py": {"first"},
     "plugins/evaluation/human_sample.py": {"where"},
-    "plugins/evaluation/judged.py": {"first"},
+    "plugins/evaluation/judges.py": {"first"},
     "plugins/evaluation/ratings.py": {"where"},
     "plugins/evaluation/records.py": {"where"},
     "plugins/evaluation/retest.py": {"first", "where"},

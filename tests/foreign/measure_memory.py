@@ -31,9 +31,10 @@ def documents(path: str) -> None:
 
 
 def script(path: str) -> None:
-    from kgqa_hpc.plugins.gasl.session import check
+    from kgqa_hpc.plugins.gasl.model import read_input
+    from kgqa_hpc.plugins.gasl.parser import read_script
 
-    check(Path(path))
+    read_script(read_input(Path(path)))
 
 
 def configuration(path: str) -> None:
@@ -43,7 +44,7 @@ def configuration(path: str) -> None:
 
 
 def cells(path: str) -> None:
-    from kgqa_hpc.plugins.evaluation.cells import read_csv
+    from kgqa_hpc.plugins.evaluation.ratings import read_csv
 
     deque(read_csv(Path(path), "id")[1], maxlen=0)
 

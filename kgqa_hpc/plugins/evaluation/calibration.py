@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation import judged
+from kgqa_hpc.plugins.evaluation import judges as judging
 from kgqa_hpc.plugins.evaluation.agreement import (
     MISSING,
     Codes,
@@ -23,12 +23,14 @@ from kgqa_hpc.plugins.evaluation.agreement import (
     estimate,
     interval_text,
 )
-from kgqa_hpc.plugins.evaluation.judged import Truth, kappa_statistic, measure
-from kgqa_hpc.plugins.evaluation.panel import (
+from kgqa_hpc.plugins.evaluation.judges import (
+    Truth,
     alone_lines,
     confusion,
     decides_alone,
+    kappa_statistic,
     log_odds_weights,
+    measure,
     rules,
     weighted,
 )
@@ -67,9 +69,9 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, see
     judges = {
         name: {
             **measure(votes[:, j], truth, seed=seed),
-            "auc": judged.auc(scores[:, j], truth, seed=seed),
+            "auc": judging.auc(scores[:, j], truth, seed=seed),
             "threshold": _threshold(scores[:, j], truth, seed),
-            "prefers_longer": judged.length_preference(votes[:, j], truth, lengths, seed=seed),
+            "prefers_longer": judging.length_preference(votes[:, j], truth, lengths, seed=seed),
         }
         for j, name in enumerate(verdicts.judges)
     }
@@ -77,10 +79,10 @@ def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, see
     errors = {name: measures["kappa_error"] for name, measures in judges.items()}
     planned = {
         name: {
-            "half_width": judged.kappa_half_width(len(rows), error),
-            "needed": judged.ratings_for_kappa(width, error),
+            "half_width": judging.kappa_half_width(len(rows), error),
+            "needed": judging.ratings_for_kappa(width, error),
         }
-        for name, error in {"": judged.WORST_KAPPA_ERROR, **errors}.items()
+        for name, error in {"": judging.WORST_KAPPA_ERROR, **errors}.items()
         if error is not None
     }
     return {

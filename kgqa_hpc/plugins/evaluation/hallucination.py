@@ -12,7 +12,7 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import ENDS, MISSING, RESAMPLES, Codes, Floats
-from kgqa_hpc.plugins.evaluation.judged import wilson
+from kgqa_hpc.plugins.evaluation.judges import wilson
 from kgqa_hpc.plugins.evaluation.records import read_votes, records
 from kgqa_hpc.text.plain_text import aligned
 

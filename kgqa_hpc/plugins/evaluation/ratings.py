@@ -7,16 +7,24 @@ A row without scores is not rated. docs/guide/evaluation.md, "Ratings".
 The five scales are those of the published human evaluation (BioGraphletQA, section 3.3.1 and Appendix E). Their names
 and the labels of the levels are the published ones, so that ratings can be compared; the explanations are our own words
 for the same meaning.
+
+A spreadsheet takes a cell that starts with = + - @ for a formula, and text of a language model may start so. In the CSV
+files for people such a cell is written behind an apostrophe and read back without it; no other text is changed.
 """
 
+import csv
+import io
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.cells import read_csv
+from kgqa_hpc.text.limits import COLUMNS, LINE_BYTES
+from kgqa_hpc.text.opener import NotRegular, read_bytes
 
 LOWEST, HIGHEST = 1, 5
 ACCEPTABLE = 3  # the level from which the paper calls a score acceptable
@@ -30,52 +38,92 @@ class Scale(NamedTuple):
     levels: tuple[tuple[str, str], ...]
 
 
-# Each block: name and key of a criterion, then one line per level: label, explanation.
-_TEXT = """
-Scientific Validity of the Question | question_validity
-Not at all valid | Fundamental errors: it makes no sense or cannot be answered.
-Slightly valid | Major inaccuracies, though parts of it have some merit.
-Moderately valid | Minor inaccuracies; the core of the question is sound.
-Very valid | Accurate but for trivial imprecision.
-Completely valid | In full agreement with present knowledge, in the right terms.
-
-Scientific Validity of the Answer | answer_validity
-Not at all valid | Fundamental errors, or against established knowledge.
-Slightly valid | Major inaccuracies beside some valid information.
-Moderately valid | Minor inaccuracies; the core information is right.
-Very valid | Accurate but for trivial imprecision.
-Completely valid | In full agreement with present knowledge, thorough, with the right nuance.
-
-Question Complexity | complexity
-Very simple | Recall of one commonly known fact.
-Simple | Basic understanding of biomedical concepts.
-Moderate | Several biomedical concepts have to be put together.
-Complex | Advanced knowledge and an analysis of mechanisms or relations.
-Very complex | Specialised knowledge from several domains, or current research.
-
-Specificity of Answer | specificity
-Too general | Broad; the details are missing.
-Somewhat general | Some specifics, but not precise.
-Appropriately specific | The level of detail the question asks for.
-Very specific | Detailed and precise.
-Highly specific | Exceptional detail, with quantities where they belong.
-
-Answer Completeness | completeness
-Severely incomplete | Wrong, or most of what was asked is not answered.
-Partially complete | Some key elements, but important ones are left out.
-Moderately complete | Most key elements; some detail or support is missing.
-Very complete | Nearly everything, with fitting depth and context.
-Fully complete | Every aspect of the question, without a gap.
-"""
+def _scales() -> Iterator[Scale]:
+    text = files(__package__).joinpath("scales.txt").read_text(encoding="utf-8")
+    for block in text.strip().split("\n\n")[1:]:
+        (name, key), *levels = (line.split(" | ") for line in block.splitlines())
+        yield Scale(name, key, tuple((label, words) for label, words in levels))
 
 
-_BLOCKS = ([line.split(" | ") for line in text.strip().splitlines()] for text in _TEXT.split("\n\n"))
-SCALES = tuple(
-    Scale(name, key, tuple((label, words) for label, words in levels)) for (name, key), *levels in _BLOCKS
-)
+SCALES = tuple(_scales())
 CRITERIA = tuple(scale.name for scale in SCALES)
 # "the three answer-related criteria" of section 4.3
 ANSWER_CRITERIA = (CRITERIA[1], *CRITERIA[3:])
+
+_FORMULA = frozenset("=+-@\t\r")
+
+
+def guard(text: str) -> str:
+    """`text` as a cell that no spreadsheet evaluates. Undone by `unguard`."""
+    return f"'{text}" if text.lstrip("'")[:1] in _FORMULA else text
+
+
+def unguard(cell: str) -> str:
+    """The text that `guard` received."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in _FORMULA else cell
+
+
+def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """A UTF-8 CSV file (RFC 4180), every cell guarded."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")  # quotes both characters inside a cell
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow(["" if cell is None else guard(str(cell)) for cell in row])
+    return out.getvalue().encode("utf-8")
+
+
+def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
+    """Header, and rows by column (in lower case) with their line numbers; commas or semicolons, with or without
+    a byte order mark.
+
+    Rows are read as they are asked for. Raises InputError: no such file, not UTF-8, no header, a `needed` column
+    is missing, one is there twice (in any case), a row has another length.
+    """
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (NotRegular, PermissionError) as problem:
+        raise InputError(f"{path}: {problem.strerror}") from None
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: not UTF-8 (byte {problem.start:,})", "save it as CSV UTF-8") from None
+    header_line = text.partition("\n")[0]
+    delimiter = ";" if header_line.count(";") > header_line.count(",") else ","
+    csv.field_size_limit(LINE_BYTES.value)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+    except csv.Error as problem:
+        raise InputError(f"{path} line 1: {problem}", "save it as a CSV file again") from None
+    if not any(header):
+        raise InputError(f"{path}: is empty", "the first line must name the columns")
+    names = [name.lower() for name in header]
+    if len(names) > (limit := COLUMNS.value):
+        raise InputError(f"{path} line 1: {len(names):,} columns; {limit:,} are allowed", COLUMNS.cure)
+    if twice := {name for name, count in Counter(names).items() if count > 1}:
+        raise InputError(f"{path} line 1: column {min(twice)!r} stands there twice", "rename one of them")
+    if missing := [name for name in needed if name not in names]:
+        raise InputError(f"{path} line 1: no column {missing[0]!r}", f"it has: {', '.join(header)}")
+    return header, _rows(path, names, reader)
+
+
+def _rows(path: Path, names: list[str], reader: Iterator[list[str]]) -> Iterator[tuple[int, dict[str, str]]]:
+    line = 1
+    try:
+        for row in reader:
+            line = reader.line_num  # type: ignore[attr-defined]
+            if not any(row):
+                continue
+            if len(row) != len(names):
+                raise InputError(
+                    f"{path} line {line}: {len(row)} cells, but the header names {len(names)}",
+                    "quote cells that hold the delimiter or a line break",
+                )
+            yield line, {name: unguard(cell) for name, cell in zip(names, row, strict=True)}
+    except csv.Error as problem:
+        raise InputError(f"{path} near line {line + 1}: {problem}", "save it as a CSV file again") from None
+
 
 CATEGORY, SCORE = "evaluation category", "score"
 NOT_QUALIFIED = "not qualified to evaluate"
@@ -151,8 +199,9 @@ def with_key(ratings: Ratings, path: Path) -> Ratings:
         if row.id not in key_cells:
             raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
         cells = key_cells[row.id]
-        known = "accepted" in cells
-        accepted = _truth(cells["accepted"], f"{path}, item {row.id}") if known else row.accepted
+        accepted = row.accepted
+        if "accepted" in cells:
+            accepted = _truth(cells["accepted"], f"{path}, item {row.id}")
         extra = {name: cell for name, cell in cells.items() if name not in ("id", "accepted")}
         rows.append(replace(row, accepted=accepted, extra=row.extra | extra))
     return Ratings(ratings.criteria, tuple(rows))

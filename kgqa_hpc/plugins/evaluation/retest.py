@@ -16,7 +16,7 @@ import numpy as np
 
 from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.plugins.evaluation import judged
+from kgqa_hpc.plugins.evaluation import judges as judging
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, records
 from kgqa_hpc.runs import create_run, open_run
@@ -87,7 +87,7 @@ def compare_rounds(first: Iterable[_Record], second: Iterable[_Record], *, seed:
             votes = opinion(before[item].get(judge)).code, opinion(verdict).code
             pairs.setdefault(judge, {}).setdefault(name, []).append(votes)
     return {
-        judge: {name: judged.retest(*np.array(votes).T, seed=seed) for name, votes in by_name.items()}
+        judge: {name: judging.retest(*np.array(votes).T, seed=seed) for name, votes in by_name.items()}
         for judge, by_name in pairs.items()
     }
 

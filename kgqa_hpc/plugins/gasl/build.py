@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl import expression as e
 from kgqa_hpc.plugins.gasl import syntax as x
-from kgqa_hpc.plugins.gasl.source import Source
+from kgqa_hpc.plugins.gasl.syntax import Source
 from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, item_bytes, number
 
 # Lark's trees and tokens; the children of a tree are of no one type.
@@ -55,17 +56,6 @@ def _hops(digits: Token) -> int:
     return int(digits)
 
 
-def _minus(signs: int, operand: x.Expression) -> x.Expression:
-    for _ in range(signs if signs < 2 else 2 - signs % 2):  # pairs beyond the first cancel
-        operand = x.Minus(operand)
-    return operand
-
-
-def _chain(first_operand: x.Expression, *operations: Any) -> x.Chain:
-    pairs = zip(operations[::2], operations[1::2], strict=True)
-    return x.Chain(first_operand, tuple((str(sign), operand) for sign, operand in pairs))
-
-
 def _json_number(digits: Token) -> int | float:
     if (value := number(digits)) is None:
         raise ScriptError("limit", "a number beyond 1e308")
@@ -98,13 +88,13 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "nots": lambda *signs: len(signs),
     "rel": lambda op, *operand: ("_".join([op, *operand]), ()) if op == "IS" else (str(op), *operand),
     "values": lambda *values: values,
-    "expr": _chain,
-    "term": _chain,
-    "minus": _minus,
+    "expr": e.arithmetic,
+    "term": e.arithmetic,
+    "minus": e.minus,
     "minuses": lambda *signs: len(signs),
-    "number": lambda digits: x.Number(number(digits)),
-    "read": x.Variable,
-    "bracketed": lambda part: part._replace(alone=False) if isinstance(part, x.Name) else part,
+    "number": lambda digits: e.constant(number(digits)),
+    "read": e.variable,
+    "bracketed": lambda part: part._replace(word=None),
     "json_number": _json_number,
     "json_array": lambda *members: list(members),
     "json_object": lambda *pairs: dict(pairs),
@@ -224,8 +214,8 @@ class Builder:
         text = self._string(token)
         return x.Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), self._at)
 
-    def _item_field(self, token: Token) -> x.Name:
-        return x.Name(self._field(token), alone="." not in token)
+    def _item_field(self, token: Token) -> e.Expression:
+        return e.field_value(self._field(token))
 
     def _value(self, token: Token) -> str | x.Ref:
         return self._variable(token) if token.type == "VARREF" else self._string(token)
@@ -259,14 +249,14 @@ class Builder:
             raise ScriptError("syntax", message, self._at) from None
         return pattern
 
-    def _call(self, function: Token, argument: x.Expression) -> x.Call:
-        if function.lower() not in x.FUNCTIONS:
-            guess = x.nearest(str(function), (name.upper() for name in x.FUNCTIONS))
+    def _call(self, function: Token, argument: e.Expression) -> e.Expression:
+        if function.lower() not in e.FUNCTIONS:
+            guess = x.nearest(str(function), (name.upper() for name in e.FUNCTIONS))
             message = f"no function {function[:40]!r}: lower, upper, length"
             raise ScriptError("syntax", message, self._at, guess)
-        return x.Call(function.lower(), argument)
+        return e.call(function.lower(), argument)
 
-    def _template(self, token: Token) -> x.Template:
+    def _template(self, token: Token) -> e.Expression:
         """A STRING in an expression, as alternating texts and `{fields}`."""
         texts, fields = [""], []
         text, end = self._string(token), 0
@@ -282,7 +272,7 @@ class Builder:
                 message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
                 raise ScriptError("syntax", message, self._at)
         texts[-1] += text[end:]
-        return x.Template(tuple(texts), tuple(fields))
+        return e.template(texts, fields)
 
 
 def _is_broken(tree: Tree) -> bool:

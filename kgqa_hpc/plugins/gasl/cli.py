@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kgqa_hpc.cli.app import AsJson, print_json, say
+from kgqa_hpc.errors import InputError, ScriptError
 from kgqa_hpc.terminal import note
 
 if TYPE_CHECKING:
     from kgqa_hpc.plugins.gasl.execute import Result
+    from kgqa_hpc.plugins.gasl.world import Model
 
 gasl = typer.Typer(
     help="Graph scripts: find, count, join and rank nodes and edges of a graph.", no_args_is_help=True
@@ -25,33 +29,23 @@ MaybePath = Path | None
 @gasl.command()
 def run(
     script: ScriptFile,
-    graph: Annotated[
-        MaybePath, typer.Option(metavar="RUN", help="Run folder whose graph the script reads.")
-    ] = None,
-    nodes: Annotated[
-        MaybePath, typer.Option(help="CSV with id,name,type and properties (.gz allowed).")
-    ] = None,
+    graph: Annotated[MaybePath, typer.Option(metavar="RUN", help="Run folder with the graph.")] = None,
+    nodes: Annotated[MaybePath, typer.Option(help="CSV with id,name,type and properties, or .gz.")] = None,
     edges: Annotated[
-        MaybePath, typer.Option(help="CSV with source_id,target_id,type and properties (.gz allowed).")
+        MaybePath, typer.Option(help="CSV with source_id,target_id,type and properties, or .gz.")
     ] = None,
     engine: Annotated[
-        MaybePath,
-        typer.Option(help="YAML file with the settings of the engine for PROCESS, CLASSIFY and GENERATE."),
+        MaybePath, typer.Option(help="YAML file of the engine for PROCESS, CLASSIFY and GENERATE.")
     ] = None,
-    answers: Annotated[
-        MaybePath, typer.Option(help="JSON file with answers that replace the engine's.")
-    ] = None,
+    answers: Annotated[MaybePath, typer.Option(help="JSON file of answers instead of an engine.")] = None,
     state: Annotated[
-        MaybePath, typer.Option(help="State file, written after each command; an existing one is continued.")
+        MaybePath, typer.Option(help="State file to write after each command and resume.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a graph script on the graph of a run or on two CSV files."""
-    from kgqa_hpc.plugins.gasl import session
-
-    result, code = session.run(
-        script, graph=graph, nodes=nodes, edges=edges, engine=engine, answers=answers, state=state
-    )
+    files = {"graph": graph, "nodes": nodes, "edges": edges}
+    result, code = run_script(script, **files, engine=engine, answers=answers, state=state)
     if as_json:
         _print_line(result.to_dict())
     else:
@@ -62,9 +56,10 @@ def run(
 @gasl.command()
 def check(script: ScriptFile, as_json: AsJson = False) -> None:
     """Parse a graph script and list the first error of every faulty command."""
-    from kgqa_hpc.plugins.gasl import session
+    from kgqa_hpc.plugins.gasl.model import read_input
+    from kgqa_hpc.plugins.gasl.parser import read_script
 
-    problems = session.check(script)
+    problems = read_script(read_input(script))[1]
     status = "error" if problems else "success"
     if as_json:
         _print_line({"status": status, "errors": [problem.report() for problem in problems]})
@@ -73,6 +68,54 @@ def check(script: ScriptFile, as_json: AsJson = False) -> None:
             say(f"{script}: {problem}")
         print(status)
     raise typer.Exit(2 if problems else 0)
+
+
+def run_script(
+    script: Path,
+    *,
+    graph: Path | None = None,
+    nodes: Path | None = None,
+    edges: Path | None = None,
+    engine: Path | None = None,
+    answers: Path | None = None,
+    state: Path | None = None,
+) -> tuple[Result, int]:
+    """The result of a script and the exit code: 0, 1 after an error during execution, 2 if it cannot be read.
+
+    Raises InputError for options that do not go together and files that cannot be read.
+    """
+    from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.plugins.gasl.execute import State, execute, load_state, refused, save_state
+    from kgqa_hpc.plugins.gasl.graph_files import from_run, read_tables
+    from kgqa_hpc.plugins.gasl.model import Answers, asking, read_input
+    from kgqa_hpc.plugins.gasl.parser import parse
+    from kgqa_hpc.plugins.gasl.world import nobody
+    from kgqa_hpc.store.canonical import sha256_of
+
+    if (nodes is None) != (edges is None) or (graph is None) == (nodes is None):
+        raise InputError("which graph?", "give --graph RUN, or both --nodes FILE and --edges FILE")
+    if engine is not None and answers is not None:
+        raise InputError("--engine and --answers do not go together", "give one of them")
+    try:
+        commands = parse(read_input(script))
+    except ScriptError as problem:
+        return refused(problem), 2
+    if nodes is not None and edges is not None:
+        property_graph = read_tables(nodes, edges)
+    elif graph is not None:
+        path = graph / "kg.h5"
+        if not path.exists():
+            raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {graph}")
+        property_graph = from_run(read_graph(path), sha256_of(path))
+    initial = State(commands.digest, property_graph.digest)
+    if state:
+        initial = load_state(state, commands.digest, property_graph.digest)
+    with ExitStack() as stack:
+        model: Model = Answers.read(answers) if answers else nobody
+        model = stack.enter_context(asking(engine)) if engine else model
+        on_step = partial(save_state, state) if state else None
+        result = execute(commands, property_graph, initial, model, on_step)
+    return result, 1 if result.status == "error" else 0
 
 
 def _print_line(document: dict[str, Any]) -> None:

@@ -1,39 +1,33 @@
-"""The commands JOIN, MERGE, COMPARE, SELECT, RANK and ADD_FIELD, which make lists from lists.
-
-The expression of an ADD_FIELD is evaluated for each item: docs/guide/gasl.md, "Expressions".
+"""The commands that make lists from lists, JOIN, MERGE, COMPARE, SELECT, RANK and ADD_FIELD, and that count: COUNT,
+AGGREGATE, GROUP, and ITERATE, which runs the first two on batches.
 """
 
-import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import syntax as x
-from kgqa_hpc.plugins.gasl.syntax import Field, Ref
+from kgqa_hpc.plugins.gasl import finding
+from kgqa_hpc.plugins.gasl.expression import Expression, Nothing, variable
+from kgqa_hpc.plugins.gasl.finding import check_fields, predicate
+from kgqa_hpc.plugins.gasl.model import ask
+from kgqa_hpc.plugins.gasl.syntax import Command, Condition, Field, Found, Ref, Word, comparisons
 from kgqa_hpc.plugins.gasl.values import (
     ALIASES,
     LARGEST,
-    MAX_ITEM_BYTES,
     Item,
     check_field,
     given,
     grouped,
     identity,
     is_number,
-    kind_of,
     names_in,
     sameness,
     text_of,
 )
 from kgqa_hpc.plugins.gasl.world import Outcome, World
-
-_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 
 
 def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field | None) -> Outcome:
@@ -166,107 +160,166 @@ def rank(world: World, ref: Ref, by: Field, order: str | None, top: int | None) 
     return Outcome(islice(ranked, top))
 
 
-def add_field(world: World, ref: Ref, name: x.Word | str, value: x.Expression) -> Outcome:
+def add_field(world: World, ref: Ref, name: Word | str, value: Expression) -> Outcome:
     """Each item with one more field."""
     items = world.items(ref)
-    values, nothing = _evaluate(value, items, world)
-    field = free_name(name.text if isinstance(name, x.Word) else name, names_in(items))
+    values = _evaluate(value, items, world)
+    field = free_name(name.text if isinstance(name, Word) else name, names_in(items))
     extended = ({**item, field: result} for item, result in zip(items, values, strict=True))
-    return Outcome(extended, nothing, notes={"field": field})
+    return Outcome(extended, values.count(None), notes={"field": field})
 
 
-class _Nothing(Exception):
-    """The whole value is null: a field is missing, a division by zero, a number beyond 1e308."""
-
-
-def _evaluate(expression: x.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
-    """The value for each item and how many of them are null. Raises ScriptError `name`, `type` or `limit`."""
-    if isinstance(expression, x.Name) and expression.alone and expression.field.text in world.variables:
-        field = expression.field
-        expression = x.Variable(Ref(field.text, field.text, (), field.place))
-    parts = list(x.parts(expression))
-    world.spend(len(items) * sum(map(_work, parts)))
-    for leaf in parts:
-        for field in leaf.fields if isinstance(leaf, x.Template) else ():
-            check_field(items, field)
-        if isinstance(leaf, x.Name):
-            check_field(items, leaf.field, also=world.variables if leaf is expression and leaf.alone else ())
+def _evaluate(expression: Expression, items: Sequence[Item], world: World) -> list[Any]:
+    """The value for each item, None where it is null. Raises ScriptError `name`, `type` or `limit`."""
+    word = expression.word
+    if word is not None and word.text in world.variables:
+        expression = variable(Ref(word.text, word.text, (), word.place))
+    world.spend(len(items) * expression.work)
+    for field in expression.fields:
+        check_field(items, field, also=() if word is None else world.variables)
     columns: dict[Ref, Sequence[Any]] = {}
-    for leaf in parts:
-        if isinstance(leaf, x.Variable):
-            column = world.column(leaf.ref)
-            columns[leaf.ref] = [world.single(leaf.ref)] * len(items) if column is None else column
-            if len(columns[leaf.ref]) != len(items):
-                message = f"${leaf.ref.text[:100]} has {len(columns[leaf.ref]):,} items for {len(items):,}"
-                raise ScriptError("type", message)
+    for ref in expression.refs:
+        column = world.column(ref)
+        columns[ref] = [world.single(ref)] * len(items) if column is None else column
+        if len(columns[ref]) != len(items):
+            message = f"${ref.text[:100]} has {len(columns[ref]):,} items for {len(items):,}"
+            raise ScriptError("type", message)
     values: list[Any] = []
-    nothing = 0
     for position, item in enumerate(items):
-        variables = {ref: column[position] for ref, column in columns.items()}
         try:
-            values.append(_worth(expression, item, variables))
-        except _Nothing:
+            values.append(expression.value(item, {ref: column[position] for ref, column in columns.items()}))
+        except Nothing:
             values.append(None)
-            nothing += 1
-    return values, nothing
+    return values
 
 
-def _work(part: x.Expression) -> int:
-    """How many operations and operands a part adds to its expression."""
-    match part:
-        case x.Chain(_, operations):
-            return len(operations)
-        case x.Template(_, fields):
-            return 1 + len(fields)
-    return 1
+def count(
+    world: World,
+    source: Ref | Found,
+    field: Field | None,
+    condition: Condition | None,
+    by: Field | None,
+    unique: str | None,
+) -> Outcome:
+    """The number of items: in all, by value of a field, or of a field's values by another field."""
+    if isinstance(source, Found):
+        for name in filter(None, (field, by)):
+            finding.check_found_field(source.kind, name, world.graph)
+        return _counted(finding.find(world, source), field, by, unique)
+    items = world.items(source)
+    _check(items, condition, field, by)
+    return _counted(finding.select(items, condition, world), field, by, unique)
 
 
-def _worth(expression: x.Expression, item: Item, variables: Mapping[Ref, Any]) -> Any:
-    """The value of an expression at an item. Raises _Nothing, or ScriptError `type` or `limit`."""
-    value: Any
-    match expression:
-        case x.Number(value):
-            pass
-        case x.Name(field):
-            value = given(item, field)
-        case x.Variable(ref):
-            value = variables[ref]
-        case x.Minus(part):
-            return -_number(_worth(part, item, variables))
-        case x.Call(function, argument):
-            value = _worth(argument, item, variables)
-            if function == "length" and isinstance(value, str | list | dict):
-                return len(value)
-            if function == "length" or not isinstance(value, str):
-                raise ScriptError("type", f"{function} of a {_shown(value)}")
-            return value.lower() if function == "lower" else value.upper()
-        case x.Template(texts, fields):
-            value, *following = texts
-            for field, text in zip(fields, following, strict=True):
-                value += text_of(_worth(x.Name(field), item, variables)) + text
-                if len(value) > MAX_ITEM_BYTES:
-                    raise ScriptError("limit", "an item of more than 64 KiB")
-        case x.Chain(operand, operations):
-            value = _number(_worth(operand, item, variables))
-            for sign, operand in operations:
-                try:
-                    value = _OPERATIONS[sign](value, _number(_worth(operand, item, variables)))
-                except (ZeroDivisionError, OverflowError):
-                    raise _Nothing from None
-                if not abs(value) <= LARGEST:
-                    raise _Nothing
-    if value is None:
-        raise _Nothing
-    return value
+def _check(items: Sequence[Item], condition: Condition | None, *fields: Field | None) -> None:
+    check_fields(items, condition)
+    for field in filter(None, fields):
+        check_field(items, field)
 
 
-def _number(value: Any) -> Any:
-    if not is_number(value):
-        raise ScriptError("type", f"a number is needed here, not a {_shown(value)}")
-    return value
+def _counted(items: Iterable[Item], field: Field | None, by: Field | None, unique: str | None) -> Outcome:
+    counts: dict[str, int] = {}
+    total = skipped = 0
+    seen: set[Hashable] = set()
+    for item in items:
+        group = given(item, by) if by else None
+        value = given(item, field) if field else None
+        if (by and group is None) or (field and value is None):
+            skipped += 1
+            continue
+        key = text_of(group) if by else text_of(value) if field and not unique else ""
+        if unique:
+            mark = (key, identity(value) if field else sameness(item))
+            if mark in seen:
+                continue
+            seen.add(mark)
+        total += 1
+        counts[key] = counts.get(key, 0) + 1
+    return Outcome(counts if by or (field and not unique) else total, skipped)
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    return {"LIST": "list", "DICT": "object", "COUNTER": "number", "VALUE": "text"}[kind_of(value)]
+def aggregate(world: World, ref: Ref, by: Field, op: str, of: Field | None) -> Outcome:
+    """COUNT, SUM, AVG, MIN or MAX of a field, for each value of another or of the field itself."""
+    items = world.items(ref)
+    _check(items, None, by, of)
+    return _aggregated(items, by, op, of)
+
+
+def _aggregated(items: Sequence[Item], by: Field, op: str, of: Field | None) -> Outcome:
+    if of is None and op != "COUNT":
+        values = [value for value in (given(item, by) for item in items) if value is not None]
+        result = _OPERATIONS[op](values)
+        return Outcome(result, len(items) - len(values), empty=result is None)
+    groups: dict[str, list[Any]] = {}
+    skipped = 0
+    for item in items:
+        key = given(item, by)
+        value = given(item, of) if of else True
+        if key is None or value is None:
+            skipped += 1
+        else:
+            groups.setdefault(text_of(key), []).append(value)
+    return Outcome({key: _OPERATIONS[op](values) for key, values in groups.items()}, skipped)
+
+
+def group(world: World, ref: Ref, by: Field) -> Outcome:
+    """The items by the values of a field."""
+    items = world.items(ref)
+    check_field(items, by)
+    groups, skipped = grouped(items, by)
+    lists = groups.values()
+    return Outcome(({"key": given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
+
+
+def iterate(world: World, ref: Ref, size: int, body: Command) -> Outcome:
+    """Run a command on batches of items; a COUNT or AGGREGATE gives one item for each batch."""
+    if body.name == "asked":
+        verb, text = body.arguments
+        return ask(world, verb, ref, text, size)
+    items = world.items(ref)
+    starts = range(0, len(items), size)
+    if body.name == "aggregated":
+        by, op, of = body.arguments
+        _check(items, None, by, of)
+        outcomes = [_aggregated(items[start : start + size], by, op, of) for start in starts]
+    else:
+        field, condition, by, unique = body.arguments
+        _check(items, condition, field, by)
+        world.spend(len(items) * sum(1 for _ in comparisons(condition)))
+        holds = predicate(condition, world)
+        batches = ([item for item in items[start : start + size] if holds(item)] for start in starts)
+        outcomes = [_counted(batch, field, by, unique) for batch in batches]
+    values = [{"batch": number, "value": outcome.value} for number, outcome in enumerate(outcomes, 1)]
+    return Outcome(values, sum(outcome.skipped for outcome in outcomes))
+
+
+def _sum(values: Sequence[Any]) -> int | float:
+    _want_numbers(values)
+    try:
+        total = sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
+    except OverflowError:
+        total = math.inf
+    if not abs(total) <= LARGEST:
+        raise ScriptError("limit", "a number beyond 1e308")
+    return total
+
+
+def _extreme(choose: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    if not all(isinstance(value, str) for value in values):
+        _want_numbers(values)
+    return choose(values) if values else None
+
+
+def _want_numbers(values: Sequence[Any]) -> None:
+    for value in values:
+        if not is_number(value):
+            raise ScriptError("type", f"a number is needed here, not {text_of(value)[:100]!r}")
+
+
+_OPERATIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "COUNT": len,
+    "SUM": _sum,
+    "AVG": lambda values: _sum(values) / len(values) if values else None,
+    "MIN": partial(_extreme, min),
+    "MAX": partial(_extreme, max),
+}

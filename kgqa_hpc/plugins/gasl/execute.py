@@ -10,6 +10,7 @@ nothing, and the script may be executed again with more answers.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,8 +20,7 @@ from typing import Any
 from kgqa_hpc.errors import InputError, ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
 from kgqa_hpc.plugins.gasl.perform import perform, step_of
-from kgqa_hpc.plugins.gasl.source import Plan
-from kgqa_hpc.plugins.gasl.syntax import Attempt, On, Script, Simple, Statement
+from kgqa_hpc.plugins.gasl.syntax import Attempt, On, Plan, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
 from kgqa_hpc.store.atomic import write_file
@@ -148,49 +148,45 @@ def execute(
     run_graph = Graph(graph, state.nodes, state.edges)
     world = World(run_graph, ask, state.variables, state.declared, bounds, state.work)
     state.nodes, state.edges = run_graph.new_nodes, run_graph.new_edges
-    return _Run(script.plan or Plan(stop_on_error=True, continue_on_empty=True), world, state, on_step).run(
-        script.statements
-    )
+    run = _Run(script.plan or Plan(stop_on_error=True, continue_on_empty=True), world, state, on_step)
+    error = None
+    try:
+        run.block(script.statements, guarded=False)
+        partly = run.passed_over or any(step["status"] == "partial" for step in state.steps)
+        status = "partial" if partly else "success"
+    except _Stopped as stopped:
+        status = stopped.status
+    except _Unhandled as unhandled:
+        status, error = "error", unhandled.step["error"]
+    return Result(status, world.variables, state.steps, error)
 
 
+@dataclass
 class _Run:
-    def __init__(self, plan: Plan, world: World, state: State, on_step: OnStep | None) -> None:
-        self.plan = plan
-        self.world = world
-        self.state = state
-        self.on_step = on_step
-        self.position = 0
-        self.passed_over = False
+    """A run of a script up to its next step; `position` is the number of steps that the walk has passed."""
 
-    def run(self, statements: Sequence[Statement]) -> Result:
-        error = None
-        try:
-            self._block(statements, guarded=False)
-            partly = self.passed_over or any(step["status"] == "partial" for step in self.state.steps)
-            status = "partial" if partly else "success"
-        except _Stopped as stopped:
-            status = stopped.status
-        except _Unhandled as unhandled:
-            status, error = "error", unhandled.step["error"]
-        return Result(status, self.world.variables, self.state.steps, error)
+    plan: Plan
+    world: World
+    state: State
+    on_step: OnStep | None
+    position: int = 0
+    passed_over: bool = False
 
-    def _block(self, statements: Sequence[Statement], guarded: bool) -> None:
+    def block(self, statements: Sequence[Statement], guarded: bool) -> None:
         """Run statements; `guarded` when a TRY around them ends at their first unhandled error."""
-        position = 0
-        while position < len(statements):
-            statement = statements[position]
-            position += 1
+        following = deque(statements)
+        while following:
+            statement = following.popleft()
             try:
                 if isinstance(statement, Attempt):
                     self._attempt(statement, guarded)
                     continue
                 assert isinstance(statement, Simple)
+                step, handled = self._step(statement), False
                 ons: list[On] = []
-                while position < len(statements) and isinstance(following := statements[position], On):
-                    ons.append(following)
-                    position += 1
-                step = self._step(statement)
-                handled = False
+                while following and isinstance(on := following[0], On):
+                    ons.append(on)
+                    following.popleft()
                 for on in ons:
                     if on.status == step["status"]:
                         handled = True
@@ -210,15 +206,15 @@ class _Run:
     def _attempt(self, attempt: Attempt, guarded: bool) -> None:
         try:
             try:
-                self._block(attempt.body, guarded=True)
+                self.block(attempt.body, guarded=True)
             except _Unhandled:
                 if attempt.rescue is None:
                     raise
-                self._block(attempt.rescue, guarded)
+                self.block(attempt.rescue, guarded)
         except (_Unhandled, _Stopped):
-            self._block(attempt.final or (), guarded)
+            self.block(attempt.final or (), guarded)
             raise
-        self._block(attempt.final or (), guarded)
+        self.block(attempt.final or (), guarded)
 
     def _settle(self, step: Step, guarded: bool) -> None:
         if step["status"] == "error":

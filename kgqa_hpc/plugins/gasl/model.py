@@ -1,25 +1,29 @@
 """The commands PROCESS, CLASSIFY and GENERATE, and the interface to a model: a function from prompts to answers.
 
 PROCESS and CLASSIFY make one prompt per item and store the answers in the items, GENERATE makes one prompt in all. The
-caller supplies the function: a file of answers (`Answers`), an engine (session.py), or a step of a run, which raises
-in order to be called again later; a command whose function raises changes nothing.
+caller supplies the function: a file of answers (`Answers`), an engine (`asking`), or a step of a run, which raises in
+order to be called again later; a command whose function raises changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kgqa_hpc.errors import InputError, ScriptError
-from kgqa_hpc.plugins.gasl.source import MAX_NESTING
-from kgqa_hpc.plugins.gasl.syntax import Ref, Word
-from kgqa_hpc.plugins.gasl.values import is_deeper, text_of
-from kgqa_hpc.plugins.gasl.world import Outcome, Prompt, World
+from kgqa_hpc.errors import ConfigError, InputError, ScriptError
+from kgqa_hpc.plugins.gasl.syntax import MAX_NESTING, Ref, Word
+from kgqa_hpc.plugins.gasl.values import is_deeper, text_of, to_json
+from kgqa_hpc.plugins.gasl.world import Model, Outcome, Prompt, World
+from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.opener import read_bytes
+
+if TYPE_CHECKING:
+    from kgqa_hpc.engines.engine import Request, Response
 
 # Number of prompts in a call, unless the script gives it.
 BATCH = 1000
@@ -100,3 +104,88 @@ def _ask(world: World, prompts: Sequence[Prompt]) -> list[Any]:
         raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
     # An answer that is nested too deep for a script counts as no answer.
     return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]
+
+
+# Largest number of characters of an item or variable in a prompt; more may not fit into the context.
+_MAX_SHOWN = 8000
+_MAX_TOKENS = 500
+
+_MEMBER = {"PROCESS": "result", "CLASSIFY": "category", "GENERATE": "text"}
+_TASK = {
+    "PROCESS": "Apply the instruction to the item. Answer with the result alone.",
+    "CLASSIFY": "Put the item into one category, as the instruction says. Answer with the category alone.",
+    "GENERATE": "Write a text of the kind that is asked for from the data. Use nothing but the data.",
+}
+
+
+@contextmanager
+def asking(path: Path) -> Iterator[Model]:
+    """An `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
+    or a whole configuration. The engine is closed at the end.
+
+    Raises InputError, ConfigError, or EngineConfigError when it cannot start.
+    """
+    from kgqa_hpc.engines.mailbox import Mailbox
+    from kgqa_hpc.engines.registry import ENGINES
+
+    settings = _settings(path)
+    engine = ENGINES.get(settings.kind)(settings)
+
+    def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
+        """One answer for each prompt; None where it fails or does not parse."""
+        requests = [_request(str(number), prompt) for number, prompt in enumerate(prompts)]
+        answers: list[Any] = [None] * len(prompts)
+        for response in engine.generate(Mailbox.holding(requests)):
+            number = int(response.id)
+            answers[number] = _answer(response, _MEMBER[prompts[number].verb])
+        return answers
+
+    try:
+        yield ask
+    finally:
+        engine.close()
+
+
+def _settings(path: Path) -> Any:
+    from pydantic import ValidationError
+
+    from kgqa_hpc.engines.registry import parse_engine
+    from kgqa_hpc.settings import problems_of
+    from kgqa_hpc.store.yaml_file import load_yaml
+
+    try:
+        document = load_yaml(path)
+    except FileNotFoundError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+    section = document.get("engine", document) if isinstance(document, dict) else document
+    try:
+        return parse_engine(section, path.parent)
+    except ValidationError as problem:
+        lines = [f"{'.'.join(map(str, entry.key))}: {entry.text}" for entry in problems_of(problem)]
+        raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
+
+
+def _request(request_id: str, prompt: Prompt) -> Request:
+    from kgqa_hpc.engines.engine import Request
+
+    member = _MEMBER[prompt.verb]
+    properties = {member: {"type": "string"}}
+    closed = {"required": [member], "additionalProperties": False}
+    schema = {"type": "object", "properties": properties, **closed}
+    # The part common to all items of a command comes first, for the engine's prefix cache.
+    system = f'{_TASK[prompt.verb]} Answer in JSON: {{"{member}": "…"}}'
+    content = to_json(prompt.content).decode("utf-8")[:_MAX_SHOWN]
+    kind = f"Kind: {prompt.kind}\n" if prompt.kind else ""
+    user = f"Instruction: {prompt.instruction}\n{kind}\nData:\n{content}"
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": user})
+    return Request(request_id, messages, _MAX_TOKENS, schema=schema)
+
+
+def _answer(response: Response, member: str) -> Any:
+    if response.finish != "stop":
+        return None
+    try:
+        document = bounded_json.loads(response.text)
+    except orjson.JSONDecodeError:
+        return None
+    return document.get(member) if isinstance(document, dict) else None

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.build import Builder, Tree
-from kgqa_hpc.plugins.gasl.source import MAX_NESTING, Source, read_source
-from kgqa_hpc.plugins.gasl.syntax import Script, nearest
+from kgqa_hpc.plugins.gasl.syntax import MAX_NESTING, Script, Source, nearest, read_source
 
 if TYPE_CHECKING:
     from lark import Lark

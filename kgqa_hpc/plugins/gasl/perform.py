@@ -1,17 +1,28 @@
 """Execution of one command: compute its result, store it, and describe it in a step.
 
-REQUIRE, ASSERT, SHOW, DEBUG and INSPECT, which read variables without a change, are here; every other command is in
-the module of its idea.
+The commands here read variables without a change, REQUIRE, ASSERT, SHOW, DEBUG and INSPECT, or change variables and the
+script's copy of the graph: DECLARE, SET and UPDATE, CREATE_NODES, CREATE_EDGES and CREATE_GROUPS.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import changing, combining, counting, finding, model, walking
-from kgqa_hpc.plugins.gasl.finding import compare, reading
-from kgqa_hpc.plugins.gasl.syntax import Found, On, Ref, Simple, Word
-from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, Item, given, item_bytes, items_of, kind_of
+from kgqa_hpc.plugins.gasl import combining, finding, model, walking
+from kgqa_hpc.plugins.gasl.syntax import Condition, Found, On, Ref, Simple, Word
+from kgqa_hpc.plugins.gasl.values import (
+    LARGEST,
+    MAX_ITEM_BYTES,
+    Item,
+    as_item,
+    given,
+    item_bytes,
+    items_of,
+    kind_of,
+    sameness,
+    text_of,
+)
 from kgqa_hpc.plugins.gasl.world import MAX_ITEMS, Outcome, World
 
 _SHOWN = 10
@@ -28,20 +39,18 @@ def check(world: World, verb: str, ref: Ref, test: tuple[Any, ...]) -> Outcome:
 
 def _is_met(world: World, ref: Ref, test: str, *operands: Any) -> bool:
     value = world.value(ref)
-    if test == "compares":
-        op, expected = operands
-        measured = len(value) if isinstance(value, list | dict) else value
-        return compare(op, reading(expected, world))(measured)
-    if test == "has_field":
-        (field,) = operands
-        if isinstance(value, dict):
+    match test, operands:
+        case "compares", (op, expected):
+            measured = len(value) if isinstance(value, list | dict) else value
+            return finding.compare(op, finding.reading(expected, world))(measured)
+        case "has_field", (field,) if isinstance(value, dict):
             return field.text in value
-        items = world.items(ref)
-        return bool(items) and all(given(item, field) is not None for item in items)
-    if test == "exists":
-        return True
-    # Null, 0 and collections without members are empty; false is not.
-    return (not value and value is not False) in operands
+        case "has_field", (field,):
+            items = world.items(ref)
+            return bool(items) and all(given(item, field) is not None for item in items)
+        case "empty", (is_wanted,):  # null, 0 and collections without members are empty; false is not
+            return (not value and value is not False) == is_wanted
+    return True
 
 
 def _shown(value: Any, limit: int) -> dict[str, Any]:
@@ -63,19 +72,145 @@ def inspect(world: World, ref: Ref) -> Outcome:
     if output.pop("items", None) is not None:
         fields: dict[str, int] = {}
         for item in items_of(value) or ():
-            for name, held in _fields(item).items():
-                fields[name] = fields.get(name, 0) + held
+            properties = item.get("properties")
+            if isinstance(properties, dict):
+                item = {
+                    **properties,
+                    **{name: member for name, member in item.items() if name != "properties"},
+                }
+            for name, member in item.items():
+                fields[name] = fields.get(name, 0) + (member is not None)
         output["fields"] = fields
     return Outcome(stores=False, notes={"output": output})
 
 
-def _fields(item: Item) -> dict[str, bool]:
-    """The names of an item's fields and properties, each with whether it has a value."""
-    properties = item.get("properties")
-    if not isinstance(properties, dict):
-        return {name: value is not None for name, value in item.items()}
-    names = {name: value is not None for name, value in item.items() if name != "properties"}
-    return {**{name: value is not None for name, value in properties.items()}, **names}
+_EMPTY: dict[str, Any] = {"LIST": [], "DICT": {}, "COUNTER": 0}
+
+
+def declare(world: World, word: Word, kind: str, description: str | None) -> Outcome:
+    """Declare an empty variable of a fixed kind. Raises ScriptError `type` if it exists with another kind."""
+    name = word.text
+    if name in world.variables and (before := kind_of(world.variables[name])) != kind:
+        raise ScriptError("type", f"{name} is a {before}; it cannot be declared a {kind}")
+    world.declared[name] = {"kind": kind, "description": description}
+    return Outcome(_EMPTY[kind])
+
+
+def update(world: World, word: Word, ref: Ref, operation: str | None, condition: Condition | None) -> Outcome:
+    """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
+    name, operand = word.text, world.value(ref)
+    kind = kind_of(operand)
+    if kind == "VALUE":
+        raise ScriptError("type", f"{ref.text[:100]} is a VALUE: UPDATE takes LIST, DICT or COUNTER")
+    before = world.variables.get(name, _EMPTY[kind])
+    if kind_of(before) != kind:
+        raise ScriptError("type", f"{name} is a {kind_of(before)}, {ref.text[:100]} a {kind}")
+    if kind == "COUNTER" and (condition is not None or operation in ("FILTER", "DELETE")):
+        raise ScriptError(
+            "type", f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
+        )
+    replaces = operation in (None, "REPLACE", "FILTER")
+    if kind == "COUNTER":
+        if not (replaces or abs(before + operand) <= LARGEST):
+            raise ScriptError("limit", "a number beyond 1e308")
+        return Outcome(operand if replaces else before + operand)
+    chosen = finding.select(items_of(operand) or (), condition, world)
+    if kind == "DICT":
+        entries = {item["key"]: item["value"] for item in chosen}
+        if operation == "DELETE":
+            return Outcome({key: value for key, value in before.items() if key not in entries})
+        return Outcome(entries if replaces else {**before, **entries})
+    items = [as_item(element) for element in before]
+    if operation == "DELETE":
+        gone = {sameness(item) for item in chosen}
+        return Outcome(item for item in items if sameness(item) not in gone)
+    if operation == "MERGE":
+        return Outcome(_merged(items, chosen))
+    return Outcome(chosen if replaces else chain(items, chosen))
+
+
+def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterator[Item]:
+    """The items of `before` with the fields of the same items in `chosen`, then the other items of `chosen`."""
+    fields: dict[Hashable, Item] = {}
+    for item in chosen:
+        mark = sameness(item)
+        fields[mark] = {**fields.get(mark, {}), **item}
+    marks = [sameness(item) for item in before]
+    for item, mark in zip(before, marks, strict=True):
+        yield {**item, **fields.get(mark, {})}
+    seen = set(marks)
+    yield from (item for item in chosen if sameness(item) not in seen)
+
+
+_NAMES = ("name", "key", "value", "result")
+
+
+def create(world: World, verb: str, ref: Ref, kind: Word | None) -> Outcome:
+    """Nodes, edges or groups from items, without those that exist or are impossible."""
+    make = {"CREATE_NODES": _node, "CREATE_EDGES": _edge, "CREATE_GROUPS": _group}[verb]
+    items = world.items(ref)
+    created = [new for item in items if (new := make(item, kind.text if kind else None, world)) is not None]
+    return Outcome(created, len(items) - len(created))
+
+
+def _node(item: Item, kind: str | None, world: World, default: str | None = None) -> Item | None:
+    """Add the node that an item describes; None if it has neither id nor name, or if the graph has the id."""
+    kind = kind or default or _text(item, "type") or "node"
+    used = next((name for name in _NAMES if given(item, name) is not None), None)
+    name = _text(item, used) if used else None
+    node_id = item.get("id")
+    if node_id is None and name is None:
+        return None
+    identifier = text_of(node_id) if node_id is not None else f"{kind}:{name}"
+    if world.graph.position(identifier) is not None:
+        return None
+    properties = _properties(item, {"id", "name", "type", "items", used})
+    name = identifier if name is None else name
+    node = {"id": identifier, "name": name, "type": kind, "properties": properties}
+    world.created(node)
+    world.graph.add_node(dict(node))
+    return node
+
+
+def _group(item: Item, kind: str | None, world: World) -> Item | None:
+    """Add the node of a group, and an edge to it from each of the item's `items` that is a node."""
+    node = _node(item, kind, world, default="group")
+    members = item.get("items")
+    if node is not None and isinstance(members, list):
+        for member in map(as_item, members):
+            _add_edge(member.get("id"), node["id"], "member_of", {}, world)
+    return node
+
+
+def _edge(item: Item, kind: str | None, world: World) -> Item | None:
+    properties = _properties(item, {"source", "target", "id", "type", "items"})
+    source, target = given(item, "source"), given(item, "target")
+    return _add_edge(source, target, kind or _text(item, "type") or "related_to", properties, world)
+
+
+def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: World) -> Item | None:
+    """Add an edge; None if an end is no node, or if the edge exists."""
+    start, last = world.graph.position(source), world.graph.position(target)
+    if start is None or last is None or world.graph.has_edge(start, last, kind):
+        return None
+    edge = {"source": source, "target": target, "type": kind, "properties": properties}
+    world.created(edge)
+    world.graph.add_edge(edge)
+    return edge
+
+
+def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
+    """The item's properties and other non-null top-level fields, without some names."""
+    merged = {**item}
+    if isinstance(members := item.get("properties"), dict):
+        del merged["properties"]
+        merged = {**members, **merged}
+    return {key: value for key, value in merged.items() if key not in left_out and value is not None}
+
+
+def _text(item: Item, name: str) -> str | None:
+    value = given(item, name)
+    return None if value is None else text_of(value)
 
 
 def find(world: World, search: Found) -> Outcome:
@@ -89,9 +224,9 @@ _COMMANDS: dict[str, Callable[..., Outcome]] = {
     **{
         function.__name__: function
         for function in (
-            *(changing.declare, changing.update, changing.create),
+            *(declare, update, create),
             *(find, model.ask, model.generate),
-            *(counting.count, counting.aggregate, counting.group, counting.iterate),
+            *(combining.count, combining.aggregate, combining.group, combining.iterate),
             *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
             *(combining.add_field, walking.walk, walking.connect, walking.subgraph, walking.pattern),
             *(walking.cluster, check, show, inspect),
@@ -124,14 +259,14 @@ def perform(simple: Simple, world: World) -> dict[str, Any]:
 def _done(simple: Simple, world: World) -> dict[str, Any]:
     command = simple.command
     outcome = _COMMANDS[command.name](world, *command.arguments)
-    notes = dict(outcome.notes)
+    notes = {"skipped": outcome.skipped, **outcome.notes}
     if not outcome.stores:
-        return {"status": "partial" if outcome.partial else "success", "skipped": outcome.skipped, **notes}
-    value, truncated = _kept(outcome.value, world)
+        return {"status": "partial" if outcome.partial else "success", **notes}
+    value, truncated = _bounded(outcome.value, world)
     name = _target(simple)
+    world.store(name, value)
     if command.name == "debug":
         notes["output"] = _shown(value, _SHOWN)
-    world.store(name, value)
     if truncated:
         notes["truncated"] = True
     parts = list(value.values()) if isinstance(value, dict) else [value]
@@ -139,11 +274,10 @@ def _done(simple: Simple, world: World) -> dict[str, Any]:
     empty = outcome.empty or has_none
     status = "partial" if truncated or outcome.partial else "empty" if empty else "success"
     count = len(value) if isinstance(value, list | dict) else None
-    name = name.text if isinstance(name, Word) else name
-    return {"status": status, "variable": name, "count": count, "skipped": outcome.skipped, **notes}
+    return {"status": status, "variable": name, "count": count, **notes}
 
 
-def _kept(value: Any, world: World) -> tuple[Any, bool]:
+def _bounded(value: Any, world: World) -> tuple[Any, bool]:
     """A result within its bounds, and whether a LIST in it was cut: a LIST, also in a DICT, keeps its first items."""
     if value is None or isinstance(value, str | int | float | bool):
         return value, False
@@ -162,14 +296,13 @@ def _kept(value: Any, world: World) -> tuple[Any, bool]:
     return parts, truncated
 
 
-def _target(simple: Simple) -> Word | str:
+def _target(simple: Simple) -> str:
     """The variable that takes the result: the one after AS, else the one that the command updates, else `last`."""
     name, arguments = simple.command
     if simple.into is not None:
-        return simple.into
+        return simple.into.text
     if name in ("declare", "set", "update"):
-        word: Word = arguments[0]
-        return word
+        return str(arguments[0].text)
     if name in ("ask", "add_field", "rank") or (name == "iterate" and arguments[-1].name == "asked"):
         ref: Ref = next(argument for argument in arguments if isinstance(argument, Ref))
         return LAST if ref.entries else ref.name

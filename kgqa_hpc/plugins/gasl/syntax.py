@@ -1,18 +1,155 @@
-"""A script as data: its statements, commands, conditions and expressions, with the position of every name in the text.
+"""A script as text, with the line and column of each offset, and as data: its statements, commands and conditions, with
+the position of every name in the text.
 
-`nearest` finds the word that may have been meant by an unknown one.
+The text has joined lines, or is that of a JSON plan. `nearest` finds the word that may have been meant by an unknown
+one.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from kgqa_hpc.plugins.gasl.source import Place, Plan
+from kgqa_hpc.errors import ScriptError
+
+MAX_BYTES = 256 * 1024
+MAX_NESTING = 50
+
+_JOIN = re.compile(r"\\\n")
+_NOT_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[\[\]{}]', re.DOTALL)
+
+
+class Place(NamedTuple):
+    """A line and a column in characters, both from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a JSON plan besides its commands."""
+
+    plan_id: str | None = None
+    stop_on_error: bool = True
+    continue_on_empty: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text for the parser; `joins` are the offsets at which a backslash and a line end were removed."""
+
+    text: str
+    joins: tuple[int, ...]
+    starts: tuple[int, ...]
+    plan: Plan | None = None
+
+    def place(self, offset: int) -> Place:
+        """The position in the original script of the character at an offset of `text`."""
+        original = offset + 2 * bisect_right(self.joins, offset)
+        line = bisect_right(self.starts, original) - 1
+        return Place(line + 1, original - self.starts[line] + 1)
+
+    def after(self, end: int) -> Place:
+        """The position just after the text that ends at an offset."""
+        if end == 0:
+            return Place(1, 1)
+        line, column = self.place(end - 1)
+        return Place(line, column + 1)
+
+
+def read_source(data: bytes) -> Source:
+    """The source of a script or a plan. Raises ScriptError, `syntax` or `limit`, with the place."""
+    if len(data) > MAX_BYTES:
+        raise ScriptError(
+            "limit", f"the script has {len(data):,} bytes; {MAX_BYTES:,} are allowed", Place(1, 1)
+        )
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as problem:
+        before = _lines(data[: problem.start].decode("utf-8").removeprefix("\ufeff"))
+        byte = data[problem.start]
+        raise ScriptError("syntax", f"byte 0x{byte:02X} is not UTF-8", _end(before)) from None
+    text, plan = _lines(text), None
+    if text.lstrip().startswith("{"):
+        plan, commands = _plan(text)
+        text = "\n".join(commands)
+    starts = (0, *(match.end() for match in re.finditer("\n", text)))
+    joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
+    return Source(_JOIN.sub("", text), joins, starts, plan)
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _end(text: str) -> Place:
+    return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
+
+
+def _plan(text: str) -> tuple[Plan, list[str]]:
+    _check_depth(text)
+
+    def refuse(_: str) -> Any:
+        """Refuse NaN and Infinity, which Python's parser accepts."""
+        match = next(m for m in _NOT_JSON.finditer(text) if not m[0].startswith('"'))
+        raise ScriptError("syntax", f"not JSON: {match[0]}", _end(text[: match.start()]))
+
+    try:
+        return _shape(json.loads(text, parse_int=str, parse_constant=refuse))
+    except json.JSONDecodeError as problem:
+        raise ScriptError("syntax", f"not JSON: {problem.msg}", _json_place(text, problem.pos)) from None
+    except ValueError as problem:
+        raise ScriptError("syntax", f"not a plan: {problem}", Place(1, 1)) from None
+
+
+def _json_place(text: str, offset: int) -> Place:
+    if text[offset : offset + 1] == ",":  # Python 3.13 points at the comma, we at the bracket behind it
+        following = re.compile(r",\s*([\]}])").match(text, offset)
+        offset = following.start(1) if following else offset
+    return _end(text[: min(offset, len(text.rstrip()))])
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_NESTING:
+            message = f"the plan is nested more than {MAX_NESTING} deep"
+            raise ScriptError("limit", message, Place(1, 1))
+
+
+def _shape(document: dict[str, Any]) -> tuple[Plan, list[str]]:
+    """Raises ValueError when the JSON is not a plan."""
+    commands = document.get("commands")
+    if not isinstance(commands, list):
+        raise ValueError("`commands` must be a list")
+    texts: list[Any] = [entry.get("command") if isinstance(entry, dict) else entry for entry in commands]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("each of `commands` must be a string or an object with a `command`")
+    plan_id = document.get("plan_id")
+    if plan_id is not None and not isinstance(plan_id, str):
+        raise ValueError("`plan_id` must be a string")
+    config = {} if document.get("config") is None else document["config"]
+    if not isinstance(config, dict):
+        raise ValueError("`config` must be an object")
+    settings = config.get("stop_on_error", True), config.get("continue_on_empty", False)
+    if not all(isinstance(value, bool) for value in settings):
+        raise ValueError("`stop_on_error` and `continue_on_empty` must be true or false")
+    try:
+        "".join([*texts, plan_id or ""]).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a \\u escape is half of a character") from None
+    return Plan(plan_id, *settings), [re.sub(r"[\r\n]", " ", text) for text in texts]
+
 
 MAX_DISTANCE = 2
 MAX_CANDIDATES = 1000
-FUNCTIONS = ("lower", "upper", "length")
 ANY_TYPE = "any"  # every type, in FOLLOW
 
 Direction = Literal["out", "in", "both"]
@@ -77,63 +214,6 @@ def comparisons(condition: Condition | None) -> Iterator[Comparison]:
     elif condition is not None:
         for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
             yield from comparisons(part)
-
-
-class Number(NamedTuple):
-    """None stands for a number beyond 1e308, which makes the whole value null."""
-
-    value: int | float | None
-
-
-class Template(NamedTuple):
-    """Texts and fields in turn: texts[0] fields[0] texts[1] … texts[n]."""
-
-    texts: tuple[str, ...]
-    fields: tuple[Field, ...]
-
-
-class Name(NamedTuple):
-    """A field; `alone` when it has neither dots nor brackets: as a whole expression it may be a variable."""
-
-    field: Field
-    alone: bool = False
-
-
-class Variable(NamedTuple):
-    ref: Ref
-
-
-class Call(NamedTuple):
-    """`function` is lower, upper or length."""
-
-    function: str
-    argument: Expression
-
-
-class Minus(NamedTuple):
-    part: Expression
-
-
-class Chain(NamedTuple):
-    """The first operand, then (operator, operand) from left to right."""
-
-    operand: Expression
-    operations: tuple[tuple[str, Expression], ...]
-
-
-Expression = Number | Template | Name | Variable | Call | Minus | Chain
-
-
-def parts(expression: Expression) -> Iterator[Expression]:
-    """An expression and all its parts, in the order of the text."""
-    yield expression
-    match expression:
-        case Call(_, part) | Minus(part):
-            yield from parts(part)
-        case Chain(operand, operations):
-            yield from parts(operand)
-            for _, operand in operations:
-                yield from parts(operand)
 
 
 class Found(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph
-from kgqa_hpc.plugins.gasl.syntax import Ref, Word, nearest
+from kgqa_hpc.plugins.gasl.syntax import Ref, nearest
 from kgqa_hpc.plugins.gasl.values import (
     MAX_ITEM_BYTES,
     MISSING,
@@ -204,19 +204,18 @@ class World:
         self.declared.clear()
         self.declared.update(declared)
 
-    def store(self, name: Word | str, value: Any) -> None:
+    def store(self, name: str, value: Any) -> None:
         """Create or replace a variable. Raises ScriptError `type` for a declared one of another kind."""
-        text = name.text if isinstance(name, Word) else name
-        declared = self.declared.get(text)
+        declared = self.declared.get(name)
         if declared and declared["kind"] != kind_of(value):
-            raise ScriptError("type", f"{text} is declared a {declared['kind']}, not a {kind_of(value)}")
+            raise ScriptError("type", f"{name} is declared a {declared['kind']}, not a {kind_of(value)}")
         check_levels(value)
         size = len(to_json(value))
-        total = sum(self._sizes.values()) - self._sizes.get(text, 0)
+        total = sum(self._sizes.values()) - self._sizes.get(name, 0)
         if total + size + self._created > self.bounds.bytes:
             raise self._too_large()
-        self.variables[text] = value
-        self._sizes[text] = size
+        self.variables[name] = value
+        self._sizes[name] = size
 
     def _too_large(self) -> ScriptError:
         size = f"{self.bounds.bytes // 1024**2:,} MiB"

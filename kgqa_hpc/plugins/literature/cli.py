@@ -16,8 +16,7 @@ index = typer.Typer(help="Ranked search over documents (BM25).", no_args_is_help
 Documents = Annotated[
     list[Path],
     typer.Argument(
-        metavar="DOCS…",
-        help="Documents as MEDLINE or JATS XML, JSONL, Parquet, or folders of them, indexed in this order.",
+        metavar="DOCS…", help="MEDLINE or JATS XML, JSONL, Parquet, or folders of them, in order."
     ),
 ]
 Index = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
@@ -27,12 +26,10 @@ Index = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the 
 def index_build(
     index: Index,
     documents: Documents,
-    shards: Annotated[
-        int, typer.Option(min=1, help="Number of parts of the index that are built and searched separately.")
-    ] = 4,
+    shards: Annotated[int, typer.Option(min=1, help="Number of separate parts of the index.")] = 4,
     stem: Annotated[bool, typer.Option("--stem", help="Stem English words.")] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes; default: the number of cores, at most 8.")
+        int | None, typer.Option(min=1, help="Number of processes; default: cores, at most 8.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,13 +47,11 @@ def index_build(
 @index.command(name="search")
 def index_search(
     index: Index,
-    query: Annotated[
-        str | None, typer.Argument(metavar="[QUERY]", help="Query as plain words, without operators.")
-    ] = None,
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Plain words, no operators.")] = None,
     queries: Annotated[Path | None, typer.Option(help="JSONL with id and query, answered in order.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of documents per query.")] = 10,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Verify every byte also of a large index.")
+        bool, typer.Option("--verify", help="Verify every byte of a large index, too.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -92,12 +87,9 @@ def _print_line(document: dict[str, Any]) -> None:
 def mentions(
     documents: Documents,
     names: Annotated[
-        list[Path],
-        typer.Option(help="TSV with protein_name and gene_names, or HGNC's table; may be repeated."),
+        list[Path], typer.Option(help="TSV with protein_name and gene_names, or HGNC's table; repeatable.")
     ],
-    min_length: Annotated[
-        int, typer.Option(min=1, help="Smallest number of letters and digits of a name.")
-    ] = 3,
+    min_length: Annotated[int, typer.Option(min=1, help="Least letters and digits of a name.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Find names in documents: one JSON line per document, with offsets in code points."""
@@ -116,11 +108,8 @@ def mentions(
         spans = {key: [asdict(mention) for mention in finder.find(text)] for key, text in texts.items()}
         _print_line({"id": document.id, **spans})
     if as_json:
-        counts = {
-            "documents": read.documents,
-            "names": vars(name_counts),
-            "mentions": {"found": finder.found, "dropped": finder.dropped},
-        }
+        mentions_counted = {"found": finder.found, "dropped": finder.dropped}
+        counts = {"documents": read.documents, "names": vars(name_counts), "mentions": mentions_counted}
         print(json.dumps(counts), file=sys.stderr)
         return
     names_dropped, mentions_dropped = (
@@ -136,11 +125,7 @@ def mentions(
 
 def proteins(
     runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN…",
-            help="Merged literature runs, or files of records; each becomes a column of the table.",
-        ),
+        list[Path], typer.Argument(metavar="RUN…", help="Merged literature runs, or files of records.")
     ],
     as_json: AsJson = False,
 ) -> None:

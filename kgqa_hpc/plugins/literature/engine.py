@@ -1,12 +1,25 @@
-"""A BM25 index as an engine: the last message of a request is the query, the answer is the list of hits as JSON.
+"""Document search as an engine: the last message of a request is the query, the answer is the list of hits as JSON.
 
     {"documents": [{"id": "9", "score": 12.3, "title": "…", "text": "…"}, …]}
 
-The schema of the request sets the number of documents (maxItems of `documents`), the fields, and the maximum
-lengths of their texts; a longer text is cut at the end, so offsets stay those of the document. No model takes
-part: the same query gives the same answer for any seed and temperature.
+The index is a BM25 index in a folder, or a site's OpenSearch (or Elasticsearch). The schema of the request sets the
+number of documents (maxItems of `documents`), the fields, and the maximum lengths of their texts; a longer text is cut
+at the end, so offsets stay those of the document. No model takes part: the same query gives the same answer for any
+seed and temperature.
+
+Of OpenSearch only `_search`, `_doc` and the root are used, over HTTP, with the standard library. The query is sent as a
+`multi_match`, which takes plain text without syntax. Stop words, k1 and b are those of the site's index; they are
+requested and recorded in the provenance. Documents with equal scores are sorted by id.
 """
 
+import base64
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,9 +29,13 @@ from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25.manifest import read_manifest
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Retriever
+from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, Retriever
+from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.plain_text import plain_line
+from kgqa_hpc.text.services import answer_within
 
 FIELDS = ("id", "score", "title", "text")
 _BATCH = 16  # requests that are queued while one is answered
@@ -53,8 +70,6 @@ class IndexEngine:
         if settings.path and not settings.url:
             self._index: Retriever = Bm25Index(Path(settings.path))
         elif settings.url and settings.name and not settings.path:
-            from kgqa_hpc.plugins.literature.documents.opensearch import OpenSearchIndex
-
             self._index = OpenSearchIndex(settings.url, settings.name)
         else:
             problem = "engine index needs either `path`, or `url` and `name`"
@@ -75,11 +90,10 @@ class IndexEngine:
         for schema in schemas:
             fields = _fields(schema)
             if not fields or fields.keys() - set(FIELDS) or set(schema["properties"]) != {"documents"}:
-                raise EngineConfigError(
-                    "engine index answers with a list `documents` of "
-                    f"{', '.join(FIELDS)}, and this prompt asks for something else",
-                    "give the step retrieve a pass of its own, and the other steps another engine",
-                )
+                lists = f"a list `documents` of {', '.join(FIELDS)}"
+                problem = f"engine index answers with {lists}, and this prompt asks for something else"
+                cure = "give the step retrieve a pass of its own, and the other steps another engine"
+                raise EngineConfigError(problem, cure)
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         for request in mailbox:
@@ -105,3 +119,87 @@ def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     documents = (schema.get("properties") or {}).get("documents") or {}
     fields: Mapping[str, Any] = (documents.get("items") or {}).get("properties") or {}
     return fields
+
+
+# Environment variable with "user:password", so that no configuration contains it.
+CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
+SEARCHED = ["title", "text"]
+ATTEMPTS = 4
+LONGEST_ANSWER = 600.0  # s for the whole answer
+LARGEST_REPLY = 64 << 20  # bytes
+# HTTP codes to retry: 429, and errors of a proxy or of a node that is starting.
+_PASSING = {429, 502, 503, 504}
+
+
+class OpenSearchIndex:
+    """The index `name` of the service at `url`, whose documents have the fields `title` and `text`.
+
+    Implements `Retriever`. `pause`: seconds before the second attempt, doubled for each further attempt.
+    Raises InputError if the service refuses a request, StoreError if it does not answer.
+    """
+
+    def __init__(self, url: str, name: str, pause: float = 1.0) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"{url}: not the address of a search service", "http://host:9200")
+        self._base = f"{url.rstrip('/')}/{urllib.parse.quote(name, safe='')}"
+        self._root = f"{url.rstrip('/')}/"
+        self._pause = pause
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The `k` best documents with any word of the query, best first."""
+        match = {"query": query, "fields": SEARCHED, "type": "cross_fields", "operator": "or"}
+        body = {"size": k, "_source": SEARCHED, "query": {"multi_match": match}}
+        reply = self._ask(f"{self._base}/_search", body)
+        try:
+            hits = [
+                Hit(str(hit["_id"]), float(hit["_score"]), self._document(hit))
+                for hit in reply["hits"]["hits"][:k]
+            ]
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
+            text = f"{self._base}: no list of hits: {plain_line(repr(problem))}"
+            raise StoreError(text, "is it OpenSearch?") from None
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+
+    def document(self, name: str) -> Document | None:
+        reply = self._ask(f"{self._base}/_doc/{urllib.parse.quote(name, safe='')}", missing={"found": False})
+        return self._document(reply) if reply.get("found") else None
+
+    def provenance(self) -> dict[str, Any]:
+        """The service's version, and the index's settings (with its unique id) and mappings."""
+        return {
+            "service": self._ask(self._root).get("version", {}),
+            "settings": self._ask(f"{self._base}/_settings"),
+            "mappings": self._ask(f"{self._base}/_mapping"),
+            "fields": SEARCHED,
+        }
+
+    def _document(self, hit: dict[str, Any]) -> Document:
+        title, text = (str(hit.get("_source", {}).get(field) or "") for field in SEARCHED)
+        return Document(hit["_id"], title, text)
+
+    def _ask(self, url: str, body: Any = None, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+        request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())
+        request.add_header("Content-Type", "application/json")
+        if os.environ.get(CREDENTIALS):
+            secret = base64.b64encode(os.environ[CREDENTIALS].encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {secret}")
+        for attempt in range(ATTEMPTS):
+            time.sleep(self._pause * 2 ** (attempt - 1) if attempt else 0)
+            try:
+                with answer_within(request, LONGEST_ANSWER) as answer:
+                    data = bytearray()
+                    while part := answer.read1(1 << 20):
+                        data += part
+                        if len(data) > LARGEST_REPLY:
+                            problem = f"{url}: answered more than {LARGEST_REPLY >> 20} MiB"
+                            raise StoreError(problem, "ask for fewer documents")
+                    return dict(bounded_json.loads(bytes(data)))
+            except urllib.error.HTTPError as problem:
+                if problem.code == 404 and missing is not None:
+                    return missing
+                if problem.code not in _PASSING:
+                    raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None
+                reason = f"{problem.code} {problem.reason}"
+            except (OSError, http.client.HTTPException, ValueError, TypeError) as problem:
+                reason = plain_line(str(problem))
+        raise StoreError(f"{url}: no answer after {ATTEMPTS} attempts: {reason}", "is the service up?")

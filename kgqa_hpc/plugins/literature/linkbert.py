@@ -1,7 +1,7 @@
-"""The files that LinkBERT's fine-tuning scripts read: multiple choice (MedQA) and yes, no, maybe (PubMedQA).
+"""Exports for LinkBERT's fine-tuning scripts: multiple choice (MedQA) and yes, no or maybe (PubMedQA).
 
-JSON Lines in SPLIT.json, as in LinkBERT's data/mc/medqa_usmle_hf and data/seqcls/pubmedqa_hf. Its scripts want
-train, dev and test: see `dataset.split`.
+JSON Lines in SPLIT.json, as in LinkBERT's data/mc/medqa_usmle_hf and data/seqcls/pubmedqa_hf. The scripts need the
+splits train, dev and test (`dataset.split`).
 """
 
 from collections.abc import Callable
@@ -19,13 +19,15 @@ _BESIDE_ENDINGS = ("id", "sent1", "sent2", "label")
 
 
 class LinkbertMedqa:
-    """id, sent1 (question), sent2 (empty), ending0 … ending4, label (the right ending's number)."""
+    """Lines with id, sent1 (question), sent2 (empty), ending0 … ending4, and label (number of the right ending)."""
 
     name = "linkbert-medqa"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        """Raises InputError for records without options, or with different numbers of them: its loader takes the
-        endings of train.json for all, and a missing one for the text "None"."""
+        """Raises InputError for records without options or with different numbers of options.
+
+        LinkBERT's loader expects the endings of train.json in every record and reads a missing one as "None".
+        """
         numbers = set().union(*_write(source, folder, _medqa, len).values())
         if len(numbers) > 1:
             many = " and ".join(str(number - len(_BESIDE_ENDINGS)) for number in sorted(numbers))
@@ -33,19 +35,19 @@ class LinkbertMedqa:
 
 
 class LinkbertPubmedqa:
-    """id, sentence1 (question), sentence2 (context), label (yes, no or maybe)."""
+    """Lines with id, sentence1 (question), sentence2 (context), and label (yes, no or maybe)."""
 
     name = "linkbert-pubmedqa"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        """Raises InputError for records without a decision, or for a decision that train.json lacks: its loader
-        numbers the labels that it finds there, and stops at another one."""
+        """Raises InputError for records without a decision, or for a decision that no record of train has.
+
+        LinkBERT's loader numbers the labels of train.json and fails at any other.
+        """
         labels = _write(source, folder, _pubmedqa, itemgetter("label"))
         if missing := set().union(*labels.values()) - labels.get(TRAIN, set()):
-            raise InputError(
-                f"no record of train says {' or '.join(sorted(missing))}",
-                "a larger share of train, or more records",
-            )
+            problem = f"no record of train says {' or '.join(sorted(missing))}"
+            raise InputError(problem, "a larger share of train, or more records")
 
 
 def _write(
@@ -70,13 +72,8 @@ def _medqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
             f"{record['id']} has no options with a right one", "the step rephrase_medqa adds them"
         )
     endings = {f"ending{position}": option for position, option in enumerate(options)}
-    return {
-        "id": f"{split}-{number:05d}",
-        "sent1": record["question"],
-        "sent2": "",
-        **endings,
-        "label": label,
-    }
+    texts = {"id": f"{split}-{number:05d}", "sent1": record["question"], "sent2": ""}
+    return {**texts, **endings, "label": label}
 
 
 def _pubmedqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from kgqa_hpc.plugins.evaluation.calibration import (
     out_of_fold,
     render,
 )
-from kgqa_hpc.plugins.evaluation.panel import rules, weighted
+from kgqa_hpc.plugins.evaluation.judges import rules, weighted
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.plugins.evaluation.retest import ask_judges

@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.plugins.evaluation.agreement import estimate, interval, interval_text, mean_of, ratio
 from kgqa_hpc.plugins.evaluation.compare import compare, recommendation, summarise
 from kgqa_hpc.plugins.evaluation.figures import _levels, stars, study_figures
-from kgqa_hpc.plugins.evaluation.judged import wilson
+from kgqa_hpc.plugins.evaluation.judges import wilson
 from tests.plugins.evaluation.pairs import expand_histogram
 
 PROMPT_5 = (4, 4, 19, 84, 206, 304, 379)  # BioGraphletQA's notebooks: scores 0 to 6 of prompt 5

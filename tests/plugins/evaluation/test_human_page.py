@@ -11,9 +11,8 @@ import pytest
 from kgqa_hpc.drawing.web_page import json_block
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import analyse
-from kgqa_hpc.plugins.evaluation.cells import read_csv
 from kgqa_hpc.plugins.evaluation.human_sample import draw_sample, write_page
-from kgqa_hpc.plugins.evaluation.ratings import read_ratings
+from kgqa_hpc.plugins.evaluation.ratings import read_csv, read_ratings
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE = 300_000  # milliseconds: a loaded machine is slow, not wrong

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.cells import read_csv
 from kgqa_hpc.plugins.evaluation.human_sample import (
     Aim,
     detectable_difference,
@@ -17,8 +16,8 @@ from kgqa_hpc.plugins.evaluation.human_sample import (
     plan,
     share_out,
 )
-from kgqa_hpc.plugins.evaluation.judged import kappa_error, kappa_half_width, ratings_for_kappa
-from kgqa_hpc.plugins.evaluation.ratings import read_ratings
+from kgqa_hpc.plugins.evaluation.judges import kappa_error, kappa_half_width, ratings_for_kappa
+from kgqa_hpc.plugins.evaluation.ratings import read_csv, read_ratings
 from kgqa_hpc.plugins.evaluation.records import records
 from tests.plugins.evaluation.pairs import record, write_lines
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.panel import (
+from kgqa_hpc.plugins.evaluation.judges import (
     LEAST,
     confusion,
     decides_alone,

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import analyse, render
-from kgqa_hpc.plugins.evaluation.cells import csv_bytes, guard, read_csv, unguard
-from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Ratings, read_ratings, with_key
+from kgqa_hpc.plugins.evaluation.ratings import (
+    CRITERIA,
+    Ratings,
+    csv_bytes,
+    guard,
+    read_csv,
+    read_ratings,
+    unguard,
+    with_key,
+)
 from kgqa_hpc.plugins.evaluation.records import records
 
 QUESTION, ANSWER, COMPLEXITY, SPECIFICITY, COMPLETENESS = CRITERIA

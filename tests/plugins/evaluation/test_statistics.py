@@ -14,8 +14,7 @@ from statsmodels.stats import contingency_tables, inter_rater, multitest, propor
 from kgqa_hpc.plugins.evaluation.agreement import Votes, agreement_table, category_counts, make_votes
 from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, holm, mann_whitney, wilcoxon_signed_rank
 from kgqa_hpc.plugins.evaluation.human_sample import pairs_for_difference
-from kgqa_hpc.plugins.evaluation.judged import auc, length_preference, measure, retest
-from kgqa_hpc.plugins.evaluation.panel import rules
+from kgqa_hpc.plugins.evaluation.judges import auc, length_preference, measure, retest, rules
 from tests.plugins.evaluation.pairs import planted
 
 

@@ -9,9 +9,9 @@ import pytest
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.sources.csv import read_csv
-from kgqa_hpc.plugins.gasl import session
+from kgqa_hpc.plugins.gasl.cli import run_script
 from kgqa_hpc.plugins.gasl.graph_files import read_tables
-from kgqa_hpc.plugins.gasl.session import asking
+from kgqa_hpc.plugins.gasl.model import asking
 from kgqa_hpc.plugins.gasl.world import Prompt
 from tests import command
 
@@ -57,7 +57,7 @@ def test_a_script_that_cannot_be_read_exits_2_with_its_error(tmp_path: Path, toy
     path = tmp_path / "script.gasl"
     path.write_text("SET a = 1\nFNID nodes\n", encoding="utf-8")
     graph = {"nodes": toy_files / "nodes.csv", "edges": toy_files / "edges.csv"}
-    result, code = session.run(path, **graph)
+    result, code = run_script(path, **graph)
     assert code == 2
     assert result.to_dict() == {"status": "error", "variables": {}, "steps": [], "error": result.error}
 
@@ -65,20 +65,20 @@ def test_a_script_that_cannot_be_read_exits_2_with_its_error(tmp_path: Path, toy
 def test_options_that_do_not_go_together_are_bad_input(script: Path, toy_files: Path) -> None:
     nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
     with pytest.raises(InputError, match="which graph"):
-        session.run(script)
+        run_script(script)
     with pytest.raises(InputError, match="which graph"):
-        session.run(script, nodes=nodes)
+        run_script(script, nodes=nodes)
     with pytest.raises(InputError, match="which graph"):
-        session.run(script, nodes=nodes, edges=edges, graph=toy_files)
+        run_script(script, nodes=nodes, edges=edges, graph=toy_files)
     with pytest.raises(InputError, match="do not go together"):
-        session.run(script, nodes=nodes, edges=edges, engine=nodes, answers=nodes)
+        run_script(script, nodes=nodes, edges=edges, engine=nodes, answers=nodes)
     with pytest.raises(InputError, match="cannot be read"):
-        session.run(toy_files / "nope.gasl", nodes=nodes, edges=edges)
+        run_script(toy_files / "nope.gasl", nodes=nodes, edges=edges)
     with pytest.raises(InputError, match=r"kg\.h5"):
-        session.run(script, graph=toy_files)
+        run_script(script, graph=toy_files)
     (toy_files / "list.json").write_text("[1]")
     with pytest.raises(InputError, match="must be an object"):
-        session.run(script, nodes=nodes, edges=edges, answers=toy_files / "list.json")
+        run_script(script, nodes=nodes, edges=edges, answers=toy_files / "list.json")
 
 
 def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> 
     nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
     write_graph(tmp_path / "kg.h5", read_csv(nodes, edges), {})
     of_run, of_tables = (
-        session.run(script, graph=tmp_path)[0],
-        session.run(script, nodes=nodes, edges=edges)[0],
+        run_script(script, graph=tmp_path)[0],
+        run_script(script, nodes=nodes, edges=edges)[0],
     )
     assert of_run.variables == of_tables.variables
     assert of_run.variables["n"][0]["properties"]["year"] == 1975

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.parser import parse, read_script
-from kgqa_hpc.plugins.gasl.source import MAX_BYTES
-from kgqa_hpc.plugins.gasl.syntax import distance, nearest
+from kgqa_hpc.plugins.gasl.syntax import MAX_BYTES, distance, nearest
 from tests.foreign.watchdog import watched
 
 WORDS = st.text("abcAB_", max_size=8)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.gasl import session
+from kgqa_hpc.plugins.gasl.cli import run_script
 from kgqa_hpc.plugins.gasl.execute import Result, State, execute
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.model import Answers
@@ -69,7 +69,7 @@ def files(toy_files: Path, tmp_path: Path) -> dict[str, Path]:
 
 
 def run(files: dict[str, Path]) -> dict[str, Any]:
-    return session.run(**files)[0].to_dict()  # type: ignore[arg-type]
+    return run_script(**files)[0].to_dict()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

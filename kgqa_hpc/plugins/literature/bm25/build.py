@@ -9,7 +9,7 @@ The result tells the cost of the build, and its linear projection to all of PubM
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
@@ -50,10 +50,8 @@ def build_index(
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         content = manifest.read_manifest(target)
         if content["fingerprint"] != fingerprint:
-            raise InputError(
-                f"{target}: an index of other documents or with other parameters is there",
-                "choose another folder, or remove that one",
-            )
+            problem = f"{target}: an index of other documents or with other parameters is there"
+            raise InputError(problem, "choose another folder, or remove that one")
         manifest.verify(target, content, every_byte=True)
         return content
     make_folder(target.parent)
@@ -62,13 +60,10 @@ def build_index(
         parts = [growing / "parts" / f"{n:06d}" for n in range(len(files))]
         folders = [growing / "shards" / f"{n:04d}" for n in range(shards)]
         if not (growing / manifest.NAME).exists():
-            read = shard.write_part
-            reading: list[Job] = [
-                (read, (f, part, shards), part) for f, part in zip(files, parts, strict=True)
-            ]
+            read, write = shard.write_part, shard.write_shard
+            reading = [(read, (file, part, shards), part) for file, part in zip(files, parts, strict=True)]
             _work(reading, "reading", workers, progress)
-            write = shard.write_shard
-            indexing: list[Job] = [(write, (parts, n, to, stem), to) for n, to in enumerate(folders)]
+            indexing = [(write, (parts, n, to, stem), to) for n, to in enumerate(folders)]
             _work(indexing, "indexing", workers, progress)
             for leftover in set((growing / "shards").iterdir()) - set(folders):
                 _remove(leftover)  # left by a killed process
@@ -100,17 +95,17 @@ def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-def _work(jobs: list[Job], label: str, workers: int, progress: StageProgress) -> None:
+def _work(jobs: Sequence[Job], label: str, workers: int, progress: StageProgress) -> None:
     """Execute the jobs whose folder does not exist yet, in this process or in several."""
     waiting = [job for job in jobs if not job[2].exists()]
-    done = len(jobs) - len(waiting)
+    done, pool_size = len(jobs) - len(waiting), min(workers, len(waiting))
     progress(done, len(jobs), label)
-    if min(workers, len(waiting)) <= 1:
+    if pool_size <= 1:
         for function, arguments, _ in waiting:
             function(*arguments)
             progress(done := done + 1, len(jobs), label)
         return
-    pool_size, context = min(workers, len(waiting)), get_context("spawn")
+    context = get_context("spawn")
     with ProcessPoolExecutor(pool_size, mp_context=context, initializer=_end_with_parent) as pool:
         futures = [pool.submit(function, *arguments) for function, arguments, _ in waiting]
         try:

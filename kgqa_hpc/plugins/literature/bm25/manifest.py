@@ -40,9 +40,8 @@ def write_manifest(folder: Path, content: dict[str, Any]) -> None:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a finished index. Raises InputError (the folder is none), CorruptFile, NewerFormat."""
     if not (folder / NAME).is_file():
-        raise InputError(
-            f"{folder}: not an index (no {NAME} in it)", "make one: kgqa index build INDEX DOCS…"
-        )
+        problem = f"{folder}: not an index (no {NAME} in it)"
+        raise InputError(problem, "make one: kgqa index build INDEX DOCS…")
     return read_document(folder / NAME, "index", VERSION)
 
 

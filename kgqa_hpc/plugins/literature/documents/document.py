@@ -71,9 +71,8 @@ def jsonl_documents(path: Path) -> Iterator[Document]:
     """One document a line. Raises DocumentFormatError with the line."""
     for number, row in json_objects(path, DocumentFormatError):
         if "text" not in row and "title" not in row:
-            raise DocumentFormatError(
-                f"{path} line {number:,}: neither 'text' nor 'title'", "a document is {id, title, text}"
-            )
+            problem = f"{path} line {number:,}: neither 'text' nor 'title'"
+            raise DocumentFormatError(problem, "a document is {id, title, text}")
         yield _document(f"{path} line {number:,}", row)
 
 
@@ -87,10 +86,8 @@ def parquet_documents(path: Path) -> Iterator[Document]:
             names = pyarrow.parquet.read_schema(source).names
             columns = [name for name in _COLUMNS if name in names]
             if "id" not in columns or len(columns) < 2:
-                raise DocumentFormatError(
-                    f"{path}: has the columns {', '.join(names)[:200]}",
-                    "documents need the columns id, title, text",
-                )
+                problem = f"{path}: has the columns {', '.join(names)[:200]}"
+                raise DocumentFormatError(problem, "documents need the columns id, title, text")
             number = 0
             file = pyarrow.parquet.ParquetFile(source, read_dictionary=columns)
             rows = _batch_rows(path, file.metadata)
@@ -99,8 +96,8 @@ def parquet_documents(path: Path) -> Iterator[Document]:
                     number += 1
                     row = {name: batch.column(name)[k].as_py() for name in columns}
                     yield _document(f"{path} row {number:,}", row)
-    except (pyarrow.ArrowException, OSError) as problem:
-        raise DocumentFormatError(f"{path}: not readable as Parquet: {str(problem)[:200]}") from None
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DocumentFormatError(f"{path}: not readable as Parquet: {str(error)[:200]}") from None
 
 
 def _batch_rows(path: Path, metadata: Any) -> int:
@@ -110,9 +107,9 @@ def _batch_rows(path: Path, metadata: Any) -> int:
         group = metadata.row_group(k)
         packed = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
         if group.total_byte_size > max(UNPACKED_FREELY, UNPACKED_RATIO.value * packed):
+            cure = f"write it again without compression, or set {UNPACKED_RATIO.variable} to a larger number"
             raise DocumentFormatError(
-                f"{path}: {packed:,} bytes that unpack to {group.total_byte_size:,}",
-                f"write it again without compression, or set {UNPACKED_RATIO.variable} to a larger number",
+                f"{path}: {packed:,} bytes that unpack to {group.total_byte_size:,}", cure
             )
         largest = max(largest, group.total_byte_size // max(group.num_rows, 1))
     return max(1, min(BATCH_ROWS, BATCH_BYTES // largest))

@@ -1,29 +1,27 @@
 """Mapping of a protein's name and organism to one entry of Swiss-Prot, offline, or to a reason for none.
 
-A name is a recommended or alternative name, a gene, an entry name or an accession. It is compared as it
-stands, then without regard to case, hyphens and Greek letters' spelling; the first of these that finds
-anything decides. What is found more than once is `ambiguous`, never the first hit. QAProt, 2.3, asked
-UniProt's web service instead.
+A name is a recommended or alternative name, a gene, an entry name or an accession. It is compared literally, then
+without regard to case, hyphens and the spelling of Greek letters; the first comparison with matches decides. Several
+matches are `ambiguous`; the first one is never taken. (QAProt, 2.3, asked UniProt's web service instead.)
 
-The entries are packed in rows of bytes, what their organism has in common with other entries is kept once, and names
-only as hashes: 570,000 entries take 0.46 GB in each worker instead of the 1.6 GB of objects (tools/bench_proteins.py).
+For memory, the fields of an entry are one row of bytes, the data of an organism is stored once, and names are stored
+as hashes: 570,000 entries take 0.46 GB in each worker instead of the 1.6 GB of objects (tools/bench_proteins.py).
 """
 
 import re
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from kgqa_hpc.plugins.literature.documents.names import spellings
-from kgqa_hpc.plugins.literature.documents.proteins import Protein
-from kgqa_hpc.plugins.literature.documents.taxa import NO_ORGANISM, organism_key, strain_words
+from kgqa_hpc.plugins.literature.documents.proteins import NO_ORGANISM, Protein, organism_key, strain_words
 
 _WITHDRAWN = re.compile(r"^(?:(?:deleted|obsolete)\.?|(?:de)?merged into\b.*|)$", re.IGNORECASE)
 _JOINTS = re.compile(r"[\s\u00a0\u2010-\u2015\u2212-]+")
@@ -32,7 +30,10 @@ _ALTERNATIVE = re.compile(r"\s\(([^()]*(?:\([^()]*\)[^()]*)*)\)(?=\s\(|$)")
 
 
 class Outcome(Enum):
-    """Outcome of mapping a name. Only `MAPPED` has a protein."""
+    """Result of mapping a name. Only `MAPPED` has a protein.
+
+    `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn or replaced.
+    """
 
     MAPPED = "mapped"
     AMBIGUOUS = "ambiguous"
@@ -42,12 +43,8 @@ class Outcome(Enum):
     NO_ORGANISM = "no organism"
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """The outcome, with the protein if there is one, else the candidate accessions, sorted.
-
-    `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn or replaced.
-    """
+class Mapped(NamedTuple):
+    """The outcome with the protein, or with the sorted accessions of candidates."""
 
     outcome: Outcome
     protein: Protein | None = None
@@ -55,8 +52,9 @@ class Mapped:
 
 
 class ProteinTable:
-    """Entries by their names. `replaced_by`: accessions that are no longer primary, and what stands for them
-    (UniProt's sec_ac.txt)."""
+    """Entries by their names. `replaced_by`: secondary accessions with the accessions that replace them
+    (UniProt's sec_ac.txt).
+    """
 
     def __init__(self, proteins: Iterable[Protein], replaced_by: Mapping[str, str] | None = None) -> None:
         self._replaced = dict(replaced_by or {})
@@ -77,7 +75,7 @@ class ProteinTable:
             key = self._entries.taxon(number).key
             if " " in key:
                 self._species[f"{key[0]}. {key.split(' ', 1)[1]}"].add(key)
-        # Hashes have 64 bits: among ten million names an unknown name is taken for one of them with probability 5e-13.
+        # Hashes have 64 bits: an unknown name collides with one of ten million names with probability 5e-13.
         self._exact, self._folded = (
             pd.Series(np.array(numbers), index=np.array(hashes)).sort_index(kind="stable")
             for hashes, numbers in (exact, folded)
@@ -90,29 +88,26 @@ class ProteinTable:
             new = self._replaced.get(name)
             return Mapped(Outcome.OBSOLETE, candidates=(new,) if new else ())
         key, folded = hash(name), hash(_fold(name))
-        hits: tuple[list[int], ...] = (
-            self._exact.loc[key:key].tolist(),
-            self._folded.loc[folded:folded].tolist(),
-        )
-        everywhere = hits[1] or hits[0]
-        if not everywhere:
+        exact, alike = self._exact.loc[key:key].tolist(), self._folded.loc[folded:folded].tolist()
+        if not (everywhere := alike or exact):
             return Mapped(Outcome.MISSING)
+        candidates = tuple(sorted(self._by_accession(everywhere)))
         if organism.strip().lower() in NO_ORGANISM:
-            return Mapped(Outcome.NO_ORGANISM, candidates=tuple(sorted(self._by_accession(everywhere))))
-        for numbers in hits:
+            return Mapped(Outcome.NO_ORGANISM, candidates=candidates)
+        for numbers in (exact, alike):
             entries = self._by_accession(self._in_organism(numbers, organism.strip()))
             if len(entries) == 1:
                 return Mapped(Outcome.MAPPED, self._entries[entries.popitem()[1]])
             if entries:
                 return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(entries)))
-        return Mapped(Outcome.HOMOLOGUE, candidates=tuple(sorted(self._by_accession(everywhere))))
+        return Mapped(Outcome.HOMOLOGUE, candidates=candidates)
 
     def _by_accession(self, numbers: Iterable[int]) -> dict[str, int]:
-        """Accessions and their entries; of an accession that the file has twice, the last."""
+        """Accessions and their entries; the last entry of a repeated accession."""
         return {self._entries.accession(number): number for number in numbers}
 
     def _in_organism(self, numbers: list[int], organism: str) -> list[int]:
-        """The entries of the organism; only those of its strain, if the organism names a strain that occurs."""
+        """The entries of an organism; only those of its strain, if `organism` names a strain that occurs."""
         taxa = {number: self._entries.taxon(number) for number in numbers}
         if organism.isdigit():
             return [number for number, taxon in taxa.items() if taxon.id == organism]
@@ -124,14 +119,14 @@ class ProteinTable:
 
 
 def names_of(protein: Protein) -> list[str]:
-    """All names that find the entry: recommended and alternative names, genes, entry name, accession."""
+    """All names of an entry: recommended and alternative names, genes, entry name, accession."""
     recommended = _ALTERNATIVE.sub("", protein.name).strip()
     alternative = _ALTERNATIVE.findall(protein.name)
     names = [protein.name, recommended, *alternative, *protein.genes, protein.entry_name, protein.accession]
     return [name for name in dict.fromkeys(names) if name]
 
 
-@lru_cache(maxsize=1 << 14)  # homologues bear one name
+@lru_cache(maxsize=1 << 14)  # homologues share a name
 def _ways(name: str) -> tuple[str, ...]:
     return tuple(_fold(spelling) for spelling in spellings(name))
 
@@ -140,12 +135,11 @@ def _fold(name: str) -> str:
     return _JOINTS.sub(" ", name).strip().lower()
 
 
-_SEPARATOR = b"\n"  # in no field: files are read by lines
+_SEPARATOR = b"\n"  # occurs in no field, because files are read by lines
 
 
-@dataclass(frozen=True, slots=True)
-class Taxon:
-    """Data shared by the entries of an organism: name, id and lineage, species (`key`) and the words of its strain."""
+class Taxon(NamedTuple):
+    """Data of an organism: name, id, lineage, species (`key`) and the words of its strain."""
 
     organism: str
     id: str

@@ -1,14 +1,14 @@
 """Search for names in text: offsets in code points; of overlapping names the longest.
 
-All names are looked for at once (Aho-Corasick), between word boundaries: in text and names, letters and digits
-become lower case and everything else a blank. What is found is then compared with the text as it is written: its
-case and its signs. Only blanks and hyphens may stand for each other (`large T-antigen`), where the case is right or
-the name is a phrase.
+All names are searched for at once (Aho-Corasick) between word boundaries, in a form of the text in which letters and
+digits are lower case and every other character is a blank. Each match is then compared with the original spelling,
+case and punctuation included. Blanks and hyphens are interchangeable (`large T-antigen`) if the case matches or the
+name is a phrase.
 
-An abbreviation that the text explains as something else than a protein is no name of one: `low back pain (LBP)`. A
-symbol in or at the end of a bracket whose letters are the initials of the words before it is explained, and so is
-one before a bracket whose words have these initials: `ALL (acute lymphoblastic leukaemia)`. Where these words do
-not sound like a gene product, the symbol means something else in the whole text, though a gene has the name.
+An abbreviation that the text defines as something other than a protein is no match: `low back pain (LBP)`. A symbol in
+brackets is defined by the words before it if its letters are their initials; a symbol before brackets is defined by the
+words inside: `ALL (acute lymphoblastic leukaemia)`. If these words do not sound like a gene product, no occurrence of
+the symbol in the text is a name, even if a gene has that name.
 """
 
 import re
@@ -25,23 +25,23 @@ from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, Case,
 
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
 _HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
-# A heading of a structured abstract: `BACKGROUND AND AIM: …` at the beginning of a line; AIM is a gene, too.
+# A heading of a structured abstract, `BACKGROUND AND AIM: …`, at the beginning of a line; AIM is also a gene.
 _LABEL = re.compile(r"^[A-Z][A-Z &/,-]{0,79}(?=:)", re.MULTILINE)
-# `insulin-like growth factor`, `Kv1.3`: the name of something else begins with this name.
+# The name is the beginning of another name: `insulin-like growth factor`, `Kv1.3`.
 _GOES_ON = re.compile(
     rf"[{_HYPHENS}]like\b|(?<=\d)\.\d| like (?:growth|peptide|protein|receptor|factor|kinase)"
 )
-# Cached, because most matches are the same few words.
+# Size of the cache of spellings: most matches are the same few words.
 _REMEMBERED = 1 << 16
 _PHRASE = re.compile(r" |[a-z]{5}")
-# An abbreviation with its explanation; the first three begin with a rare sign, which makes the search fast.
+# An abbreviation with its definition; the first three patterns begin with a rare character, for speed.
 _IN_BRACKET = re.compile(r"\(([A-Z][A-Za-z]{1,7}?)s?\b")
 _LAST_IN_BRACKET = re.compile(r", (?=[A-Za-z]{3,9}\))([A-Z][A-Za-z]{1,7}?)s?\b")
 _EXPLANATION = re.compile(r" \(([a-z][^()]{4,120})\)")
 _EXPLAINED = re.compile(r"\b([A-Z][A-Za-z]{2,7}?)s?$")
 _WORD = re.compile(r"[A-Za-z]+")
 _SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"}
-# Characters before a bracket in which its explanation is looked for.
+# Number of characters before a bracket that may hold a definition.
 _REACH = 120
 _LONGEST = 9  # letters of a symbol and its plural
 _PRODUCT = re.compile(
@@ -57,7 +57,7 @@ _NO_PROTEINS = {"again", "brain", "basin", "chain", "certain", "domain", "gain",
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name found in a text: `text` is the span [start, end) of the text, in code points."""
+    """A name in a text: `text` is the span [start, end) of the text, in code points."""
 
     start: int
     end: int
@@ -68,7 +68,9 @@ Noise = Callable[[str], Callable[[int, int], str | None]]
 
 
 def usual_noise(text: str) -> Callable[[int, int], str | None]:
-    """Headings, stop words, abbreviations that the text explains as something else, parts of other names."""
+    """The reason why a span of the text is no name: a heading, a stop word, an abbreviation of something else, a
+    part of another name.
+    """
     labels = cache(lambda: [match.span() for match in _LABEL.finditer(text)])
     otherwise = cache(lambda: _defined_otherwise(text))
 
@@ -86,7 +88,7 @@ def usual_noise(text: str) -> Callable[[int, int], str | None]:
 
 
 def _defined_otherwise(text: str) -> set[str]:
-    """The abbreviations that the text explains as something other than a gene product. Linear time."""
+    """The abbreviations that the text defines as something other than a gene product. Linear time."""
     abbreviations = set()
     for match in chain(_IN_BRACKET.finditer(text), _LAST_IN_BRACKET.finditer(text)):
         words = _WORD.findall(text, max(0, match.start() - _REACH), match.start())
@@ -101,7 +103,7 @@ def _defined_otherwise(text: str) -> set[str]:
 
 
 def _explanation(symbol: str, words: list[str]) -> list[str]:
-    """The last of the words, as far back as their initials spell the symbol; small words may be left out."""
+    """The last words whose initials spell the symbol, without small words between them; empty if there are none."""
     at = len(words)
     for letter in reversed(symbol.lower()):
         at -= 1
@@ -113,7 +115,7 @@ def _explanation(symbol: str, words: list[str]) -> list[str]:
 
 
 def _is_no_product(explanation: list[str]) -> bool:
-    """Whether the words are an explanation, and none of them sounds like a gene product."""
+    """Whether there is a definition and none of its words sounds like a gene product."""
     for word in explanation:
         if _PRODUCT.search(word) and word.lower() not in _NO_ENZYMES:
             return False
@@ -123,12 +125,12 @@ def _is_no_product(explanation: list[str]) -> bool:
 
 
 class NameFinder:
-    """Finds names; made once, used for any number of texts.
+    """Finder of names, for any number of texts.
 
-    `noise(text)` gives a function that says why what stands at [start, end) of this text is no name, or None.
+    `noise(text)` returns a function from start and end of a span to the reason why it is no name, or None.
 
-    `dropped` counts what was found between word boundaries and is no mention: `case`, `inside a longer name`, and
-    the reasons of `noise`: `heading`, `stop word`, `abbreviation`, `part of another name`; `found` counts the mentions.
+    `found` counts the mentions, `dropped` the other matches by reason: `case`, `inside a longer name`, and the reasons
+    of `noise`: `heading`, `stop word`, `abbreviation`, `part of another name`.
     """
 
     def __init__(self, names: dict[str, Case], noise: Noise | None = None) -> None:
@@ -184,9 +186,9 @@ def _within(spans: list[tuple[int, int]], position: int) -> bool:
 
 
 class _PlainTable(dict[int, int]):
-    """Table for str.translate: lower case for letters and digits, a blank for all else; filled on demand.
+    """Table for str.translate: letters and digits in lower case, a blank for every other character.
 
-    A text keeps its length in code points.
+    Filled on demand. A text keeps its length in code points.
     """
 
     def __missing__(self, code: int) -> int:

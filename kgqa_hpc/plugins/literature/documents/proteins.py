@@ -1,15 +1,19 @@
-"""Proteins of a Swiss-Prot file, and the functional classes that their names tell.
+"""Proteins of a Swiss-Prot file with their functional classes, and the species and groups of organisms' names.
 
-The file is FASTA as UniProt writes it, or a table (TSV) with its columns.
+The file is FASTA as UniProt writes it, or a table (TSV) with the columns `accession`, `protein_name` and optionally
+`entry_name`, `gene_names`, `organism`, `taxon_id`, `lineage`, `sequence`, or with UniProt's own headings (`Entry`,
+`Protein names`, …).
 
-Of a table are read `accession`, `protein_name` and, where they are there, `entry_name`, `gene_names`,
-`organism`, `taxon_id`, `lineage`, `sequence`; UniProt's own headings (`Entry`, `Protein names`, …) are
-understood.
+The groups of organisms are those of QAProt's Table 4 (human, mammals, birds, vertebrates, bacteria, archaea) and the
+remaining ones. A given lineage decides; else the genus does, by a list of the most frequent genera of Swiss-Prot and by
+the usual endings of bacteria, archaea and fungi. An unknown organism is `other`.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
@@ -112,3 +116,98 @@ def _table(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Ite
 def function_classes(protein_name: str) -> tuple[str, ...]:
     """The classes of a protein with this name, one or several in a fixed order; `("other",)` where none fits."""
     return tuple(name for name, pattern in _PATTERNS.items() if pattern.search(protein_name)) or ("other",)
+
+
+def _data_lines(name: str) -> list[str]:
+    """The lines of a data file of this package without comments."""
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+# (?<!\s): a run of blanks is looked at once, not from each of its characters.
+_BRACKETS = re.compile(r"(?<!\s)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_VIRUS = re.compile(r"virus|phage\b|viroid|virinae|viridae", re.IGNORECASE)
+_SPECIES_OF = {
+    name: species
+    for species, names in (line.split(": ") for line in _data_lines("species.txt"))
+    for name in names.split(", ")
+}
+_NO_STRAIN = {"strain", "isolate", "str", "subsp", "substr", "serovar"}
+# Words for no single organism (answers of QAProt's prompts).
+NO_ORGANISM = {"", "all", "unknown", "not sure", "none", "multiple", "various"}
+
+# Narrower groups first; each is part of the wider ones after it.
+WIDER = {"human": ("mammals", "vertebrates"), "mammals": ("vertebrates",), "birds": ("vertebrates",)}
+_LINEAGE = (
+    ("viruses", r"viruses|viroids"),
+    ("archaea", r"archaea"),
+    ("bacteria", r"bacteria"),
+    ("mammals", r"mammalia"),
+    ("birds", r"aves"),
+    ("vertebrates", r"vertebrata|craniata"),
+    ("invertebrates", r"metazoa"),
+    ("fungi", r"fungi"),
+    ("plants", r"viridiplantae|streptophyta"),
+    ("protists", r"eukaryota"),
+)
+_ENDINGS = (
+    ("archaea", re.compile(r"^methano(?!mo)|^halo(?:rubr|arch|coc)|^natr(?:on|ial)")),
+    ("bacteria", re.compile(r"(bacter|bacterium|bacteroides|coccus|bacillus|vibrio|spira|spirillum)$")),
+    ("bacteria", re.compile(r"(rhizobium|monas|nema|cystis|actinomyces|clostridium|toga|sulfur\w+)$")),
+    ("fungi", re.compile(r"(myces|sporium|zyma)$")),
+)
+
+
+def organism_key(organism: str) -> str:
+    """The species in lower case: `escherichia coli` for `Escherichia coli (strain K12)`, `homo sapiens` for `Human`.
+
+    A virus has its whole name without brackets; a species `sp.` the whole text, because only the strain identifies it.
+    """
+    plain = " ".join(_BRACKETS.sub("", organism).lower().split()).strip(" .")
+    plain = _SPECIES_OF.get(plain, plain)
+    if _VIRUS.search(plain):
+        return plain
+    words = plain.split()
+    if len(words) > 1 and words[1].startswith("sp"):
+        return " ".join(organism.lower().split()) if words[1] in ("sp", "sp.", "spp", "spp.") else plain
+    return " ".join(words[1:3] if words[:1] == ["candidatus"] else words[:2])
+
+
+def strain_words(organism: str) -> frozenset[str]:
+    """Words after the species: strain, isolate or subspecies, without punctuation."""
+    tail = " ".join(re.findall(r"[a-z0-9.-]+", organism.lower())[2:])
+    words = (re.sub(r"[^a-z0-9]", "", word) for word in tail.split())
+    return frozenset(word for word in words if word) - _NO_STRAIN
+
+
+@cache
+def _genera() -> dict[str, str]:
+    """The group of each genus of genera.txt."""
+    pairs = (line.split(":") for line in _data_lines("genera.txt"))
+    return {genus: group for group, genera in pairs for genus in genera.split()}
+
+
+def taxon_groups(organism: str, lineage: str = "") -> tuple[str, ...]:
+    """The narrowest group and the wider ones it is part of: human, mammals, vertebrates.
+
+    The groups: human, mammals, birds, vertebrates (others), invertebrates, plants, fungi, protists, archaea, bacteria,
+    viruses, or other.
+    """
+    group = _narrowest_group(organism, lineage)
+    return (group, *WIDER.get(group, ()))
+
+
+def _narrowest_group(organism: str, lineage: str) -> str:
+    key = organism_key(organism)
+    if key == "homo sapiens":
+        return "human"
+    for group, pattern in _LINEAGE:
+        if lineage and re.search(rf"\b(?:{pattern})\b", lineage, re.IGNORECASE):
+            return group
+    if _VIRUS.search(organism):
+        return "viruses"
+    if "phytoplasma" in organism.lower():
+        return "bacteria"
+    genus = key.split()[0].strip("[]'\"") if key else ""
+    by_ending = next((group for group, ending in _ENDINGS if ending.search(genus)), "other")
+    return _genera().get(genus, by_ending)

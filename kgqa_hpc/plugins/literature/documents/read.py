@@ -1,9 +1,9 @@
-"""`read_documents`: one stream of documents from files of several formats, each id once.
+"""One stream of documents from files of several formats, each id once.
 
-The first bytes of a file tell its format: Parquet, JSON Lines, or XML (MEDLINE or JATS by its elements), the
-last two plain or gzip. Files apply in the order given: a later record of an id replaces an earlier one unless
-its version is lower, and a deletion withdraws what came before it. The files are read twice, first to learn
-which records stand at the end; memory holds the ids (about 150 bytes each), never the texts.
+The first bytes of a file tell its format: Parquet, JSON Lines, or XML (MEDLINE or JATS by its elements), the last two
+plain or gzip. Files apply in the given order: a later record replaces an earlier one of the same id unless its version
+is lower, and a deletion removes earlier records. Each file is read twice, first for the ids and versions that remain at
+the end; memory holds the ids (about 150 bytes each), never the texts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import (
-    Change,
-    Deletion,
-    Document,
-    jsonl_documents,
-    parquet_documents,
-)  # fmt: skip
+from kgqa_hpc.plugins.literature.documents import document as rows
+from kgqa_hpc.plugins.literature.documents.document import Change, Deletion, Document
 from kgqa_hpc.plugins.literature.documents.xml import open_bytes, xml_changes, xml_versions
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
@@ -36,7 +31,7 @@ class ReadCounts:
 
 
 class Standing:
-    """The changes of a stream that are still valid at its end, by their number in the stream."""
+    """Which changes of a stream are valid at its end, by their number in the stream."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, int]] = {}
@@ -65,19 +60,15 @@ class Standing:
 def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None) -> Iterator[Document]:
     """The documents that remain after all files are applied in the given order.
 
-    `paths` may name folders: their document files, by name. `counts` is filled as the stream goes.
-    Raises DocumentFormatError (a file is missing, damaged, or of no known kind).
+    `paths` may name folders: their document files, by name. `counts` is filled while documents are read.
+    Raises DocumentFormatError (a file is missing, damaged, or of no known format).
     """
     files = document_files(paths)
     counts = counts if counts is not None else ReadCounts()
     standing = Standing()
     for path in files:
-        if _kind(path) == "xml":
-            for name, version, deletion in xml_versions(path):
-                standing.add(name, version, deletion)
-            continue
-        for change in changes(path):
-            standing.add(change.id, change.version, isinstance(change, Deletion))
+        for name, version, deletion in _versions(path):
+            standing.add(name, version, deletion)
     counts.replaced, counts.deleted = len(standing.replaced), len(standing.deleted)
     for number, change in enumerate(change for path in files for change in changes(path)):
         if isinstance(change, Document):
@@ -110,13 +101,19 @@ def document_files(paths: Iterable[str | Path]) -> list[Path]:
 
 def changes(path: Path) -> Iterator[Change]:
     """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
-    kind = _kind(path)
-    if kind == "xml":
-        return xml_changes(path)
-    return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
+    return {"xml": xml_changes, "parquet": rows.parquet_documents, "jsonl": rows.jsonl_documents}[
+        _format(path)
+    ](path)
 
 
-def _kind(path: Path) -> str:
+def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """(id, version, is a deletion) of each change of one file."""
+    if _format(path) == "xml":
+        return xml_versions(path)
+    return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
+
+
+def _format(path: Path) -> str:
     with open_bytes(path) as file:
         head = file.read(4096)
     if head.startswith(b"PAR1"):
@@ -126,7 +123,5 @@ def _kind(path: Path) -> str:
         return "xml"
     if start in (b"{", b""):
         return "jsonl"
-    raise DocumentFormatError(
-        f"{path}: neither XML nor JSON Lines nor Parquet",
-        "documents are MEDLINE or JATS XML, or {id, title, text}",
-    )
+    problem = f"{path}: neither XML nor JSON Lines nor Parquet"
+    raise DocumentFormatError(problem, "documents are MEDLINE or JATS XML, or {id, title, text}")

@@ -1,26 +1,27 @@
-"""XML documents, streamed: MEDLINE (PubMed's baseline and update files) and JATS (full text, PMC articles).
+"""Readers of XML documents: MEDLINE (PubMed's baseline and update files) and JATS (full text, PMC articles).
 
-One element at a time, nothing fetched, nothing expanded. No DTD is loaded, no network is used, and a file that declares
-entities of its own is refused, so that neither an external entity nor a chain of nested ones ("billion laughs") is ever
-followed. libxml2's own limits (10 MB a text, depth 256) stay in force. Content in, before and between records is
-bounded, because libxml2 keeps it until the record ends.
+Records are streamed. No DTD is loaded, no network is used, and a file that declares entities of its own is refused,
+so that neither an external entity nor a chain of nested ones ("billion laughs") is followed. libxml2's own limits (10
+MB a text, depth 256) stay in force. The content of a record, and between records, is bounded, because libxml2 keeps
+it until the record ends.
 
-A MEDLINE file is a stream of changes: records, and at its end the PMIDs that are withdrawn. Of a record are kept the
-PMID with its version, title, abstract (each labelled part a line of its own), the abstracts beside it, and whether the
-publication was retracted. Inline markup goes, its text stays: `CO<sub>2</sub>` is `CO2`, and `P&lt;0.001` is `P<0.001`.
+A MEDLINE file is a stream of changes: records, and at its end the PMIDs that are withdrawn. A record gives PMID,
+version, title, abstract (each labelled part on a line of its own), the other abstracts, and whether the publication
+was retracted. Inline markup is removed, its text stays: `CO<sub>2</sub>` is `CO2`, and `P&lt;0.001` is `P<0.001`.
 NLM, "MEDLINE/PubMed XML Data Elements".
 
-An article of JATS gives a document for the abstract and for each section of the body. A section's own paragraphs are
-one document, its subsections others; a long section is cut between paragraphs. The id is the article's id, `#`, and the
+A JATS article gives one document for the abstract and one for the paragraphs of each section of the body; subsections
+are documents of their own, and a long section is cut between paragraphs. The id is the article's id, `#`, and the
 number of the chunk; the title is the article's; the text begins with the headings that lead to the section. Captions
-are kept; tables, formulas' sources, references are not. JATS 1.3, https://jats.nlm.nih.gov; namespaced files (PMC's OAI
-service) are read alike.
+are kept; tables, formulas' sources and references are not. JATS 1.3, https://jats.nlm.nih.gov; namespaced files
+(PMC's OAI service) are read alike.
 """
 
 import html
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from kgqa_hpc.text.streams import TextStream
 
 _MEDLINE = ("PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 _JATS = ("article", "{*}article")
-# The label that NLM gives to a part to which the authors gave none.
+# Id and version of a change, and a function that makes the document; None for a deletion.
+_Record = tuple[str, int, Callable[[], Document] | None]
+# Labels that NLM gives to parts without a label of the authors.
 _NO_LABEL = {"", "UNASSIGNED", "UNLABELLED"}
 # A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
 CHUNK_CHARACTERS = 4000
@@ -49,7 +52,7 @@ _BLANKS = re.compile(r"[ \t\r\n]+")
 
 
 class _Measured(io.RawIOBase):
-    """The file's bytes. Raises DocumentFormatError where a record is beyond the bounds; `begin` starts another."""
+    """The bytes of a file; `begin` starts a record. Raises DocumentFormatError for a record beyond the bounds."""
 
     def __init__(self, path: Path, source: io.BufferedReader) -> None:
         self._path, self._source = path, source
@@ -82,23 +85,24 @@ def open_bytes(path: Path) -> io.BufferedReader:
 
 def xml_changes(path: Path) -> Iterator[Change]:
     """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
-    for element in _elements(path):
-        yield from (_medline_changes if element.tag in _MEDLINE else _jats_changes)(path, element)
+    for name, version, document in _records(path):
+        yield Deletion(name, version) if document is None else document()
 
 
 def xml_versions(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
+    """(id, version, is a deletion) of each change of one file, in its order; reads no texts of MEDLINE."""
+    return ((name, version, document is None) for name, version, document in _records(path))
+
+
+def _records(path: Path) -> Iterator[_Record]:
     for element in _elements(path):
-        if element.tag in _MEDLINE:
-            yield from _medline_versions(path, element)
-        else:
-            yield from ((chunk.id, chunk.version, False) for chunk in _jats_changes(path, element))
+        yield from (_medline if element.tag in _MEDLINE else _jats)(path, element)
 
 
 def _elements(path: Path) -> Iterator[Any]:
-    """Each record or article, whole, in order; it is emptied when the next is asked for.
+    """Each record or article, whole, in order; it is emptied before the next is read.
 
-    Raises DocumentFormatError for what is not well-formed, for a file that declares entities or has no such element.
+    Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no such element.
     """
     with open_bytes(path) as file, _Measured(path, file) as source:
         safe = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False}
@@ -109,10 +113,8 @@ def _elements(path: Path) -> Iterator[Any]:
             for _, element in events:
                 dtd = None if trusted else element.getroottree().docinfo.internalDTD
                 if dtd is not None and next(dtd.iterentities(), None) is not None:
-                    raise DocumentFormatError(
-                        f"{path}: declares entities of its own, which are not followed",
-                        "expand them with a tool you trust",
-                    )
+                    problem = f"{path}: declares entities of its own, which are not followed"
+                    raise DocumentFormatError(problem, "expand them with a tool you trust")
                 trusted = True
                 yield element
                 # Empty the element, and remove all earlier siblings of it and of its ancestors.
@@ -124,16 +126,14 @@ def _elements(path: Path) -> Iterator[Any]:
                 source.begin()
         except etree.XMLSyntaxError as problem:
             reason = _BLANKS.sub(" ", printable(problem.msg or ""))[:200]
-            raise DocumentFormatError(
-                f"{path} line {problem.lineno:,}: not well-formed XML: {reason}",
-                "fetch the file again, or mend it",
-            ) from None
+            text = f"{path} line {problem.lineno:,}: not well-formed XML: {reason}"
+            raise DocumentFormatError(text, "fetch the file again, or mend it") from None
         if not trusted:
             raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
 
 
 def _flat(element: Any) -> str:
-    """All text of the element, inline markup taken away, runs of XML's white space made one blank; "" for None."""
+    """All text of an element without inline markup, runs of XML's white space as one blank; "" for None."""
     if element is None:
         return ""
     if len(element) == 0:
@@ -146,51 +146,35 @@ def _flat(element: Any) -> str:
     return _BLANKS.sub(" ", text).strip()
 
 
-def _medline_changes(path: Path, element: Any) -> Iterator[Change]:
-    """The changes in one element: a document, or several deletions."""
+def _medline(path: Path, element: Any) -> Iterator[_Record]:
+    """The record in one element, or several deletions."""
     if element.tag == "DeleteCitation":
         for pmid in element.iterfind("PMID"):
-            yield Deletion(*_pmid(path, pmid))
+            yield *_pmid(path, pmid), None
         return
-    citation = element.find("MedlineCitation")
-    yield _book(path, element) if citation is None else _article(path, citation)
+    record = element.find("MedlineCitation")
+    if record is None and (record := element.find("BookDocument")) is None:
+        raise DocumentFormatError(f"{path} line {element.sourceline:,}: a record without MedlineCitation")
+    name, version = _pmid(path, record.find("PMID"))
+    yield name, version, partial(_medline_document, path, record, name, version)
 
 
-def _medline_versions(path: Path, element: Any) -> Iterator[tuple[str, int, bool]]:
-    """(PMID, version, is a deletion) of each change of the element, without its texts."""
-    if element.tag == "DeleteCitation":
-        for pmid in element.iterfind("PMID"):
-            yield *_pmid(path, pmid), True
-        return
-    book = element.find("MedlineCitation") is None
-    yield *_pmid(path, element.find("BookDocument/PMID" if book else "MedlineCitation/PMID")), False
-
-
-def _article(path: Path, citation: Any) -> Document:
-    article = citation.find("Article")
+def _medline_document(path: Path, record: Any, pmid: str, version: int) -> Document:
+    article = record if record.tag == "BookDocument" else record.find("Article")
     if article is None:
-        raise DocumentFormatError(f"{path} line {citation.sourceline:,}: a record without Article")
-    pmid, version = _pmid(path, citation.find("PMID"))
-    title = _flat(article.find("ArticleTitle")) or _flat(article.find("VernacularTitle"))
+        raise DocumentFormatError(f"{path} line {record.sourceline:,}: a record without Article")
+    titles = (_flat(article.find(tag)) for tag in ("ArticleTitle", "VernacularTitle", "Book/BookTitle"))
     kinds = article.iterfind("PublicationTypeList/PublicationType")
-    notes = citation.iterfind("CommentsCorrectionsList/CommentsCorrections")
+    notes = record.iterfind("CommentsCorrectionsList/CommentsCorrections")
     retracted = any(kind.text == "Retracted Publication" for kind in kinds)
     retracted = retracted or any(note.get("RefType") == "RetractionIn" for note in notes)
     beside = tuple(
         OtherAbstract(element.get("Type", ""), element.get("Language", "eng"), text)
-        for element in citation.iterfind("OtherAbstract")
+        for element in record.iterfind("OtherAbstract")
         if (text := _abstract(element))
     )
-    return Document(pmid, title, _abstract(article.find("Abstract")), version, retracted, beside)
-
-
-def _book(path: Path, element: Any) -> Document:
-    book = element.find("BookDocument")
-    if book is None:
-        raise DocumentFormatError(f"{path} line {element.sourceline:,}: a record without MedlineCitation")
-    pmid, version = _pmid(path, book.find("PMID"))
-    title = _flat(book.find("ArticleTitle")) or _flat(book.find("Book/BookTitle"))
-    return Document(pmid, title, _abstract(book.find("Abstract")), version)
+    abstract = _abstract(article.find("Abstract"))
+    return Document(pmid, next(filter(None, titles), ""), abstract, version, retracted, beside)
 
 
 def _pmid(path: Path, pmid: Any) -> tuple[str, int]:
@@ -215,7 +199,7 @@ def _abstract(element: Any) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _jats_changes(path: Path, article: Any) -> Iterator[Document]:
+def _jats(path: Path, article: Any) -> Iterator[_Record]:
     """Abstract first, then the sections of the body as they stand. Raises DocumentFormatError."""
     meta = article.find("{*}front/{*}article-meta")
     if meta is None:
@@ -233,7 +217,8 @@ def _jats_changes(path: Path, article: Any) -> Iterator[Document]:
     sections = [*meta.iterfind("{*}abstract"), *article.iterfind("{*}body")]
     texts = (text for section in sections for text in _section_chunks(section, []))
     for number, text in enumerate(texts):
-        yield Document(f"{name}#{number}", title, text, retracted=retracted)
+        chunk = f"{name}#{number}"
+        yield chunk, 1, partial(Document, chunk, title, text, retracted=retracted)
 
 
 def _section_chunks(section: Any, headings: list[str]) -> Iterator[str]:

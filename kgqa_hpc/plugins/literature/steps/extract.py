@@ -51,7 +51,7 @@ class ExtractSettings(StepSettings):
 
 
 class Extract(Step):
-    """Fills `item.records` with all pairs of the model's answer; a rejected pair has its reason."""
+    """Turns a document into records, one for each pair of the model's answer; a rejected pair has a reason."""
 
     name = "extract"
     Settings = ExtractSettings
@@ -107,7 +107,7 @@ _DOCUMENT = 20_000
 
 
 class SupportSettings(StepSettings):
-    """Settings of the judge: the scope from which a pair must be answerable."""
+    """Settings of the step judge_support: the scope from which a pair must be answerable."""
 
     scope: Scope = Field(
         "any",
@@ -117,7 +117,7 @@ class SupportSettings(StepSettings):
 
 
 class JudgeSupport(Step):
-    """A verdict of three criteria on one record and its document, all of which must hold (QAProt, 3.4)."""
+    """Verdict on a record and its document by three criteria, which all must hold (QAProt, 3.4)."""
 
     name = "judge_support"
     Settings = SupportSettings

@@ -29,13 +29,13 @@ MOST = 100  # documents that a prompt's schema may ask for
 
 
 class RetrieveSettings(StepSettings):
-    """Settings of retrieval: the number of documents."""
+    """Settings of the step retrieve: the number of documents."""
 
     k: int = Field(10, ge=1, le=MOST, description="Number of documents per pair, the best first.")
 
 
 class Retrieve(Step):
-    """Adds the documents that an index finds for question and answer."""
+    """Adds the documents that match question and answer best."""
 
     name = "retrieve"
     Settings = RetrieveSettings
@@ -93,22 +93,17 @@ SNIPPET = {"text": "string", "start": "int64", "end": "int64"}
 
 
 class GroundSettings(StepSettings):
-    """Settings of a grounding step: amount of text read, and the required support."""
+    """Settings of the step ground: amount of text, and the required support."""
 
     k: int = Field(10, ge=1, le=MOST, description="Number of documents to read per pair, the best first.")
     characters: int = Field(
-        TEXT_LENGTH,
-        ge=200,
-        le=20_000,
-        description="Largest number of characters of a document in the prompt.",
+        TEXT_LENGTH, ge=200, le=20_000, description="Characters of a document in the prompt at most."
     )
-    minimum: int = Field(
-        0, ge=0, description="Smallest number of relevant documents; pairs with fewer are rejected."
-    )
+    minimum: int = Field(0, ge=0, description="Required relevant documents; pairs with fewer are rejected.")
 
 
 class Ground(Step):
-    """Marks each document as relevant or not, with verified quotes."""
+    """Marks each document of a pair as relevant or not, with verified quotes."""
 
     name = "ground"
     Settings = GroundSettings

@@ -15,8 +15,12 @@ from pydantic import Field
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.plugins.literature.documents.mapping import ProteinTable, names_of
-from kgqa_hpc.plugins.literature.documents.proteins import function_classes, read_proteins
-from kgqa_hpc.plugins.literature.documents.taxa import NO_ORGANISM, taxon_groups
+from kgqa_hpc.plugins.literature.documents.proteins import (
+    NO_ORGANISM,
+    function_classes,
+    read_proteins,
+    taxon_groups,
+)
 from kgqa_hpc.plugins.literature.steps.extract import kept
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
@@ -24,7 +28,7 @@ from kgqa_hpc.steps.step import Done, Outcome, Step
 
 
 class Organism(Step):
-    """Gives each record its organism; asks once for each document with records left."""
+    """Adds the organism to each record; one request for each document that has records."""
 
     name = "organism"
     default_prompt = "organism"
@@ -54,14 +58,14 @@ class Organism(Step):
 
 
 class MapSettings(StepSettings):
-    """Settings of the mapping: the protein file."""
+    """Settings of the step map_protein: the protein file."""
 
     proteins: str = Field(description="Swiss-Prot as FASTA or as UniProt's table, plain or gzip.")
     paths = ("proteins",)
 
 
 class MapProtein(Step):
-    """Gives each record its entry, or rejects it with the outcome: `map_protein: ambiguous`."""
+    """Adds the Swiss-Prot entry to each record, or rejects it with the outcome: `map_protein: ambiguous`."""
 
     name = "map_protein"
     Settings = MapSettings

@@ -1,9 +1,8 @@
 """Two filters on pairs about proteins: pruning of uninformative pairs, and replacement of names by "the protein".
 
-QAProt, B.2 ("keyword-based pruning", "de-lexicalization"); there the names of Figure 5's second answer ("Deletion
-of Cplx3 leads to …") were left in. Both are counted and can be undone: a pruned pair is a rejected record whose
-reason is the term, and a pair without names keeps the texts with them beside. The functions are pure and serve
-without a run.
+QAProt, B.2 ("keyword-based pruning", "de-lexicalization"), where the names in Figure 5's second answer ("Deletion of
+Cplx3 leads to …") were not replaced. Both are counted and can be undone: a pruned pair is a rejected record whose
+reason is the term, and a record keeps its texts with the names. The functions work without a run.
 """
 
 import re
@@ -38,7 +37,7 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s|\n)[\"'(\[]?$")
 
 
 def pruned_by(texts: Iterable[str], terms: Iterable[str] = PLACEHOLDERS) -> str | None:
-    """The first of the terms that occurs in a text as whole words, in any case; None if the pair stays."""
+    """The first term that occurs in a text as whole words, in any case; None without any."""
     whole = "\n".join(texts).lower()
     for term in terms:
         if re.search(rf"(?<!\w){re.escape(term.lower())}(?!\w)", whole):
@@ -65,8 +64,8 @@ def delexicalise(
 ) -> tuple[str, tuple[Mention, ...]]:
     """The text with a placeholder for each of the names, and the replaced names with their offsets in `text`.
 
-    What belongs to a name goes with it: an article, "protein" before or behind it, further names of it ("complexin 3
-    (Cplx3)"). Its gene becomes "the protein's gene".
+    Words that belong to a name are replaced with it: an article, "protein" before or after it, further names
+    ("complexin 3 (Cplx3)"). Its gene becomes "the protein's gene".
     """
     mentions = tuple(finder.find(text))
     pieces: list[str] = []
@@ -123,7 +122,7 @@ def _last_in_brackets(text: str, mentions: tuple[Mention, ...], number: int) -> 
 
 
 class PruneSettings(StepSettings):
-    """Settings of pruning: the terms of uninformative pairs."""
+    """Settings of the step prune: terms of uninformative pairs."""
 
     terms: list[str] = Field(
         default_factory=lambda: list(PLACEHOLDERS),
@@ -132,7 +131,7 @@ class PruneSettings(StepSettings):
 
 
 class Prune(Step):
-    """Rejects records in which one of the terms stands: `prune: not sure`."""
+    """Rejects pairs whose question or answer contains one of the terms; the reason names it: `prune: not sure`."""
 
     name = "prune"
     Settings = PruneSettings
@@ -147,7 +146,7 @@ class Prune(Step):
 
 
 class DelexicaliseSettings(StepSettings):
-    """Settings of de-lexicalisation: the placeholder for names."""
+    """Settings of the step delexicalise: the placeholder for names."""
 
     placeholder: str = Field(
         PLACEHOLDER, min_length=1, description="Text that replaces a name of the protein."
@@ -155,7 +154,7 @@ class DelexicaliseSettings(StepSettings):
 
 
 class Delexicalise(Step):
-    """Replaces the names of a record's protein (all names of its entry, if it was mapped) in its texts."""
+    """Replaces the names of the protein in question and answer; if it was mapped, all names of its entry."""
 
     name = "delexicalise"
     Settings = DelexicaliseSettings

@@ -1,14 +1,12 @@
 """Type and form of a question as columns of its record, by a rule (`question_type`) and by a judge
 (`judged_question_type`).
 
-The types are those QAProt counts over its 140 instances (section 3): function and structure, interactions,
-localization and expression, disease associations, comparisons. The first type in the order below whose words
-occur is taken, so that a comparison of functions is a comparison. The rule is cheap and
-reproducible, and gives `other` if no word matches.
+The types are those that QAProt counts over its 140 instances (section 3): function and structure, interactions,
+localization and expression, disease associations, comparisons. The rule takes the first type, in the order below, of
+which a word occurs, so that a comparison of functions is a comparison; without such a word the type is `other`.
 
-The judge chooses among the same types, so that `kgqa panel --column question_type --column
-judged_question_type` can set both side by side. It decides nothing: a question whose answer cannot be read
-stays without a type.
+The judge chooses among the same types, for `kgqa panel --column question_type --column judged_question_type`. It
+rejects nothing: a question with an unreadable verdict has no type.
 """
 
 import re
@@ -60,7 +58,7 @@ def question_form(question: str) -> str:
 
 
 class QuestionType(Step):
-    """Gives each record, or each of an item's records, the type and form of its question."""
+    """Adds type and form of the question to each record, by rule."""
 
     name = "question_type"
     adds = "column"
@@ -82,7 +80,7 @@ CHOICES = (*TYPES, OTHER)
 
 
 class JudgedQuestionType(Step):
-    """Asks about the record, or about each of an item's records in turn; the column is named like the step."""
+    """Adds the type of the question to each record, by a model; the column has the step's name."""
 
     name = "judged_question_type"
     default_prompt = "question_type"

@@ -1,15 +1,15 @@
 """Steps that rephrase a finished pair in the form of a benchmark: MedQA or PubMedQA.
 
-The pair stays beside the new question (`source_question`, `source_answer`), so that the new one can be held
-against it. Examples are the benchmark's questions most like the pair (BioGraphletQA, 3.4, stage 6).
+The record keeps the original pair (`source_question`, `source_answer`) for comparison. Examples in the prompt are the
+benchmark's questions most similar to the pair (BioGraphletQA, 3.4, stage 6).
 
-MedQA: a case with five options, one of them right, and a reason for each. The model writes the right option and
-four wrong ones in fields of their own, and the place of the right one is drawn afterwards. So the label
-follows from the draw, not from a letter that a model wrote: the published converter set it for one of five
-letters only. The reasons are put into the drawn order, so that `reasoning` is a rationale by letter.
+MedQA: a case with five options, one of them right, and a reason for each. The model writes the right option and four
+wrong ones in separate fields, and the order of the options is drawn afterwards. So the label follows from the draw, not
+from a letter that a model wrote: the published converter set it for one of five letters only. The reasons are sorted
+in the drawn order, so that `reasoning` is a rationale by letter.
 
-PubMedQA: answered by yes, no or maybe, with a long answer and a context: the quotes that the step `ground` has
-verified in the pair's documents. Without quotes the context is empty (the source answer would hold the long answer),
+PubMedQA: a question for yes, no or maybe, with a long answer and a context: the quotes that the step `ground` has
+verified in the pair's documents. Without quotes the context is empty (the source answer would reveal the long answer),
 and `judge_decision` rejects the question.
 """
 
@@ -40,7 +40,7 @@ SOURCE = (
 
 
 class RephraseSettings(StepSettings):
-    """Settings of a rephrasing step: the benchmark of its examples."""
+    """Settings of a rephrasing step: benchmark and number of the examples."""
 
     benchmark: str | None = Field(None, description="Training file of the benchmark; default: no examples.")
     examples: int = Field(5, ge=0, le=20, description="Examples in each prompt.")
@@ -49,7 +49,7 @@ class RephraseSettings(StepSettings):
 
 
 class Rephrase(Step):
-    """A step that writes another question from a pair; `gives` includes question and answer anew."""
+    """A step that replaces question and answer of a pair; `gives` includes both."""
 
     Settings: ClassVar[type[StepSettings]] = RephraseSettings
     adds = "output"
@@ -96,7 +96,7 @@ _SMALL = {"a", "an", "the", "of", "in", "and", "to", "by"}
 
 
 class RephraseMedqa(Rephrase):
-    """Five options in drawn order; `correct_option` is the place of the right one, from 0."""
+    """Turns a pair into a case with five options in random order; `correct_option` is the right one's index, from 0."""
 
     name = "rephrase_medqa"
     default_prompt = "rephrase_medqa"
@@ -134,7 +134,10 @@ class RephraseMedqa(Rephrase):
 
 
 class RephraseMedqaGraph(RephraseMedqa):
-    """As rephrase_medqa, with wrong options from the graph (`anchors.distractors: graph`); the model writes none."""
+    """Turns a pair into a case with five options whose wrong ones come from the graph (`anchors.distractors: graph`).
+
+    The model writes no options.
+    """
 
     name = "rephrase_medqa_graph"
     default_prompt = "rephrase_medqa_graph"
@@ -158,7 +161,7 @@ class RephraseMedqaGraph(RephraseMedqa):
 
 
 class JudgeOptions(Step):
-    """A verdict on the options: the right one holds (by the source pair, where there is one), and no other does."""
+    """Verdict on the options: the right one follows from the source pair, if there is one, and no other is right."""
 
     name = "judge_options"
     default_prompt = "judge_options"
@@ -189,7 +192,7 @@ class JudgeOptions(Step):
 
 
 def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
-    """A problem of the options that needs no model to see; None if there is none."""
+    """A problem of the options that is visible without a model; None if there is none."""
     if len(wrong) != WRONG:
         return "number of options"
     forms = []
@@ -206,18 +209,18 @@ def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
 
 
 DECISIONS = ("yes", "no", "maybe")
-# Beginnings of questions that yes or no cannot answer; none of the benchmark's 1,000 labelled questions begins so.
+# Beginnings of questions without a yes or no; none of the benchmark's 1,000 labelled questions has one.
 _OPEN = re.compile(r"(?:what|which|who|whom|whose|when|where|why|how)\b", re.IGNORECASE)
 
 
 class PubmedqaSettings(RephraseSettings):
-    """As of every rephrasing; fewer examples, as published."""
+    """Settings of the step rephrase_pubmedqa: three examples by default, as published."""
 
     examples: int = Field(3, ge=0, le=20, description="Examples in each prompt.")
 
 
 class RephrasePubmedqa(Rephrase):
-    """The record's answer is the long answer; `final_decision` is yes, no or maybe."""
+    """Turns a pair into a question for yes, no or maybe (`final_decision`); the answer is the long answer."""
 
     name = "rephrase_pubmedqa"
     Settings = PubmedqaSettings
@@ -244,7 +247,7 @@ class RephrasePubmedqa(Rephrase):
 
 
 class JudgeDecision(Step):
-    """A verdict on a decision of yes, no or maybe: it and the long answer follow from the context."""
+    """Verdict on a yes, no or maybe: decision and long answer follow from the context."""
 
     name = "judge_decision"
     default_prompt = "judge_decision"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.plugins.literature import engine
 from kgqa_hpc.plugins.literature.bm25.search import Retriever
-from kgqa_hpc.plugins.literature.documents import opensearch
 from kgqa_hpc.plugins.literature.documents.document import Document
-from kgqa_hpc.plugins.literature.documents.opensearch import CREDENTIALS, OpenSearchIndex
+from kgqa_hpc.plugins.literature.engine import CREDENTIALS, OpenSearchIndex
 from tests.foreign.test_hostile_replies import Raw, chunked, nested, with_length
 from tests.foreign.watchdog import watched
 from tests.servers import QuietHandler, serving
@@ -112,8 +112,8 @@ HOSTILE = {
 def test_a_search_service_that_answers_to_harm_is_one_line(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opensearch, "ATTEMPTS", 1)
-    monkeypatch.setattr(opensearch, "LARGEST_REPLY", 1 << 20)
+    monkeypatch.setattr(engine, "ATTEMPTS", 1)
+    monkeypatch.setattr(engine, "LARGEST_REPLY", 1 << 20)
 
     async def search() -> Any:
         async with await asyncio.start_server(Raw(HOSTILE[name]), "127.0.0.1", 0) as listener:

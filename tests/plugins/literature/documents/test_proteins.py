@@ -11,8 +11,13 @@ import pytest
 
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.mapping import Outcome, ProteinTable
-from kgqa_hpc.plugins.literature.documents.proteins import Protein, function_classes, read_proteins
-from kgqa_hpc.plugins.literature.documents.taxa import organism_key, taxon_groups
+from kgqa_hpc.plugins.literature.documents.proteins import (
+    Protein,
+    function_classes,
+    organism_key,
+    read_proteins,
+    taxon_groups,
+)
 from tests.foreign.test_hostile_names import LONGEST, PIECES
 from tests.foreign.watchdog import watched
 
