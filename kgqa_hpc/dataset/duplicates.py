@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from kgqa_hpc.dataset.candidates import Candidates, repeated
 from kgqa_hpc.dataset.words import band_name, band_shape, grams_of_words
@@ -28,6 +26,9 @@ REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated com
 
 def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> np.ndarray:
     """Row numbers of the accepted questions connected to an earlier one: int64, ascending."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     rows = candidates.accepted
     path = scratch / "words.arrow"
     with pa.ipc.new_file(path, pa.schema([("words", pa.string())])) as out:

@@ -16,8 +16,6 @@ import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from kgqa_hpc.config.dataset import Split
 from kgqa_hpc.dataset.candidates import Candidates
@@ -90,6 +88,9 @@ def _texts(value: Any, by: str) -> list[str]:
 
 def _connected(records: int, pairs: np.ndarray) -> np.ndarray:
     """The group of each record, numbered by first record: those connected through shared values."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     owners, values = pairs
     size = records + int(values.max(initial=-1)) + 1
     graph = coo_array((np.ones(len(owners), np.int8), (owners, values + records)), shape=(size, size))

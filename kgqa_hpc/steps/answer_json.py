@@ -9,8 +9,9 @@ key and truncated text, because a retry costs seconds and a wrong field stays in
 
 Fields are those of prompts/front_matter.py: strings, booleans, numbers, lists of them or of flat objects.
 
-Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are searched or mended; the decoder limits
-nested brackets. No regular expression here can backtrack, so time and memory are linear in the length of any text.
+Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are searched or mended, and at most 64
+nested brackets outside of strings. No regular expression here can backtrack, so time and memory are linear in the
+length of any text.
 """
 
 import json
@@ -23,6 +24,8 @@ from sys import maxsize
 from typing import Any, NamedTuple
 
 import orjson
+
+from kgqa_hpc.text.bounded_json import too_deep
 
 # All reasons for an unusable answer; those that end in a colon are followed by the name of a field.
 REASONS = (
@@ -78,6 +81,8 @@ def parse_json(text: str, fields: Fields, *, last_object: bool = False) -> Parse
     text = text.strip()
     if not text:
         raise Unparseable("empty")
+    if too_deep(text.encode("utf-8", "replace")):
+        raise Unparseable("not_json")
     if last_object:
         return _checked(_last_object(text, fields), fields, repaired=False)
     data = _strict(text)
