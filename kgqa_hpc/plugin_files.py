@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.registry import FILE_ENTRIES, REGISTRIES, FileEntry
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _digests: dict[str, str] = {}  # sha256 by file name

@@ -67,8 +67,7 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
 def import_graph(folder: Path, threads: int | None = None) -> str:
     """Write the knowledge graph to `kg.h5`, and describe it; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.input_files import contents, graph_files, record, require_unchanged
-    from kgqa_hpc.kg.load import load_graph
+    from kgqa_hpc.kg.load import contents, graph_files, load_graph, record, require_unchanged
 
     run, config = open_for_work(folder, import_again=True)
     if config.graph is None:

@@ -9,8 +9,7 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.kg.input_files import graph_files, recorded
-from kgqa_hpc.kg.load import load_graph
+from kgqa_hpc.kg.load import graph_files, load_graph, recorded
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa

@@ -31,7 +31,7 @@ from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from kgqa_hpc.text.opener import open_bytes, read_bytes
+from kgqa_hpc.text.streams import open_bytes, read_bytes
 
 __all__ = ["explain", "render"]
 

@@ -41,7 +41,7 @@ from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES
 from kgqa_hpc.terminal import StageProgress
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 PUBLISHED = "biographletqa.jsonl"  # written on request, and then by every later merge of the run
 LAST = "dataset"  # name of the last task of a shared merge: writing the dataset

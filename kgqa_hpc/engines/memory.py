@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kgqa_hpc.engines.engine import count_of
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 GIB = 1 << 30
 # Bytes that CUDA, its libraries and the driver use on a card; assumed, not measured.

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 _WEIGHTS = (".safetensors", ".bin", ".pth", ".pt", ".gguf", ".onnx", ".h5", ".msgpack")
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")

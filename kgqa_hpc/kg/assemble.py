@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
-from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.properties import typed
+from kgqa_hpc.kg.graph import KnowledgeGraph, typed
 from kgqa_hpc.text.plain_text import normalized
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg import iris
-from kgqa_hpc.kg.graph import KnowledgeGraph, Properties
-from kgqa_hpc.kg.properties import type_name
+from kgqa_hpc.kg.graph import KnowledgeGraph, Properties, type_name
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 

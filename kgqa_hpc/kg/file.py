@@ -16,8 +16,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from kgqa_hpc.kg.graph import KnowledgeGraph, Properties, Strings
-from kgqa_hpc.kg.properties import TYPES, type_name
+from kgqa_hpc.kg.graph import TYPES, KnowledgeGraph, Properties, Strings, type_name
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
 from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, write_table
 

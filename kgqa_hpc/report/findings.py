@@ -22,7 +22,7 @@ from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 FILES = ("accepted", "rejected")
 SAMPLE = 3000  # largest number of records on the page, within SAMPLE_BYTES

@@ -98,7 +98,7 @@ def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterable
 
     The id of an anchor depends on what its kind drew, not on the synonyms.
     """
-    from kgqa_hpc.kg.properties import SYNONYMS
+    from kgqa_hpc.kg.graph import SYNONYMS
 
     if SYNONYMS not in graph.node_properties:
         return anchors

@@ -21,7 +21,7 @@ from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.text.durations import about, duration
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 DAY = 86_400.0  # s
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)

@@ -25,7 +25,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 COPIED = 8  # consecutive words that hardly occur twice by chance
 

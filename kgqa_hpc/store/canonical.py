@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kgqa_hpc.text.opener import open_regular
+from kgqa_hpc.text.streams import open_regular
 
 # Values nested deeper than this are stored as text; a model may answer with ten thousand brackets.
 DEPTH = 100

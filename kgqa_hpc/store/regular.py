@@ -1,6 +1,6 @@
 """Read files of a run folder that another user may have put there.
 
-Only regular files are opened (text/opener.py). `read_if_there` is for optional files (states, logs, history):
+Only regular files are opened (text/streams.py). `read_if_there` is for optional files (states, logs, history):
 an error of a network file system while another node replaces such a file counts as "absent now".
 """
 
@@ -9,9 +9,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from kgqa_hpc.text.opener import NotRegular as NotRegular
-from kgqa_hpc.text.opener import open_append as open_append
-from kgqa_hpc.text.opener import open_regular as open_regular
+from kgqa_hpc.text.streams import NotRegular as NotRegular
+from kgqa_hpc.text.streams import open_append as open_append
+from kgqa_hpc.text.streams import open_regular as open_regular
 
 # Error numbers of a missing file, on network file systems too.
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.ordered_graph import order_graph
-from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration
-from kgqa_hpc.graphlets.units import Scratches, cut_units
+from kgqa_hpc.graphlets.sample_by_rank import Scratches, count_by_enumeration, cut_units
 from kgqa_hpc.threads import Workers
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)

@@ -10,8 +10,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import ConfigError, GraphFormatError
 from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.input_files import graph_files
-from kgqa_hpc.kg.load import load_graph
+from kgqa_hpc.kg.load import graph_files, load_graph
 from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config, model_of
 from kgqa_hpc.kg.sources import SOURCES
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.properties import type_name, typed
+from kgqa_hpc.kg.graph import type_name, typed
 from kgqa_hpc.kg.sources.csv import read_csv
 
 

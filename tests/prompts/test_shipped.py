@@ -7,7 +7,7 @@ import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.config import load_config
-from kgqa_hpc.engines.schema import check
+from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.front_matter import lacking
 from kgqa_hpc.prompts.prompt import load_prompt

@@ -17,7 +17,7 @@ from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.exports.items import Reasoning

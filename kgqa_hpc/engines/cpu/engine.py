@@ -21,9 +21,8 @@ from pydantic import Field
 from kgqa_hpc.engines.cpu.gguf import quantisation_of, read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
-from kgqa_hpc.engines.grammar import ebnf, longest
+from kgqa_hpc.engines.grammar import Remembered, ebnf, longest
 from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
-from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 from kgqa_hpc.store.canonical import sha256_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text.opener import open_bytes
+from kgqa_hpc.text.streams import open_bytes
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9

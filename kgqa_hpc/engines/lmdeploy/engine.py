@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
-from kgqa_hpc.engines.grammar import structural_tag
+from kgqa_hpc.engines.grammar import Remembered, as_sent, structural_tag
 from kgqa_hpc.engines.lmdeploy.loading import card_uuid, load
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.memory import read_parameters, read_size
 from kgqa_hpc.engines.model_files import folder_digest, public_name
-from kgqa_hpc.engines.schema import Remembered, as_sent
 from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.grammar import Schema
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.dialect import TRIED, Mode
 from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
-from kgqa_hpc.engines.schema import Schema
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text import bounded_json

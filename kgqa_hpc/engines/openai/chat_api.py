@@ -18,6 +18,7 @@ import orjson
 
 from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.grammar import Remembered
 from kgqa_hpc.engines.openai.dialect import Dialect, Mode, parameters, with_the_word_json
 from kgqa_hpc.engines.openai.reply import (
     BrokenReply,
@@ -33,7 +34,6 @@ from kgqa_hpc.engines.openai.reply import (
     retry_after,
 )
 from kgqa_hpc.engines.openai.settings import ChatSettings
-from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.errors import EngineConfigError
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal
 
-from kgqa_hpc.engines.grammar import ebnf, structural_tag
-from kgqa_hpc.engines.schema import Schema, as_sent
+from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, structural_tag
 from kgqa_hpc.errors import EngineConfigError
 
 Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]

@@ -20,8 +20,8 @@ import orjson
 from pydantic import Field
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines import schema as schemas
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
+from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted.answers import Draw, free_text, value_for
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
@@ -108,7 +108,7 @@ class ScriptedEngine:
 
     def preflight(self, schemas_: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas_:
-            schemas.check(schema)
+            check(schema)
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         batch: Batch[tuple[Request, bytes, Cost]] = Batch(self._config.latency)

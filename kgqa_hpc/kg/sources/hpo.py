@@ -25,7 +25,7 @@ import numpy.typing as npt
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.settings import Package
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 # Heavy imports stay inside functions: each worker imports this default source to check settings, and reads no graph.
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from kgqa_hpc.kg.graph import KnowledgeGraph
-    from kgqa_hpc.kg.properties import SYNONYMS
+    from kgqa_hpc.kg.graph import SYNONYMS, KnowledgeGraph
 
     package = "own files" if folder is not None else f"{PACKAGE} {_installed_version()} (MIT)"
     folder = folder or _data_folder()

@@ -16,8 +16,7 @@ from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.properties import SYNONYMS
+from kgqa_hpc.kg.graph import SYNONYMS, KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Buffer
 from kgqa_hpc.text.limits import OBO_LINES

@@ -27,7 +27,7 @@ from kgqa_hpc.plugins.evaluation.judges import kappa_half_width
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, SCALES, csv_bytes, read_csv
 from kgqa_hpc.plugins.evaluation.records import group_of, records
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 Stratum = tuple[bool, str]  # accepted, value of the column
 

@@ -24,7 +24,7 @@ from kgqa_hpc.plugins.gasl.syntax import Attempt, On, Plan, Script, Simple, Stat
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
 from kgqa_hpc.store.atomic import write_file
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 FORMAT = 1
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.delimited import CSV, DelimitedFile
-from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.properties import INTEGER, typed
+from kgqa_hpc.kg.graph import INTEGER, KnowledgeGraph, typed
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.kg.tables import header_names, unique
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph

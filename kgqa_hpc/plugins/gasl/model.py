@@ -20,7 +20,7 @@ from kgqa_hpc.plugins.gasl.syntax import MAX_NESTING, Ref, Word
 from kgqa_hpc.plugins.gasl.values import is_deeper, text_of, to_json
 from kgqa_hpc.plugins.gasl.world import Model, Outcome, Prompt, World
 from kgqa_hpc.text import bounded_json
-from kgqa_hpc.text.opener import read_bytes
+from kgqa_hpc.text.streams import read_bytes
 
 if TYPE_CHECKING:
     from kgqa_hpc.engines.engine import Request, Response

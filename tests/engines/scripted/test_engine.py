@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.schema import check
 from kgqa_hpc.engines.scripted.answers import Draw
 from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError

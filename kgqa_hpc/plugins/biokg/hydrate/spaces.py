@@ -32,8 +32,7 @@ from kgqa_hpc.kg.tables import read_table
 from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe, Resolver, Space
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.text import bounded_json, services
-from kgqa_hpc.text.opener import open_append, read_bytes
-from kgqa_hpc.text.streams import TextStream
+from kgqa_hpc.text.streams import TextStream, open_append, read_bytes
 
 LARGEST = 1 << 30  # bytes of a JSON document, which is read into memory whole
 _LONGEST_ANSWER = 1 << 20  # bytes of a web service's answer; real answers have a few hundred
