@@ -209,22 +209,24 @@ class _Parser:
             self.declared = None
 
     def _value(self, text: str) -> None:
-        """Take the text of a <data> or <default>; of several for a column, the first of the best rank counts."""
+        """Take the text of a <data> or <default>."""
         element = self.open[-1] if self.open else None
         if self.declared is not None:
             attribute, domain = self.declared
-            targets = [pair for pair in self.defaults.items() if domain in (pair[0], "all")]
+            for key, values in self.defaults.items():
+                if domain in (key, "all"):
+                    self._keep(key, attribute, values, text)
         elif element is not None:
-            attribute, targets = self.attribute, [(element.domain, element.values)]
             if element.complete:
                 cure = "move it before the nested graph"
                 raise self._fail("data of a node after the graph nested in it", cure)
-        else:
-            return
-        for domain, values in targets:
-            column, rank = self.columns[domain].get(attribute.lower(), (attribute, 0))
-            if column not in values or rank < values[column][0]:
-                values[column] = rank, text
+            self._keep(element.domain, self.attribute, element.values, text)
+
+    def _keep(self, domain: str, attribute: str, values: dict[int | str, tuple[int, str]], text: str) -> None:
+        """Of several texts for a column, the first of the best rank counts."""
+        column, rank = self.columns[domain].get(attribute.lower(), (attribute, 0))
+        if column not in values or rank < values[column][0]:
+            values[column] = rank, text
 
     def _pass_on(self, element: _Element) -> None:
         element.complete = True
