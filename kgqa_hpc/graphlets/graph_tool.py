@@ -175,7 +175,7 @@ def _has_graph_tool(python: str) -> bool:
 
 
 def _alone(python: str) -> list[str]:
-    """The interpreter's command, isolated from our environment and this folder, whose graph_tool.py hides the
+    """The interpreter's command, without our environment and this folder: graph_tool.py here would hide the
     library.
     """
     return [python, "-I"]

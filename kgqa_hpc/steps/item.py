@@ -58,7 +58,10 @@ class Item:
 
     @classmethod
     def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Self:
-        """The inverse of `to_record`, for the next pass. Raises ValueError for the record of another anchor."""
+        """Restore an item from the record of an earlier pass.
+
+        Raises ValueError for the record of another anchor.
+        """
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
         values = {"state": {}} | record

@@ -126,7 +126,7 @@ class Reporter:
 
 
 def _words(status: dict[str, Any]) -> tuple[int, int, str]:
-    """Ended and all items of a status, and the words of its progress line."""
+    """The number of finished items, the number of all items, and the text of the progress line."""
     items, shards = status["items"], status["shards"]
     words = [f"shards {shards['done']:,} of {shards['total']:,}", acceptance_words(status)]
     if status["workers"]["alive"] > 1:

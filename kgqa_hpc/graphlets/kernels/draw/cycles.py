@@ -61,9 +61,9 @@ def draw_cycles(structure, size, full_code, key, start, picks, indptr, indices, 
 
 @helper
 def _paths_above(v, lowest, indptr, indices, ways, near, touched):
-    """ways[x]: common neighbours from `lowest` on of v and each x above v; near: these neighbours of v.
+    """Count in ways[x] the common neighbours (from `lowest` on) of v and each vertex x above v; mark them in `near`.
 
-    Both are zero before. Returns how many x were reached; they are listed in `touched`.
+    Both arrays must be zero at the call. Returns the number of vertices x reached, which are listed in `touched`.
     """
     reached = 0
     for slot in range(indptr[v], indptr[v + 1]):

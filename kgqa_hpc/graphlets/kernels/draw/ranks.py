@@ -76,7 +76,7 @@ def emit_units(
 
 @helper
 def _emit(shape, size, code, prefix, goal):
-    """Write the occurrence that has the due rank of its shape, and make the next rank due."""
+    """Write the occurrence with the next drawn rank of its shape, and go on to the following drawn rank."""
     due, targets, ranks, ends, nodes, codes = goal
     at = targets[shape]
     for i in range(size):

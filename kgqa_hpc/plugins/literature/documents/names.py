@@ -169,7 +169,7 @@ def reason_to_drop(name: str, shortest: int = SHORTEST) -> str | None:
 
 
 def case_of(name: str) -> Case:
-    """Any case for words, phrases, symbols with a digit and `c-Myc`; as written for symbols of letters alone."""
+    """Any case fits words, phrases, symbols with a digit and `c-Myc`; other symbols only as written."""
     if any(c.isdigit() for c in name) or len(name.split()) > 1 or _ONE_AND_A_WORD.fullmatch(name):
         return Case.ANY
     word = name.isalpha() and len(name) >= 5 and name[1:].islower()
