@@ -20,6 +20,7 @@ memory_folder() {
   [ "${available:-0}" -ge 8 ] || return 1
   [ "$(df --output=avail -BG /dev/shm 2>/dev/null | tail -1 | tr -dc 0-9)" -ge 4 ] 2>/dev/null || return 1
   folder=$(mktemp -d /dev/shm/kgqa-tests.XXXXXX) || return 1
+  chmod 755 "$folder" # some tests work as other users
   printf '#!/bin/sh\n' >"$folder/program" && chmod +x "$folder/program"
   if "$folder/program" 2>/dev/null; then echo "$folder"; else rm -r "$folder" && return 1; fi
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ENOUGH = 2 << 30  # bytes; more than any limit of the tests
+STRIKES = Path(os.environ.get("GREEDY", "")).is_file()  # at the start of this process
 
 
 def take_memory() -> None:
@@ -24,6 +25,8 @@ def answer(_messages: object, schema: Mapping[str, Any], _seed: int) -> dict[str
     """A function for `engine: {kind: function}`; the values fit `schema`. With the file, the engine is killed."""
     if os.environ["GREEDY"].endswith("engine"):
         take_memory()
+    elif STRIKES and not Path(os.environ["GREEDY"]).exists():
+        time.sleep(300)  # the worker takes memory now; its engine ends with it
     values: dict[str, Any] = {"boolean": True, "string": "A text that is long enough?", "array": []}
     return {name: values[field["type"]] for name, field in schema["properties"].items()}
 
