@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Run the whole test-suite with the project's virtual environment, in two lanes side by side: the real clusters,
-# images, fresh installations and LMDeploy, which mostly wait, and everything else, in a process for each core.
-# Nothing is tried twice.
-#   tools/run_tests.sh [pytest options]          the options go to both lanes
+# Run the whole test-suite with the project's virtual environment, in three lanes side by side: real clusters, images and
+# fresh installations; LMDeploy and copies of the project without a plugin; and everything else, in a process for each
+# core and one more, because some always wait. Nothing is tried twice.
+#   tools/run_tests.sh [pytest options]          the options go to all lanes
 #   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
 # KGQA_TEST_PROCESSES is another number of processes. Exit: 0 all passed, otherwise pytest's own code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
-COMPONENTS=(tests/cluster tests/containers tests/package tests/tools/test_slurm_sandbox.py tests/engines/lmdeploy
-  tests/tools/test_bench_grammar.py tests/test_walls.py)
+COMPONENTS=(tests/cluster tests/containers tests/package tests/tools/test_slurm_sandbox.py)
+COPIES=(tests/engines/lmdeploy tests/tools/test_bench_grammar.py tests/test_walls.py)
 CORES=$(nproc)
 unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew
 
@@ -32,36 +32,49 @@ lane() { # NAME PYTEST-OPTIONS...
   return "$code"
 }
 
-package() { # PROCESSES PYTEST-OPTIONS...: a process takes the next file whole, for what a file's tests share
-  local processes=${KGQA_TEST_PROCESSES:-$(($1 < 8 ? $1 : 8))}
-  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane package tests "${COMPONENTS[@]/#/--ignore=}" \
-    -n "$processes" --dist loadfile --no-loadscope-reorder "${@:2}"
+package() { # PYTEST-OPTIONS...: a process takes the next file whole, for what a file's tests share
+  local processes=${KGQA_TEST_PROCESSES:-$((CORES < 8 ? CORES + 1 : 8))} others=("${COMPONENTS[@]}" "${COPIES[@]}")
+  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane package tests "${others[@]/#/--ignore=}" \
+    -n "$processes" --dist loadfile --no-loadscope-reorder "$@"
 }
 
-components() {
+copies() {
   # A second environment with a CPU torch; where it cannot be had, this says so and its tests are skipped.
   tools/install_lmdeploy_cpu.sh || echo "LMDEPLOY CONTRACT TESTS WILL BE SKIPPED: ITS INSTALLATION FAILED"
-  lane components "${COMPONENTS[@]}" "$@"
+  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane copies "${COPIES[@]}" "$@"
 }
 
 MEMORY=$(memory_folder) || MEMORY=
-LOG=$(mktemp)
-background=
-trap '[ -z "$background" ] || kill -- "-$background" 2>/dev/null || true; rm -rf "$LOG" ${MEMORY:+"$MEMORY"}' EXIT
+LOGS=$(mktemp -d)
+background=()
+# shellcheck disable=SC2329  # the trap calls it
+stop() {
+  for process in "${background[@]}"; do kill -- "-$process" 2>/dev/null || true; done
+  rm -rf "$LOGS" ${MEMORY:+"$MEMORY"}
+}
+trap stop EXIT
 
-if [ "${1:-}" = --quick ]; then # one process more than cores, for some always wait
-  package $((CORES + 1)) -m "not slow and not cluster and not container" "${@:2}"
+if [ "${1:-}" = --quick ]; then
+  package -m "not slow and not cluster and not container" "${@:2}"
   exit
 fi
 
-set -m # a process group of its own, so that all of it can be stopped
-components "$@" >"$LOG" 2>&1 &
-background=$!
+set -m # process groups of their own, so that all of each can be stopped
+lane components "${COMPONENTS[@]}" "$@" >"$LOGS/components" 2>&1 &
+background+=($!)
+copies "$@" >"$LOGS/copies" 2>&1 &
+background+=($!)
 set +m
 
-code=0 other=0
-package "$CORES" "$@" || code=$?
-wait "$background" || other=$?
-echo "=== the other lane, which ran meanwhile ==="
-cat "$LOG"
-exit $((code > other ? code : other))
+worst=0 code=0
+package "$@" || worst=$?
+for process in "${background[@]}"; do
+  code=0
+  wait "$process" || code=$?
+  worst=$((code > worst ? code : worst))
+done
+for log in "$LOGS"/*; do
+  echo "=== the lane $(basename "$log"), which ran meanwhile ==="
+  cat "$log"
+done
+exit "$worst"
