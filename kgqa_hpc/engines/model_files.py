@@ -6,6 +6,7 @@ of a node take turns for the first reading alone; from then on the page cache se
 """
 
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -146,7 +147,8 @@ def stage(folder: Path, target: str) -> Path:
     """
     copy, parts = staged_path(folder, target), model_parts(folder)
     with node_lock(copy.with_name(f".{copy.name}.lock")):
-        for leftover in copy.parent.glob(f".{copy.name}.*.partial"):  # of a killed process: the lock was free
+        # Leftovers of killed processes, because the lock was free.
+        for leftover in copy.parent.glob(f".{glob.escape(copy.name)}.*.partial"):
             shutil.rmtree(leftover, ignore_errors=True)
         if not is_whole(copy, parts):  # no copy yet, or one that lost files, as cleaners of /tmp delete them
             shutil.rmtree(copy, ignore_errors=True)

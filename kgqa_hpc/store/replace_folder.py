@@ -12,6 +12,7 @@ process ids and host names repeat across containers.
 import ctypes
 import errno
 import fcntl
+import glob
 import os
 import secrets
 import shutil
@@ -68,12 +69,13 @@ def replaced_folder(target: Path, require: Callable[[Path], None] = lambda stand
 
 def settle(target: Path) -> None:
     """Recover from killed processes: restore an old folder whose target is missing, remove dead folders."""
-    for old in sorted(target.parent.glob(f".{target.name}.old-*")):
+    name = glob.escape(target.name)
+    for old in sorted(target.parent.glob(f".{name}.old-*")):
         if not target.exists():
             with disk_errors(target):
                 _rename_into_gap(old, target)
         _remove(old)
-    for leftover in target.parent.glob(f".{target.name}.new-{machine() or 'unknown'}-*{TEMP_SUFFIX}"):
+    for leftover in target.parent.glob(f".{name}.new-{machine() or 'unknown'}-*{TEMP_SUFFIX}"):
         with suppress(OSError):
             lock = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
             try:

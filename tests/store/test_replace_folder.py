@@ -60,7 +60,7 @@ def test_a_kill_before_any_system_call_leaves_the_old_folder_or_the_new_one(
 ) -> None:
     outcomes = []
     for step in range(1, 500):
-        target = tmp_path / str(step) / "dataset"
+        target = tmp_path / str(step) / "dataset[1]"  # a name that is a pattern, too
         write(target, "old")
         killed = killed_at(step, target)
         if can_exchange:
@@ -70,7 +70,7 @@ def test_a_kill_before_any_system_call_leaves_the_old_folder_or_the_new_one(
         assert outcomes[-1] in ({"old"}, {"new"}), f"step {step}: a mixture"
         write(target, "next")
         assert content(target) == {"next"}
-        assert [p.name for p in target.parent.iterdir()] == ["dataset"], f"step {step}: leftovers"
+        assert [p.name for p in target.parent.iterdir()] == ["dataset[1]"], f"step {step}: leftovers"
         if not killed:
             break
     assert outcomes[0] == {"old"}
