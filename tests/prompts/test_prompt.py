@@ -210,6 +210,15 @@ def test_a_schema_that_not_every_engine_can_enforce_is_refused(tmp_path, field, 
     assert expected in refusal(tmp_path, GOOD.replace("modules/schema_qa.yaml", schema))
 
 
+@pytest.mark.parametrize("required", ["", "required: [question], ", "required: [answer, question], "])
+def test_a_schema_must_require_all_its_fields_in_their_order(tmp_path, required):
+    text = "{type: string, maxLength: 9}"
+    properties = f"properties: {{question: {text}, answer: {text}}}"
+    schema = f"{{type: object, {properties}, {required}additionalProperties: false}}"
+    problem = refusal(tmp_path, GOOD.replace("modules/schema_qa.yaml", schema))
+    assert "required must list all properties, in their order" in problem
+
+
 def test_rendering_never_evaluates_what_a_variable_holds():
     prompt: Prompt = load_prompt("filter")
     for text in ("{{ 7 * 7 }}", "{% include 'modules/task.md' %}", "{# gone #}"):
