@@ -21,8 +21,7 @@ from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.bounded_json import json_lines, loads
-from kgqa_hpc.text.opener import open_bytes
-from kgqa_hpc.text.streams import TextStream
+from kgqa_hpc.text.streams import TextStream, open_bytes
 
 _FACTOR = np.uint64(0x100000001B3)  # multiplier of the rolling hash; odd, so that all words count
 BATCH = 1000  # records compared at once
