@@ -83,7 +83,10 @@ def finish_growth(folder: Path, *, trust: bool = False) -> None:
 
 
 def _pending_size(run: RunFolder) -> int | None:
-    """The last decided size, if it exceeds that of the manifest, which a growth updates last."""
+    """The last decided sample size, if the sample has not grown to it yet; otherwise None.
+
+    The manifest holds the present size; it is the last file that a growth changes.
+    """
     next_size: int | None = (_rounds(run) or [{}])[-1].get("next")
     present = run.manifest().sections["sampling"]["values"].get(type(run_config(run).anchors).size)
     return next_size if next_size is not None and present is not None and present < next_size else None

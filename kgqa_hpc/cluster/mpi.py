@@ -49,7 +49,7 @@ class Mpi(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The family of the MPI; launchers can start processes of their family."""
+        """The name that a launcher and a library must share, so that the launcher can start its processes."""
         if self.name == "Open MPI":
             return f"Open MPI {self.version.split('.')[0]}"
         return "MPICH"

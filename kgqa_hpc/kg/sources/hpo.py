@@ -218,7 +218,7 @@ def _read_obo(path: Path) -> _Ontology:
 
 
 def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Array]:
-    """Columns of tab-separated files with headers, below their lines of comment, concatenated."""
+    """The named columns of several tab-separated files, one after the other; comments above a header are skipped."""
     import pyarrow as pa
     import pyarrow.csv
 

@@ -54,7 +54,7 @@ def _is_met(world: World, ref: Ref, test: str, *operands: Any) -> bool:
 
 
 def _shown(value: Any, limit: int) -> dict[str, Any]:
-    """The first items of a value, or the value of one that has none."""
+    """The kind of a value with its first `limit` items; a value without items is given whole."""
     items = items_of(value)
     if items is None:
         return {"kind": kind_of(value), "value": value}

@@ -255,7 +255,7 @@ def _undo_second(begin, end, extension, rows, marks, near):
 
 @helper
 def _forget(vertex, rows, near):
-    """Reset the rows of the vertex's neighbours: all their neighbours above the root are of class 0."""
+    """Reset near[x] for each neighbour x of the vertex: all neighbours of x above the root count as class 0."""
     indptr, indices, cursor = rows
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         x = indices[slot]
