@@ -53,6 +53,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs the plugin {', '.join(sorted(missing))}"))
 
 
+@pytest.fixture(autouse=True)
+def registries_as_before() -> Iterator[None]:
+    """Take back what a test registered: a new registry enters itself, the entries of a plugin file stay."""
+    from kgqa_hpc.registry import FILE_ENTRIES, REGISTRIES
+
+    registries, entries = dict(REGISTRIES), {group: dict(names) for group, names in FILE_ENTRIES.items()}
+    yield
+    REGISTRIES.update(registries)
+    FILE_ENTRIES.clear()
+    FILE_ENTRIES.update(entries)
+
+
 # Their tests sample graphs, most of them in processes of their own.
 SAMPLING_ROOMS = {"anchors", "cluster", "dataset", "graphlets", "report", "steps", "tools", "work"}
 
@@ -119,14 +131,3 @@ def processes() -> Iterator[Processes]:
     started = Processes()
     yield started
     started.end()
-
-
-@pytest.fixture
-def forget_file_entries() -> Iterator[None]:
-    """Entries of plugin files do not outlive the test that loads them."""
-    from kgqa_hpc.registry import FILE_ENTRIES
-
-    before = {group: dict(entries) for group, entries in FILE_ENTRIES.items()}
-    yield
-    FILE_ENTRIES.clear()
-    FILE_ENTRIES.update(before)

@@ -107,8 +107,6 @@ COUNTED: dict[str, str] = {  # what the step does to an item, and the reason tha
     "item.state = (lambda: item.state)()['last']": "KeyError",
 }
 
-pytestmark = pytest.mark.usefixtures("forget_file_entries")
-
 
 def write(folder: Path, text: str) -> None:
     write_graph(folder, nodes=30, edges=60)

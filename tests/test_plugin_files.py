@@ -84,9 +84,6 @@ class Echo:
 '''
 
 
-pytestmark = pytest.mark.usefixtures("forget_file_entries")
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     write_graph(tmp_path, nodes=30, edges=60)

@@ -47,8 +47,6 @@ class Weigh(Step):
         return Done(weight=10 * letters, least=self.settings.minimum)
 '''
 
-pytestmark = pytest.mark.usefixtures("forget_file_entries")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -72,8 +72,6 @@ Question: {{{{ question }}}}
 {{% endblock %}}
 """
 
-pytestmark = pytest.mark.usefixtures("forget_file_entries")
-
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -72,8 +72,6 @@ def hold(item):
 '''
 SORTS = ("loop", "expression", "script", "call")
 
-pytestmark = pytest.mark.usefixtures("forget_file_entries")
-
 
 def prepared(folder: Path) -> RunFolder:
     folder.mkdir()
