@@ -35,7 +35,8 @@ lint:
 	@$(BIN)/mypy
 	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x -P SCRIPTDIR
 
-test: lint system
+test: # installation waits for the network, so the two halves of it run side by side
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint system
 	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh $(PYTEST)
 
 test-quick: lint

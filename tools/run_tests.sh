@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run the whole test-suite with the project's virtual environment, in three lanes side by side: real clusters, images and
-# fresh installations; LMDeploy and copies of the project without a plugin; and everything else, in a process for each
+# Run the whole test-suite with the project's virtual environment, in three lanes side by side: real clusters and images;
+# fresh installations, LMDeploy and copies of the project without a plugin; and everything else, in a process for each
 # core and one more, because some always wait. Nothing is tried twice.
 #   tools/run_tests.sh [pytest options]          the options go to all lanes
 #   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
-COMPONENTS=(tests/cluster tests/containers tests/package tests/tools/test_slurm_sandbox.py)
+COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py)
 COPIES=(tests/engines/lmdeploy tests/tools/test_bench_grammar.py tests/test_walls.py)
 CORES=$(nproc)
 unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew
@@ -33,15 +33,19 @@ lane() { # NAME PYTEST-OPTIONS...
 }
 
 package() { # PYTEST-OPTIONS...: a process takes the next file whole, for what a file's tests share
-  local processes=${KGQA_TEST_PROCESSES:-$((CORES < 8 ? CORES + 1 : 8))} others=("${COMPONENTS[@]}" "${COPIES[@]}")
+  local processes=${KGQA_TEST_PROCESSES:-$((CORES < 8 ? CORES + 1 : 8))}
+  local others=("${COMPONENTS[@]}" "${COPIES[@]}" tests/package)
   TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane package tests "${others[@]/#/--ignore=}" \
     -n "$processes" --dist loadfile --no-loadscope-reorder "$@"
 }
 
 copies() {
+  local code=0
+  lane installed tests/package "$@" || code=$?
   # A second environment with a CPU torch; where it cannot be had, this says so and its tests are skipped.
   tools/install_lmdeploy_cpu.sh || echo "LMDEPLOY CONTRACT TESTS WILL BE SKIPPED: ITS INSTALLATION FAILED"
-  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane copies "${COPIES[@]}" "$@"
+  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane copies "${COPIES[@]}" "$@" || return
+  return "$code"
 }
 
 MEMORY=$(memory_folder) || MEMORY=
