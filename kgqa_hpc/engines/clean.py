@@ -73,19 +73,17 @@ class Redactor:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         # Keep back the end of an unfinished line that may be the beginning of a secret.
         overlap, held = max(map(len, self._secrets), default=1) - 1, ""
+        piece = b"\n"
         with source:
-            while piece := source.readline(1 << 16):
+            while piece:
+                piece = source.readline(1 << 16)
                 held = self.text(held + decode(piece))
-                end = len(held) if held.endswith("\n") else max(len(held) - overlap, 0)
-                _append(log, held[:end])
+                whole = held.endswith("\n") or not piece
+                end = len(held) if whole else max(len(held) - overlap, 0)
+                # Reading goes on if the log cannot be written, because a full pipe would block the engine.
+                with suppress(OSError), open(open_append(log), "ab") as file:
+                    file.write(held[:end].encode())
                 held = held[end:]
-        _append(log, held)
-
-
-def _append(log: Path, text: str) -> None:
-    # Reading goes on if the log cannot be written, because a full pipe would block the engine.
-    with suppress(OSError), open(open_append(log), "ab") as file:
-        file.write(text.encode())
 
 
 def exit_words(pid: int) -> str:

@@ -17,8 +17,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.memory import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, folder_digest, node_folder, node_lock, public_name, stage
+from kgqa_hpc.engines.models import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.engines.openai.supervisor import LOOK_EVERY_S, supervised
 from kgqa_hpc.errors import EngineConfigError

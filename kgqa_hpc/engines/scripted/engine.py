@@ -103,7 +103,6 @@ class ScriptedEngine:
             version=__version__,
             model=config.model,
             max_batch=config.latency.batch,
-            extra={"decode_limit_per_sequence": config.latency.decode_tokens_per_s},
         )
 
     def preflight(self, schemas_: Sequence[Mapping[str, Any]]) -> None:

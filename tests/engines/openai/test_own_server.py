@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from kgqa_hpc.config import load_config
-from kgqa_hpc.engines.memory import ModelSize, budget
 from kgqa_hpc.engines.model_files import folder_digest
+from kgqa_hpc.engines.models import ModelSize, budget
 from kgqa_hpc.engines.openai import own_server
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.own_server import turn_to_start
