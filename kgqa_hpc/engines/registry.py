@@ -55,7 +55,7 @@ ENGINES = Registry(
     {
         "lmdeploy": "kgqa_hpc.engines.lmdeploy.engine:LmdeployEngine",
         "openai": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
-        "openai_batch": "kgqa_hpc.engines.openai_batch.engine:OpenAIBatchEngine",
+        "openai_batch": "kgqa_hpc.engines.openai.batch_engine:OpenAIBatchEngine",
         "cpu": "kgqa_hpc.engines.cpu.engine:CpuEngine",
         "function": "kgqa_hpc.engines.function:FunctionEngine",
         "scripted": "kgqa_hpc.engines.scripted.engine:ScriptedEngine",
