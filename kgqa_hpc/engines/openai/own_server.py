@@ -140,7 +140,13 @@ def free_port() -> int:
 
 
 def _batch(settings: OpenAISettings, folder: Path) -> int:
-    card, size = _card_bytes(), read_size(folder)
+    """The batch that the memory of the first GPU holds that this process may use, by nvidia-smi."""
+    device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
+    card, size = None, read_size(folder)
+    with suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
+        command = [*NVIDIA_SMI, f"--id={device}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_S, check=True)
+        card = int(done.stdout.split()[0]) << 20
     if card is None or size is None or not size.weights:
         unknown = "no GPU is seen here" if card is None else "the memory of this kind of model is not known"
         raise EngineConfigError(f"engine.command: {unknown}", "write a number in place of {batch}")
@@ -148,15 +154,3 @@ def _batch(settings: OpenAISettings, folder: Path) -> int:
     room = budget(size, card, share=CACHE_SHARE, sequence_tokens=unshared, tp=max(settings.gpus, 1))
     print(f"openai: room for {room.cache_tokens:,} tokens of KV cache, {room.batch} sequences", flush=True)
     return room.batch
-
-
-def _card_bytes() -> int | None:
-    """Memory of the first GPU that this process may use, from nvidia-smi; None without a GPU."""
-    device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
-    try:
-        done = subprocess.run(
-            [*NVIDIA_SMI, f"--id={device}"], capture_output=True, text=True, timeout=SMI_S, check=True
-        )
-        return int(done.stdout.split()[0]) << 20
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return None
