@@ -77,7 +77,7 @@ class Redactor:
         with source:
             while piece:
                 piece = source.readline(1 << 16)
-                held = self.text(held + decode(piece))
+                held = self.text(held + decode(piece, not piece))
                 whole = held.endswith("\n") or not piece
                 end = len(held) if whole else max(len(held) - overlap, 0)
                 # Reading goes on if the log cannot be written, because a full pipe would block the engine.
