@@ -11,7 +11,6 @@ import re
 import signal
 import threading
 import time
-import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import IO
 
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.store.regular import open_append
+from kgqa_hpc.text.plain_text import printable
 
 MASK = "***"
 # Smallest length of a secret that is masked: masking "none" or "1" would damage every text.
@@ -38,8 +38,7 @@ def one_line(text: str, limit: int = LONGEST_WORDS) -> str:
     """Foreign text for a message: one line of at most `limit` characters, without control, bidi or escape
     characters.
     """
-    printable = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text[: 4 * limit])
-    return " ".join(printable.split())[:limit]
+    return " ".join(printable(text[: 4 * limit]).split())[:limit]
 
 
 class Redactor:
