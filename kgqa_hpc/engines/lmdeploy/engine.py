@@ -57,7 +57,7 @@ class LmdeployEngine:
         self.info = EngineInfo(
             name="lmdeploy",
             version=__version__,
-            model=public_name(str(folder) if "snapshots" in folder.parts else config.model),
+            model=public_name(str(folder)),
             digest=folder_digest(folder) if config.revision is None else config.revision,
             quantisation=f"{_loaded_format(self._pipe)} kv{config.quant_policy or 16}".strip(),
             settings=config.recorded(

@@ -54,7 +54,7 @@ class OwnServer:
         if settings.fills("model") or settings.fills("batch"):
             folder = find_model(settings.model, settings.revision)
             self.digest = settings.revision or folder_digest(folder)
-            values["name"] = public_name(str(folder) if "snapshots" in folder.parts else settings.model)
+            values["name"] = public_name(str(folder))
             if settings.fills("batch"):
                 changes["concurrency"] = _batch(settings, folder)
                 values["batch"] = str(changes["concurrency"])

@@ -62,12 +62,14 @@ def answered(folder: Path) -> dict[str, Any]:
     return note | {"words": note["words"][2:]}
 
 
-def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance(tmp_path: Path) -> None:
+def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     folder = model(tmp_path / "Llama-70B")
     (tmp_path / "local").mkdir()
-    engine = OpenAIEngine(
-        settings("{model}", "{name}", "{gpus}", model=str(folder), gpus=2, stage_to=str(tmp_path / "local"))
-    )
+    keys = {"model": "~/Llama-70B", "gpus": 2, "stage_to": str(tmp_path / "local")}
+    engine = OpenAIEngine(settings("{model}", "{name}", "{gpus}", **keys))
     engine.close()
     started = answered(tmp_path)
     copy, name, gpus = started["words"]
