@@ -206,18 +206,18 @@ class OpenAIBatchEngine:
                 raise EngineConfigError(f"the server refused a batch: {look.refused}", "see its words")
             self._hold_until = time.monotonic() + 10 * self._config.poll_s
             return
-        keys, missing = set(batch.keys), dict.fromkeys(batch.keys)
+        keys, missing, sendings = set(batch.keys), dict.fromkeys(batch.keys), self._ledger.sendings()
         for file in look.files:
             for line in self._batches.lines(file):
                 key, reply, error = _read(line)
                 passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
-                if key not in keys or (passing and self._ledger.sendings(key) < SENDINGS):
+                if key not in keys or (passing and sendings[key] < SENDINGS):
                     continue  # another batch may answer it
                 missing.pop(key, None)
                 if request := self._asked.pop(key, None):
                     yield self._response(request, reply, error)
         for key in missing:
-            if self._ledger.sendings(key) >= SENDINGS and (request := self._asked.pop(key, None)):
+            if sendings[key] >= SENDINGS and (request := self._asked.pop(key, None)):
                 words = f"{SENDINGS} batches ended without an answer to it"
                 yield Response(request.id, "", "error", error=words)
         if batch.state != "ended":

@@ -9,8 +9,10 @@ import fcntl
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -72,9 +74,10 @@ class Ledger:
             return None
         return batch
 
-    def sendings(self, key: str) -> int:
-        """Number of batches in which a request was sent."""
-        return sum(key in batch.keys for batch in self.batches.values() if batch.state != "lost")
+    def sendings(self) -> Counter[str]:
+        """Number of batches in which each request was sent."""
+        sent = (batch.keys for batch in self.batches.values() if batch.state != "lost")
+        return Counter(chain.from_iterable(sent))
 
     def begin(self, name: str, keys: Iterable[str]) -> Batch:
         """Record that a batch is about to be sent. Raises DiskFull, StoreError."""
