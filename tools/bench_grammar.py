@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kgqa_hpc.engines.cpu.gguf import read_header
+from kgqa_hpc.engines.cpu.llama import read_header
 from kgqa_hpc.engines.grammar import structural_tag
 from kgqa_hpc.text.text_form import read_form
 

@@ -24,7 +24,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ import orjson
 
 from kgqa_hpc import errors
 from kgqa_hpc.engines.clean import Redactor, one_line
-from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Request, Response, ServerLoad, count_of
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Request, Response, count_of
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import InputError
@@ -53,14 +53,19 @@ _MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeEr
 def frame(verb: str, content: Any = None) -> bytes:
     """The bytes of a frame; `read_frames` is the inverse. Lone surrogates, which UTF-8 cannot encode, become '?'."""
     if verb == "requests":
-        content = _write_requests(content)
+        objects = {id(value): value for request in content for value in (*request.messages, request.schema)}
+        numbers = {key: number for number, key in enumerate(objects)}
+        rows = [
+            (name, [numbers[id(message)] for message in messages], max_tokens, temperature, seed, numbers[id(schema)])
+            for name, messages, max_tokens, temperature, seed, schema in content
+        ]  # fmt: skip
+        content = [list(objects.values()), rows]
     elif verb == "responses":
         content = [tuple(response) for response in content]
-    elif isinstance(content, EngineInfo):
-        content = asdict(content)
     try:
         body = orjson.dumps([verb, content])
     except TypeError:
+        content = asdict(content) if isinstance(content, EngineInfo) else content
         body = json.dumps([verb, content], ensure_ascii=False).encode("utf-8", "replace")
     return len(body).to_bytes(HEAD, "little") + body
 
@@ -79,62 +84,36 @@ def read_frames(received: bytearray) -> Iterator[tuple[str, Any]]:
         with memoryview(received) as view, view[HEAD : HEAD + length] as body:
             verb, content = orjson.loads(body)
         del received[: HEAD + length]
-        yield verb, _READERS[verb](content)
+        yield verb, _parsed(verb, content)
 
 
-def _write_requests(requests: Sequence[Request]) -> list[Any]:
-    objects = {id(value): value for request in requests for value in (*request.messages, request.schema)}
-    numbers = {key: number for number, key in enumerate(objects)}
-    rows = [
-        (name, [numbers[id(message)] for message in messages], max_tokens, temperature, seed, numbers[id(schema)])
-        for name, messages, max_tokens, temperature, seed, schema in requests
-    ]  # fmt: skip
-    return [list(objects.values()), rows]
-
-
-def _read_requests(content: list[Any]) -> list[Request]:
-    objects, rows = content
-    return [
-        Request(name, tuple([objects[n] for n in messages]), max_tokens, temperature, seed, objects[schema])
-        for name, messages, max_tokens, temperature, seed, schema in rows
-    ]
-
-
-def _read_responses(content: list[Any]) -> list[Response]:
-    """Responses with bounded token counts. Raises ValueError for one without text or with an unknown finish."""
-    responses = []
-    for name, text, finish, prompt, completion, cached, error, thought in content:
-        if not isinstance(text, str) or finish not in _FINISHES:
-            raise ValueError(f"a response of type {type(text).__name__} with finish {finish!r}")
-        counts = count_of(prompt), count_of(completion), count_of(cached)
-        responses.append(Response(name, text, finish, *counts, error, thought))
-    return responses
-
-
-def _read_info(content: dict[str, Any]) -> EngineInfo:
-    return EngineInfo(**{**content, "max_batch": max(content["max_batch"], 1)})
-
-
-def _read_refusal(content: dict[str, str]) -> InputError:
-    """The engine's error, with its message and cure in printable characters."""
-    kind = getattr(errors, content["error"], InputError)  # a package's own class is not known here
-    texts = ("\n".join(map(one_line, content[key].split("\n"))) for key in ("message", "cure"))
-    problem: InputError = kind(*texts)
-    return problem
-
-
-def _read_beat(content: dict[str, float]) -> ServerLoad:
-    return {name: float(content.get(name, 0)) for name in ("progress", *LOAD)}
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("hello", "preflight", "cancel", "close"), lambda content: content),
-    "requests": _read_requests,
-    "responses": _read_responses,
-    "refused": _read_refusal,
-    **dict.fromkeys(("ready", "checked", "described"), _read_info),
-    "beat": _read_beat,
-}
+def _parsed(verb: str, content: Any) -> Any:
+    """The objects in a frame's content. Token counts are bounded, an error's texts are made printable."""
+    match verb:
+        case "hello" | "preflight" | "cancel" | "close":
+            return content
+        case "requests":
+            objects, rows = content
+            return [
+                Request(name, tuple([objects[n] for n in messages]), max_tokens, temperature, seed, objects[schema])
+                for name, messages, max_tokens, temperature, seed, schema in rows
+            ]  # fmt: skip
+        case "responses":
+            responses = []
+            for name, text, finish, prompt, completion, cached, error, thought in content:
+                if not isinstance(text, str) or finish not in _FINISHES:
+                    raise ValueError(f"a response of type {type(text).__name__} with finish {finish!r}")
+                counts = count_of(prompt), count_of(completion), count_of(cached)
+                responses.append(Response(name, text, finish, *counts, error, thought))
+            return responses
+        case "ready" | "checked" | "described":
+            return EngineInfo(**{**content, "max_batch": max(content["max_batch"], 1)})
+        case "refused":
+            kind = getattr(errors, content["error"], InputError)  # a package's own class is not known here
+            return kind(*("\n".join(map(one_line, content[key].split("\n"))) for key in ("message", "cure")))
+        case "beat":
+            return {name: float(content.get(name, 0)) for name in ("progress", *LOAD)}
+    raise ValueError(f"the verb {verb!r}")
 
 
 class _Child:

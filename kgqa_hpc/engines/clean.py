@@ -11,7 +11,6 @@ import re
 import signal
 import threading
 import time
-import unicodedata
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import IO
 
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.store.regular import open_append
+from kgqa_hpc.text.plain_text import printable
 
 MASK = "***"
 # Smallest length of a secret that is masked: masking "none" or "1" would damage every text.
@@ -38,8 +38,7 @@ def one_line(text: str, limit: int = LONGEST_WORDS) -> str:
     """Foreign text for a message: one line of at most `limit` characters, without control, bidi or escape
     characters.
     """
-    printable = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text[: 4 * limit])
-    return " ".join(printable.split())[:limit]
+    return " ".join(printable(text[: 4 * limit]).split())[:limit]
 
 
 class Redactor:
@@ -73,19 +72,17 @@ class Redactor:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         # Keep back the end of an unfinished line that may be the beginning of a secret.
         overlap, held = max(map(len, self._secrets), default=1) - 1, ""
+        piece = b"\n"
         with source:
-            while piece := source.readline(1 << 16):
-                held = self.text(held + decode(piece))
-                end = len(held) if held.endswith("\n") else max(len(held) - overlap, 0)
-                _append(log, held[:end])
+            while piece:
+                piece = source.readline(1 << 16)
+                held = self.text(held + decode(piece, not piece))
+                whole = held.endswith("\n") or not piece
+                end = len(held) if whole else max(len(held) - overlap, 0)
+                # Reading goes on if the log cannot be written, because a full pipe would block the engine.
+                with suppress(OSError), open(open_append(log), "ab") as file:
+                    file.write(held[:end].encode())
                 held = held[end:]
-        _append(log, held)
-
-
-def _append(log: Path, text: str) -> None:
-    # Reading goes on if the log cannot be written, because a full pipe would block the engine.
-    with suppress(OSError), open(open_append(log), "ab") as file:
-        file.write(text.encode())
 
 
 def exit_words(pid: int) -> str:

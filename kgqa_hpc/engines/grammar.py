@@ -192,7 +192,9 @@ class _Rules:
         return items if low else f'"[]" | {items}', 2 + high * (1 + length)
 
     def _string(self, schema: Schema) -> tuple[str, int]:
-        low, high = string_bounds(schema)
+        least = schema.get("minLength", 0)
+        high = min(schema.get("maxLength", max(STRING_LIMIT, least)), REPETITIONS)
+        low = min(least, high)
         length = 2 + high * (1 if self._ascii else _ANY_BYTES)
         if "pattern" not in schema:
             return f'"\\"" char{self._times(low, high)} "\\""', length
@@ -240,13 +242,6 @@ def _number(schema: Schema) -> tuple[str, int]:
     whole = " | ".join(f'"{n}"' for n in range(int(low), int(high)))
     last = f'"{int(high)}" ("." "0"{{1,{DECIMALS}}})?'
     return f"({whole}){decimals} | {last}" if whole else last, length
-
-
-def string_bounds(schema: Schema) -> tuple[int, int]:
-    """Smallest and largest number of characters of a string; the engine's bounds if the schema has none."""
-    low = schema.get("minLength", 0)
-    high = min(schema.get("maxLength", max(STRING_LIMIT, low)), REPETITIONS)
-    return min(low, high), high
 
 
 def array_bounds(schema: Schema) -> tuple[int, int]:

@@ -102,7 +102,7 @@ class EngineProcess:
             "batches": str(self._batches),
         }
         try:
-            return self._ask("hello", hello, stop, starting=True)
+            return self._ask("hello", hello, stop)
         except InputError as refusal:
             self.kill()
             if self._info is None:
@@ -119,7 +119,7 @@ class EngineProcess:
         Raises EngineConfigError when it cannot serve one, EngineDied when it dies, or when `stop()` becomes
         true: an engine that compiles for minutes must not keep a worker that has to stop.
         """
-        return self._ask("preflight", list(schemas), stop, starting=False)
+        return self._ask("preflight", list(schemas), stop)
 
     def send(self, requests: Sequence[Request]) -> None:
         """Send requests to the engine; returns at once. `receive` sends the rest that the pipe cannot hold."""
@@ -194,11 +194,11 @@ class EngineProcess:
         self._silent = self._idle = 0.0
         self._looked = time.monotonic()
 
-    def _ask(self, verb: str, content: Any, stop: Callable[[], bool], *, starting: bool) -> EngineInfo:
+    def _ask(self, verb: str, content: Any, stop: Callable[[], bool]) -> EngineInfo:
         """The engine's description in reply to `hello` or `preflight`. Raises the InputError of a refusal."""
         self._reply = None
         self._post(verb, content)
-        began = time.monotonic()
+        began, starting = time.monotonic(), verb == "hello"
         while self._reply is None:
             if stop():
                 self._die(f"it was stopped while {'starting' if starting else 'checking the schemas'}")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from pydantic import BeforeValidator, ValidationError, ValidationInfo
+from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
@@ -55,7 +55,7 @@ ENGINES = Registry(
     {
         "lmdeploy": "kgqa_hpc.engines.lmdeploy.engine:LmdeployEngine",
         "openai": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
-        "openai_batch": "kgqa_hpc.engines.openai_batch.engine:OpenAIBatchEngine",
+        "openai_batch": "kgqa_hpc.engines.openai.batch_engine:OpenAIBatchEngine",
         "cpu": "kgqa_hpc.engines.cpu.engine:CpuEngine",
         "function": "kgqa_hpc.engines.function:FunctionEngine",
         "scripted": "kgqa_hpc.engines.scripted.engine:ScriptedEngine",
@@ -106,11 +106,9 @@ def _invalid(details: Iterable[tuple[str, tuple[Any, ...], Any]]) -> ValidationE
     return ValidationError.from_exception_data("engine", problems)
 
 
-def _in_context(data: Any, info: ValidationInfo) -> EngineSettings:
-    return parse_engine(data, (info.context or {}).get("base"))
-
-
-EngineConfig = Annotated[Any, BeforeValidator(_in_context)]
+EngineConfig = Annotated[
+    Any, BeforeValidator(lambda data, info: parse_engine(data, (info.context or {}).get("base")))
+]
 
 
 class _Operational(Mapping[str, frozenset[str]]):

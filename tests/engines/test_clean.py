@@ -47,8 +47,8 @@ def test_a_known_key_is_masked_wherever_it_stands_and_short_values_are_not() -> 
 def test_a_log_is_copied_without_the_key_even_where_the_disk_is_full(tmp_path: Path) -> None:
     redact = Redactor(["MY_KEY"], {"MY_KEY": KEY})
     log = tmp_path / "engine.log"
-    redact.copy(io.BytesIO(f"sent {KEY}\nlast words".encode()), log).join(PATIENCE_S)
-    assert log.read_text() == f"sent {MASK}\nlast words"
+    redact.copy(io.BytesIO(f"sent {KEY}\nlast words".encode() + b"\xe2\x82"), log).join(PATIENCE_S)
+    assert log.read_text(encoding="utf-8") == f"sent {MASK}\nlast words\ufffd"
     thread = redact.copy(io.BytesIO(b"x" * 100_000), tmp_path / "none" / "engine.log")
     thread.join(PATIENCE_S)
     assert not thread.is_alive()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kgqa_hpc.engines.memory import read_parameters
+from kgqa_hpc.engines.models import read_parameters
 from kgqa_hpc.engines.registry import parse_engine
 
 ROOT = Path(__file__).parents[2]

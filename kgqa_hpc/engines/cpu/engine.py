@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from kgqa_hpc.engines.cpu.gguf import quantisation_of, read_header
-from kgqa_hpc.engines.cpu.llama import LlamaServer
+from kgqa_hpc.engines.cpu.llama import LlamaServer, quantisation_of, read_header
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
 from kgqa_hpc.engines.grammar import Remembered, ebnf, longest
 from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
@@ -92,12 +91,15 @@ class CpuEngine:
             digest=digest.result(),
             quantisation=quantisation,
             max_batch=config.slots,
-            extra={"context": config.context},
         )
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
-            self._llama.check_grammar(self._grammar(schema)[0])
+            grammar, _ = self._grammar(schema)
+            body = {"prompt": "x", "max_tokens": 1, "grammar": grammar, "cache_prompt": False}
+            error = self._llama.complete(body).error
+            if error is not None:
+                raise EngineConfigError(f"schema: llama.cpp refuses its grammar: {error}", "simplify it")
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         self._stopped.clear()

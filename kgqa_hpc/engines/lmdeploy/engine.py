@@ -16,9 +16,8 @@ from kgqa_hpc.engines.grammar import Remembered, as_sent, structural_tag
 from kgqa_hpc.engines.lmdeploy.loading import card_uuid, load
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
-from kgqa_hpc.engines.memory import read_parameters, read_size
 from kgqa_hpc.engines.model_files import folder_digest, public_name
-from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of
+from kgqa_hpc.engines.models import THOUGHTS, Thought, read_parameters, recorded_sampling, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 
 # Requests in flight per sequence of the batch, so that the next request is tokenised before a slot becomes free.
@@ -58,23 +57,19 @@ class LmdeployEngine:
         self.info = EngineInfo(
             name="lmdeploy",
             version=__version__,
-            model=public_name(str(folder) if "snapshots" in folder.parts else config.model),
+            model=public_name(str(folder)),
             digest=folder_digest(folder) if config.revision is None else config.revision,
             quantisation=f"{_loaded_format(self._pipe)} kv{config.quant_policy or 16}".strip(),
             settings=config.recorded(
                 "backend",
-                enable_prefix_caching=_caches_prefixes(self._pipe),
+                # LMDeploy turns it off with a warning for some architectures.
+                enable_prefix_caching=bool(self._engine.backend_config.enable_prefix_caching),
                 sampling=recorded_sampling(config.model, thinks, config.generation),
             ),
             max_batch=batch,
             window=int(batch * WINDOW_SHARE) + 1,
             stall_s=STALL_S,
-            extra={
-                "backend": config.backend,
-                "session_len": config.session_len,
-                "gpu_uuid": card_uuid(),
-                **_sizes(folder, config),
-            },
+            extra={"gpu_uuid": card_uuid(), **read_parameters(folder)},
         )
         self._thought = self._thought_marks()
         self._formats = Remembered(lambda schema: response_format(schema, self._thought))
@@ -237,19 +232,6 @@ class LmdeployEngine:
                 )
 
 
-def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
-    """Sizes of the model, which `kgqa bench` compares with the card's limits."""
-    size = read_size(folder)
-    if size is None:
-        return {}
-    return {
-        "weights_bytes": size.weights / config.tp,
-        "kv_bytes_per_token": size.kv_bytes(config.quant_policy, config.tp),
-        "cards": config.tp,
-        **read_parameters(folder),
-    }
-
-
 def _loaded_format(pipe: Any) -> str:
     """Format of the weights, as LMDeploy detected it; empty for unquantised weights."""
     native = getattr(pipe.async_engine.engine, "engine_config", pipe.backend_config)
@@ -258,11 +240,6 @@ def _loaded_format(pipe: Any) -> str:
         quantised = getattr(pipe.async_engine.hf_cfg, "quantization_config", None)
         model_format = quantised.get("quant_method") if isinstance(quantised, dict) else None
     return "" if model_format in (None, "hf") else str(model_format)
-
-
-def _caches_prefixes(pipe: Any) -> bool:
-    """Whether prefix caching is on; LMDeploy turns it off with a warning for some architectures."""
-    return bool(pipe.async_engine.backend_config.enable_prefix_caching)
 
 
 def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
-from kgqa_hpc.engines.memory import SHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, public_name, read_once, stage
+from kgqa_hpc.engines.models import SEQUENCE_TOKENS, SHARED_TOKENS, UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.errors import EngineConfigError
 
 # Settings that LMDeploy has under the same name.
@@ -40,7 +40,8 @@ def load(settings: LmdeploySettings) -> tuple[Any, Path]:
     local = stage(folder, settings.stage_to) if settings.stage_to else folder
     try:
         backend = backend_config(settings, batch)
-        logging.getLogger("lmdeploy").addFilter(_is_useful)
+        # Logged for each request to a Llama 3, whose template also writes the token; the prompt is right.
+        logging.getLogger("lmdeploy").addFilter(lambda log: "duplicate bos token" not in str(log.msg))
         read_once(local)
         with plain_tokenizer():
             pipe = lmdeploy.pipeline(str(local), backend_config=backend, log_level="WARNING")
@@ -72,13 +73,16 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> int |
             words = "the memory of this kind of model is not known, so LMDeploy chooses the batch"
             print(f"lmdeploy: {words}: set engine.max_batch_size", flush=True)
         return None
+    shares = settings.enable_prefix_caching
+    # The part of a sequence that it does not share, with half a thought.
+    unshared = settings.sequence_tokens or (UNSHARED_TOKENS if shares else SEQUENCE_TOKENS)
     room = budget(
         size,
         card,
         quant_policy=settings.quant_policy,
         share=settings.cache_max_entry_count,
-        sequence_tokens=settings.tokens_held,
-        shared_tokens=SHARED_TOKENS if settings.enable_prefix_caching else 0,
+        sequence_tokens=unshared + settings.thought_room // 2,
+        shared_tokens=SHARED_TOKENS if shares else 0,
         prefill_tokens=settings.max_prefill_token_num,
         tp=settings.tp,
     )
@@ -124,14 +128,6 @@ def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
         values["max_batch_size"] = batch_size
     kind = lmdeploy.PytorchEngineConfig if settings.backend == "pytorch" else lmdeploy.TurbomindEngineConfig
     return kind(**values)
-
-
-def _is_useful(record: logging.LogRecord) -> bool:
-    """Whether a record of LMDeploy's log is kept; the warning about a repeated begin-of-text token is dropped.
-
-    LMDeploy logs it for each request to a Llama 3, whose template also writes the token; the prompt is right.
-    """
-    return "duplicate bos token" not in str(record.msg)
 
 
 @contextmanager

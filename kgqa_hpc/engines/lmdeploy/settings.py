@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
-from kgqa_hpc.engines.memory import SEQUENCE_TOKENS, UNSHARED_TOKENS
-from kgqa_hpc.engines.thinking import THINKING_TOKENS
+from kgqa_hpc.engines.models import THINKING_TOKENS
 from kgqa_hpc.settings import Package
 
 # Settings of LMDeploy that spread a model over more GPUs than `tp`; they are refused.
@@ -108,14 +107,6 @@ class LmdeploySettings(EngineSettings):
     def thought_room(self) -> int:
         """Largest number of tokens of a thought."""
         return self.thinking_tokens if self.thinking else 0
-
-    @property
-    def tokens_held(self) -> int:
-        """Tokens in the KV cache that a running sequence does not share: its own part of the prompt and half
-        an answer.
-        """
-        tokens = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
-        return tokens + self.thought_room // 2
 
     @property
     def template_kwargs(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The engine for servers with OpenAI's chat API."""
+"""Servers with OpenAI's API: the engine for chats, and the engine for batches."""

@@ -17,8 +17,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.memory import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, folder_digest, node_folder, node_lock, public_name, stage
+from kgqa_hpc.engines.models import UNSHARED_TOKENS, budget, read_size
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.engines.openai.supervisor import LOOK_EVERY_S, supervised
 from kgqa_hpc.errors import EngineConfigError
@@ -54,7 +54,7 @@ class OwnServer:
         if settings.fills("model") or settings.fills("batch"):
             folder = find_model(settings.model, settings.revision)
             self.digest = settings.revision or folder_digest(folder)
-            values["name"] = public_name(str(folder) if "snapshots" in folder.parts else settings.model)
+            values["name"] = public_name(str(folder))
             if settings.fills("batch"):
                 changes["concurrency"] = _batch(settings, folder)
                 values["batch"] = str(changes["concurrency"])
@@ -140,7 +140,13 @@ def free_port() -> int:
 
 
 def _batch(settings: OpenAISettings, folder: Path) -> int:
-    card, size = _card_bytes(), read_size(folder)
+    """The batch that the memory of the first GPU holds that this process may use, by nvidia-smi."""
+    device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
+    card, size = None, read_size(folder)
+    with suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
+        command = [*NVIDIA_SMI, f"--id={device}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_S, check=True)
+        card = int(done.stdout.split()[0]) << 20
     if card is None or size is None or not size.weights:
         unknown = "no GPU is seen here" if card is None else "the memory of this kind of model is not known"
         raise EngineConfigError(f"engine.command: {unknown}", "write a number in place of {batch}")
@@ -148,15 +154,3 @@ def _batch(settings: OpenAISettings, folder: Path) -> int:
     room = budget(size, card, share=CACHE_SHARE, sequence_tokens=unshared, tp=max(settings.gpus, 1))
     print(f"openai: room for {room.cache_tokens:,} tokens of KV cache, {room.batch} sequences", flush=True)
     return room.batch
-
-
-def _card_bytes() -> int | None:
-    """Memory of the first GPU that this process may use, from nvidia-smi; None without a GPU."""
-    device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
-    try:
-        done = subprocess.run(
-            [*NVIDIA_SMI, f"--id={device}"], capture_output=True, text=True, timeout=SMI_S, check=True
-        )
-        return int(done.stdout.split()[0]) << 20
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return None

@@ -19,7 +19,7 @@ import orjson
 
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
-from kgqa_hpc.engines.thinking import THINK
+from kgqa_hpc.engines.models import THINK
 from kgqa_hpc.text import bounded_json
 
 if TYPE_CHECKING:

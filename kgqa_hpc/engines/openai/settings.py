@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
-from kgqa_hpc.engines.thinking import THINKING_TOKENS, recorded_sampling, sampling_of
+from kgqa_hpc.engines.models import THINKING_TOKENS, recorded_sampling, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 

@@ -1,20 +1,28 @@
-"""A stand-in for a model: answers follow from the request's content alone, and faults from the settings.
+"""A stand-in for a model: answers follow from the request's content alone, faults and times from the settings.
 
 For tests, rehearsals and scheduling measurements. Two runs give the same dataset, also after kills,
 because a fault never changes an answer: `garbage`, `truncate` and `error` are drawn from the
 request's content with its seed, which a retry changes; `hang` and `crash` happen once per request, which the
 engine remembers in a file beside its log, because its process ends; `poison` happens at every attempt.
+
+Times are those of a continuously batching GPU. Sequences enter a batch of fixed size as soon as one leaves. Prefill
+is done one prompt after the other at a fixed rate, the part found in the prefix cache costs nothing; then each
+sequence decodes at a fixed rate, as long as not more than `saturation` of them decode: more share the speed of so
+many. Time is an argument of the model, so it also runs faster than the clock (benchmarks).
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import orjson
 from pydantic import Field
@@ -24,9 +32,116 @@ from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readines
 from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted.answers import Draw, free_text, value_for
-from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Settings
+
+T = TypeVar("T")
+
+
+class GpuModel(Settings):
+    """Speed of a GPU: the size of its batch, and the rates of prefill and decoding."""
+
+    batch: int = Field(64, ge=1, description="Number of sequences decoded at the same time.")
+    prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: prefill takes no time.")
+    decode_tokens_per_s: float = Field(
+        0.0, ge=0, description="Decoding speed of one sequence; 0: decoding takes no time."
+    )
+    saturation: int = Field(
+        0,
+        ge=0,
+        description="Number of sequences that use the card fully; more of them share its speed; 0: no limit.",
+    )
+    prefix_hit: float = Field(
+        0.0, ge=0, le=1, description="Share of the system message read from the prefix cache."
+    )
+    jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of each request's duration.")
+    per_request_s: float = Field(0.0, ge=0, description="A fixed duration added to each request.")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Size of a request in tokens: prompt, part of it in the prefix cache, and answer."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    stretch: float = 1.0  # factor of the decoding time, from jitter
+
+
+class Batch(Generic[T]):
+    """Requests of any type T in the model GPU. Times are seconds on any monotonic scale, never decreasing."""
+
+    def __init__(self, latency: GpuModel) -> None:
+        self.latency = latency
+        self.busy_sequence_s = 0.0  # sum of the times that sequences were in the batch
+        self._queue: deque[tuple[T, Cost]] = deque()
+        self._running: list[
+            tuple[float, int, float, T]
+        ] = []  # a heap: end on the decoding clock, number, entry
+        # A clock that advances with the decoding speed of a sequence, and the time of its last update.
+        self._decoded = self._now = 0.0
+        self._prefill_free = 0.0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._queue) + len(self._running)
+
+    def add(self, item: T, cost: Cost, now: float) -> None:
+        """Queue a request at time `now`; it starts at once if the batch is not full."""
+        self._advance(now)
+        self._queue.append((item, cost))
+        self._admit()
+
+    def next_time(self) -> float | None:
+        """The time at which the next answer is ready; None if no sequence is running."""
+        if not self._running:
+            return None
+        return self._now + (self._running[0][0] - self._decoded) / self._speed()
+
+    def pop_ready(self, now: float) -> list[T]:
+        """The answers that are ready at `now`, in order; a waiting request enters the batch for each."""
+        ready: list[T] = []
+        while (due := self.next_time()) is not None and due <= now:
+            self._advance(due)
+            _, _, entered, item = heapq.heappop(self._running)
+            self.busy_sequence_s += due - entered
+            ready.append(item)
+            self._admit()
+        return ready
+
+    def clear(self) -> list[T]:
+        """Remove all running and waiting requests."""
+        items = [item for *_, item in sorted(self._running, key=lambda entry: entry[1])]
+        items += [item for item, _ in self._queue]
+        self._running.clear()
+        self._queue.clear()
+        return items
+
+    def _advance(self, now: float) -> None:
+        self._decoded += (now - self._now) * self._speed()
+        self._now = now
+
+    def _speed(self) -> float:
+        """Speed of each sequence, as a share of the full speed."""
+        most = self.latency.saturation
+        return most / len(self._running) if 0 < most < len(self._running) else 1.0
+
+    def _admit(self) -> None:
+        """Move waiting requests into the batch while it has room; a prompt is read after the one before it."""
+        model = self.latency
+        while self._queue and len(self._running) < model.batch:
+            item, cost = self._queue.popleft()
+            duration = model.per_request_s
+            if model.decode_tokens_per_s:
+                duration += cost.completion_tokens / model.decode_tokens_per_s
+            duration *= cost.stretch
+            if model.prefill_tokens_per_s:
+                reading = (cost.prompt_tokens - cost.cached_tokens) / model.prefill_tokens_per_s
+                self._prefill_free = max(self._now, self._prefill_free) + reading
+                duration += self._prefill_free - self._now
+            self._count += 1
+            heapq.heappush(self._running, (self._decoded + duration, self._count, self._now, item))
+
 
 CHARS_PER_TOKEN = 4
 _GARBAGE = (
@@ -103,7 +218,6 @@ class ScriptedEngine:
             version=__version__,
             model=config.model,
             max_batch=config.latency.batch,
-            extra={"decode_limit_per_sequence": config.latency.decode_tokens_per_s},
         )
 
     def preflight(self, schemas_: Sequence[Mapping[str, Any]]) -> None:
@@ -142,7 +256,15 @@ class ScriptedEngine:
         faults, drawn = self._config.faults, _unit(key, b"fault")
         if drawn < faults.error:
             return Response(request.id, "", "error", cost.prompt_tokens, error="scripted fault")
-        text = self._text(request, key)
+        texts = [message["content"] for message in request.messages]
+        prompt, accept = texts[-1] if texts else "", self._config.accept
+        if planted := self._config.planted:
+            whole = "\n".join(texts)
+            accept = next((p.accept for p in planted if all(part in whole for part in p.holds)), accept)
+        if request.schema is None:
+            text = free_text(prompt, Draw(key), accept)
+        else:
+            text = orjson.dumps(value_for(request.schema, prompt, Draw(key), accept)).decode()
         finish: Finish = "stop"
         if drawn < faults.error + faults.truncate:
             finish, text = "length", text[: len(text) // 2]
@@ -150,16 +272,6 @@ class ScriptedEngine:
             text = Draw(key).choose(_GARBAGE)
         tokens = cost.prompt_tokens, cost.completion_tokens, cost.cached_tokens
         return Response(request.id, text, finish, *tokens)
-
-    def _text(self, request: Request, key: bytes) -> str:
-        texts = [message["content"] for message in request.messages]
-        prompt, accept = texts[-1] if texts else "", self._config.accept
-        if planted := self._config.planted:
-            text = "\n".join(texts)
-            accept = next((p.accept for p in planted if all(part in text for part in p.holds)), accept)
-        if request.schema is None:
-            return free_text(prompt, Draw(key), accept)
-        return orjson.dumps(value_for(request.schema, prompt, Draw(key), accept)).decode()
 
     def _cost(self, request: Request, key: bytes) -> Cost:
         model = self._config.latency
@@ -177,24 +289,20 @@ class ScriptedEngine:
         )
 
     def _crash_or_hang(self, key: bytes) -> None:
-        faults = self._config.faults
-        if faults.poison and _unit(key, b"poison") < faults.poison:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if faults.crash and _unit(key, b"crash") < faults.crash and self._first_time(key, "crash"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        if faults.hang and _unit(key, b"hang") < faults.hang and self._first_time(key, "hang"):
-            while True:
+        for fault in ("poison", "crash", "hang"):
+            share = getattr(self._config.faults, fault)
+            if not share or _unit(key, fault.encode()) >= share:
+                continue
+            if fault != "poison":  # once per request
+                assert self._memory is not None
+                line = f"{fault} {key.hex()}\n"
+                if self._memory.exists() and line in self._memory.read_text():
+                    continue
+                with self._memory.open("a") as file:
+                    file.write(line)
+            while fault == "hang":
                 time.sleep(3600)
-
-    def _first_time(self, key: bytes, fault: str) -> bool:
-        """Whether this fault happens to this request for the first time; also records it."""
-        assert self._memory is not None
-        line = f"{fault} {key.hex()}\n"
-        if self._memory.exists() and line in self._memory.read_text():
-            return False
-        with self._memory.open("a") as file:
-            file.write(line)
-        return True
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _key(model: str, request: Request) -> bytes:

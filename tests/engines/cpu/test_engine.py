@@ -69,8 +69,7 @@ def test_the_same_request_gives_the_same_text_whatever_came_before(engine: CpuEn
 def test_instructions_are_read_once(engine: CpuEngine) -> None:
     one(engine, request("Nystagmus", max_tokens=3))
     answer = one(engine, request("Cleft palate", max_tokens=3))
-    static = len(engine._llama.tokenize(WRITER))
-    assert answer.cached_tokens >= static
+    assert answer.cached_tokens >= len(WRITER.split())
     assert answer.prompt_tokens > answer.cached_tokens
 
 

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
-from kgqa_hpc.engines.thinking import THOUGHTS, sampling_of
+from kgqa_hpc.engines.models import THOUGHTS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines.asking import answers_of as ask
 

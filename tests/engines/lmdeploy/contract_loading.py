@@ -10,10 +10,9 @@ import pytest
 from contract_start import Start, echo, request
 from lmdeploy_fake import native_engine
 
-from kgqa_hpc.engines.lmdeploy import engine as module
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
-from kgqa_hpc.engines.memory import read_size
+from kgqa_hpc.engines.models import read_size
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines import published_models as published
 from tests.engines.asking import answers_of as ask
@@ -85,7 +84,7 @@ def test_settings_reach_the_engine(start: Start) -> None:
 
 def test_the_batch_follows_the_memory_of_the_card(start: Start, model: Path, monkeypatch: Any) -> None:
     from kgqa_hpc.engines.lmdeploy import loading
-    from kgqa_hpc.engines.memory import OVERHEAD_BYTES, SHARED_TOKENS
+    from kgqa_hpc.engines.models import OVERHEAD_BYTES, SHARED_TOKENS
 
     (model / "model.safetensors").write_bytes(bytes(1000))
     try:
@@ -205,8 +204,6 @@ def test_a_vision_model_is_loaded_as_a_language_model_and_the_provenance_says_wh
     task = get_task("turbomind", "any/vision-model", backend_config=native.engine_config)
     assert task == ("llm", AsyncEngine)
     assert '"enable_prefix_caching": true' in engine.info.settings
-    engine._pipe.async_engine.backend_config.enable_prefix_caching = False  # as LMDeploy does for some
-    assert module._caches_prefixes(engine._pipe) is False
 
 
 def test_a_warning_for_each_request_stays_out_of_the_log(

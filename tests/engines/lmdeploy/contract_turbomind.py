@@ -19,7 +19,7 @@ from lmdeploy.turbomind import _tm
 from lmdeploy.turbomind.tokenizer_info import TokenizerInfo
 from lmdeploy.turbomind.turbomind import TurboMindInstance
 from kgqa_hpc.engines.lmdeploy.engine import compile_all, response_format
-from kgqa_hpc.engines.thinking import THOUGHTS
+from kgqa_hpc.engines.models import THOUGHTS
 from kgqa_hpc.errors import EngineConfigError
 
 tokenizer = Tokenizer(sys.argv[1]).model.model

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from kgqa_hpc.config import load_config
-from kgqa_hpc.engines.memory import ModelSize, budget
 from kgqa_hpc.engines.model_files import folder_digest
+from kgqa_hpc.engines.models import ModelSize, budget
 from kgqa_hpc.engines.openai import own_server
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.own_server import turn_to_start
@@ -62,12 +62,14 @@ def answered(folder: Path) -> dict[str, Any]:
     return note | {"words": note["words"][2:]}
 
 
-def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance(tmp_path: Path) -> None:
+def test_the_server_is_started_on_the_nodes_own_copy_and_named_in_the_provenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     folder = model(tmp_path / "Llama-70B")
     (tmp_path / "local").mkdir()
-    engine = OpenAIEngine(
-        settings("{model}", "{name}", "{gpus}", model=str(folder), gpus=2, stage_to=str(tmp_path / "local"))
-    )
+    keys = {"model": "~/Llama-70B", "gpus": 2, "stage_to": str(tmp_path / "local")}
+    engine = OpenAIEngine(settings("{model}", "{name}", "{gpus}", **keys))
     engine.close()
     started = answered(tmp_path)
     copy, name, gpus = started["words"]

@@ -9,8 +9,10 @@ import fcntl
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -48,6 +50,7 @@ class Ledger:
         self._lock = -1
         self.batches: dict[str, Batch] = {}
         self._writer: dict[str, Path] = {}  # by id of a batch: the journal of the process that sends it
+        self._unanswered: dict[str, frozenset[str]] = {}  # by id of a batch, as in `Batch`
         self._of_key: dict[str, str] = {}
         self._read_to: dict[Path, int] = {}
         self.read()
@@ -68,13 +71,14 @@ class Ledger:
     def batch_of(self, key: str) -> Batch | None:
         """The batch that has answered this request, or will; None if the request is still to be sent."""
         batch = self.batches.get(self._of_key.get(key, ""))
-        if batch is None or batch.state == "lost" or key in batch.unanswered:
+        if batch is None or batch.state == "lost" or key in self._unanswered[batch.id]:
             return None
         return batch
 
-    def sendings(self, key: str) -> int:
-        """Number of batches in which a request was sent."""
-        return sum(key in batch.keys for batch in self.batches.values() if batch.state != "lost")
+    def sendings(self) -> Counter[str]:
+        """Number of batches in which each request was sent."""
+        sent = (batch.keys for batch in self.batches.values() if batch.state != "lost")
+        return Counter(chain.from_iterable(sent))
 
     def begin(self, name: str, keys: Iterable[str]) -> Batch:
         """Record that a batch is about to be sent. Raises DiskFull, StoreError."""
@@ -121,6 +125,7 @@ class Ledger:
         if earlier is not None and _ORDER[earlier.state] > _ORDER[batch.state]:
             return
         self.batches[batch.id] = batch
+        self._unanswered[batch.id] = frozenset(batch.unanswered)
         self._writer.setdefault(batch.id, path)
         for key in batch.keys:
             current = self.batches.get(self._of_key.get(key, ""))

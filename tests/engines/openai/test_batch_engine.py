@@ -15,14 +15,14 @@ from pydantic import ValidationError
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai.batch_engine import SENDINGS, OpenAIBatchEngine
+from kgqa_hpc.engines.openai.batch_server import BatchServer
 from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
-from kgqa_hpc.engines.openai_batch.engine import SENDINGS, OpenAIBatchEngine
-from kgqa_hpc.engines.openai_batch.server import BatchServer
 from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.command import end_tree, environment, kgqa
 from tests.engines.asking import answers_of, user
-from tests.engines.openai_batch.batch_server import KEY, BatchService, batch_service
+from tests.engines.openai.batch_service import KEY, BatchService, batch_service
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
 
@@ -126,7 +126,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kgqa_hpc.engines.mailbox import Mailbox
-from tests.engines.openai_batch.test_engine import engine_of, requests
+from tests.engines.openai.test_batch_engine import engine_of, requests
 
 url, folder, part, name, when = sys.argv[1:]
 engine = engine_of(url, Path(folder))

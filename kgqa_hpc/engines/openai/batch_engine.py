@@ -1,6 +1,6 @@
 """The engine for batch APIs: requests are collected into files; answers come within a day, by `custom_id`.
 
-A batch is never sent twice: the run's ledger of batches (ledger.py) outlives every process, and a process that needs
+A batch is never sent twice: the ledger of the run (batch_ledger.py) outlives every process, and a process that needs
 the same request later waits for the same batch. The answers of an expired batch are kept, its other requests are sent
 again. `cancel` leaves batches at the server: they are paid for, and the next process reads their answers.
 """
@@ -19,12 +19,12 @@ from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, Agreement, ask_once
+from kgqa_hpc.engines.openai.batch_ledger import Batch, Ledger
+from kgqa_hpc.engines.openai.batch_server import BatchProgram, BatchServer, Look
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.dialect import TRIED, Mode
 from kgqa_hpc.engines.openai.reply import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
-from kgqa_hpc.engines.openai_batch.ledger import Batch, Ledger
-from kgqa_hpc.engines.openai_batch.server import BatchProgram, BatchServer, Look
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
 
@@ -37,7 +37,7 @@ _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 class OpenAIBatchEngine:
     """Batch API of OpenAI, or `vllm run-batch`: a shard is a batch, answered within a day.
 
-    `folder` is the run's folder of batches.
+    `folder` is the run's folder of batches; without a run, one in the working folder.
     """
 
     name = "openai_batch"
@@ -47,7 +47,7 @@ class OpenAIBatchEngine:
     def __init__(
         self, config: OpenAIBatchSettings, memory: Path | None = None, folder: Path | None = None
     ) -> None:
-        folder = folder or (memory.parent / "batches" if memory else Path("batches"))
+        folder = folder or Path("batches")
         self._config = config
         self._api = ChatApi(config.base_url, config)
         self._mode: Mode = TRIED[config.structured][0]
@@ -206,18 +206,18 @@ class OpenAIBatchEngine:
                 raise EngineConfigError(f"the server refused a batch: {look.refused}", "see its words")
             self._hold_until = time.monotonic() + 10 * self._config.poll_s
             return
-        keys, missing = set(batch.keys), dict.fromkeys(batch.keys)
+        keys, missing, sendings = set(batch.keys), dict.fromkeys(batch.keys), self._ledger.sendings()
         for file in look.files:
             for line in self._batches.lines(file):
                 key, reply, error = _read(line)
                 passing = error_code(error) in _LEFT_OPEN or reply.get("status_code") in _PASSING
-                if key not in keys or (passing and self._ledger.sendings(key) < SENDINGS):
+                if key not in keys or (passing and sendings[key] < SENDINGS):
                     continue  # another batch may answer it
                 missing.pop(key, None)
                 if request := self._asked.pop(key, None):
                     yield self._response(request, reply, error)
         for key in missing:
-            if self._ledger.sendings(key) >= SENDINGS and (request := self._asked.pop(key, None)):
+            if sendings[key] >= SENDINGS and (request := self._asked.pop(key, None)):
                 words = f"{SENDINGS} batches ended without an answer to it"
                 yield Response(request.id, "", "error", error=words)
         if batch.state != "ended":

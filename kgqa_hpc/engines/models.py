@@ -1,17 +1,23 @@
-"""Size of a model from its config.json: the batch that fits into a card, and the number of parameters.
+"""Facts about a model: its size and parameters (config.json), the marks of its thoughts, the sampling advised for it.
 
-The batch is the memory minus weights and activations, divided by bytes per token.
-
+The batch that fits into a card is the memory minus weights and activations, divided by bytes per token.
 LMDeploy's default on a large card is a batch of 1,024, even if fewer sequences fit; the others are swapped
 out and processed again. Here the batch follows the KV cache. All estimates are rather too small than too large.
 `kgqa bench` compares with limits that follow from the parameters.
+
+Thinking models repeat themselves under greedy decoding, so the temperature that the makers of the family recommend
+replaces a prompt's temperature of 0.
 """
 
+from __future__ import annotations
+
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgqa_hpc.engines.engine import count_of
+from kgqa_hpc.engines.engine import Generation, count_of
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.streams import read_bytes
 
@@ -56,10 +62,6 @@ class ModelSize(NamedTuple):
         bits = quant_policy or 16
         per_head = self.head_size * bits / 8 + (4 if quant_policy else 0)
         return self.vectors * self.layers * max(self.kv_heads / tp, 1) * per_head
-
-    def activation_bytes(self, tokens: int, tp: int = 1) -> float:
-        """Bytes of activations on each card for `tokens` processed at once: inputs and outputs of the widest layer."""
-        return 2.0 * tokens * (4 * self.hidden + 3 * self.intermediate / tp)
 
 
 def read_size(folder: Path) -> ModelSize | None:
@@ -134,25 +136,28 @@ def budget(
             f"{shared_tokens + sequence_tokens:,}",
             "take a smaller or more quantised model, quant_policy 8 or 4, or a larger tp",
         )
-    needed = size.activation_bytes(prefill_tokens or PREFILL_TOKENS, tp)
+    # Inputs and outputs of the widest layer, in 16 bits, for the prompt tokens processed at once.
+    needed = 2.0 * (prefill_tokens or PREFILL_TOKENS) * (4 * size.hidden + 3 * size.intermediate / tp)
     return Budget(tokens, batch, needed <= free - cache)
 
 
 def read_parameters(folder: Path) -> dict[str, float]:
-    """Parameters of a decoder, from its config.json, which must be readable; empty if it is no plain decoder.
+    """Parameters of a decoder, from its config.json; empty if it is no plain decoder (`read_size`).
 
-    `parameters`: all; `active_parameters`: number used for a token; `expert_share`: share of the experts in all;
-    `expert_use`: share of the experts that a token uses. Biases and norms are ignored; they are below a thousandth.
+    `parameters`: all; `active_parameters`: number used for a token. Biases and norms are ignored; they are below a
+    thousandth.
     """
+    if read_size(folder) is None:
+        return {}
     config = _text_config(folder)
 
     def count(key: str) -> int:
         return count_of(config.get(key))
 
     hidden, layers, vocabulary = map(count, ("hidden_size", "num_hidden_layers", "vocab_size"))
-    heads = count("num_attention_heads")
-    if not (hidden and layers and vocabulary and heads):
+    if not vocabulary:
         return {}
+    heads = count("num_attention_heads")
     if latent := count("kv_lora_rank"):  # multi-head latent attention (DeepSeek)
         rope, plain, value = map(count, ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"))
         query, wide = count("q_lora_rank"), heads * (plain + rope)
@@ -165,19 +170,82 @@ def read_parameters(folder: Path) -> dict[str, float]:
     tables = embedding if config["tie_word_embeddings"] else 2 * embedding
     dense = count("intermediate_size")
     experts = next(filter(None, map(count, _EXPERTS)), 0)
-    always, routed, use = attention + layers * gate * (dense or 4 * hidden), 0, 1.0
+    always, expert, used = attention + layers * gate * (dense or 4 * hidden), 0, 0
     if experts:
         plain_layers, width = count("first_k_dense_replace"), count("moe_intermediate_size") or dense
         shared = count("shared_expert_intermediate_size") or width * count("n_shared_experts")
         sparse = layers - plain_layers
         always = attention + plain_layers * gate * dense + sparse * (gate * shared + hidden * experts)
-        routed = sparse * experts * gate * width
-        chosen = count("num_experts_per_tok") or count("experts_per_token") or experts
-        use = min(chosen / experts, 1.0)
-    total = always + routed + tables
+        expert = sparse * gate * width
+        used = min(count("num_experts_per_tok") or count("experts_per_token") or experts, experts)
     return {
-        "parameters": total,
-        "active_parameters": always + routed * use + embedding,
-        "expert_share": routed / total,
-        "expert_use": use,
+        "parameters": always + experts * expert + tables,
+        "active_parameters": float(always + used * expert + embedding),
     }
+
+
+# Default largest number of tokens of a thought; thoughts of Qwen3 take 1,000 to 10,000.
+THINKING_TOKENS = 8192
+
+
+class Thought(NamedTuple):
+    """The marks around a model's thought, and the text between thought and answer."""
+
+    begin: str
+    end: str
+    then: str
+
+    def split(self, text: str) -> tuple[str, str]:
+        """Split a text into thought and answer; a thought without an end counts as answer."""
+        thought, mark, answer = text.partition(self.end)
+        if not mark:
+            return "", text
+        return thought.removeprefix(self.begin).strip(), answer.removeprefix(self.then)
+
+    def after(self, prompt: str) -> Thought:
+        """The marks of an answer to `prompt`, without the opening mark if the chat template has written it already."""
+        return self._replace(begin="") if prompt.rstrip().endswith(self.begin) else self
+
+
+# From the models' chat templates: <think> of Qwen3, DeepSeek-R1 and many more; harmony of gpt-oss.
+THINK = Thought("<think>", "</think>", "\n\n")
+HARMONY = Thought(
+    "<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant<|channel|>final<|message|>"
+)
+THOUGHTS = {"qwen3": THINK, "gpt-oss": HARMONY}
+
+
+# Sampling that the makers of a family recommend, for thinking (True) or not; from the model cards of Qwen3, gpt-oss,
+# DeepSeek-R1.
+_FAMILIES: dict[str, dict[bool, dict[str, float]]] = {
+    r"qwen[-_]?3|qwq": {
+        True: {"temperature": 0.6, "top_p": 0.95, "top_k": 20},
+        False: {"temperature": 0.7, "top_p": 0.8, "top_k": 20},
+    },
+    "gpt-oss": {True: {"temperature": 1.0, "top_p": 1.0}},
+    "deepseek-r1": {True: {"temperature": 0.6, "top_p": 0.95}},
+}
+
+
+def sampling_of(
+    model: str, thinks: bool | None, generation: Generation | None
+) -> tuple[float, Mapping[str, Any]]:
+    """Temperature in place of a prompt's 0, and other parameters: the configured ones, otherwise the family's.
+
+    The family's are used only if the configuration turns thinking on or off (`thinks` is not None).
+    """
+    matches = (advice for name, advice in _FAMILIES.items() if re.search(name, model, re.IGNORECASE))
+    values: dict[str, Any] = {} if thinks is None else {**next(matches, {}).get(thinks, {})}
+    temperature = values.pop("temperature", 0.0)
+    if generation is None:
+        return temperature, values
+    if generation.temperature is not None:
+        temperature = generation.temperature
+    return temperature, values | generation.values()
+
+
+def recorded_sampling(model: str, thinks: bool | None, generation: Generation | None) -> dict[str, Any]:
+    """Parameters that the family's recommendation adds to the configuration, for the provenance."""
+    temperature, values = sampling_of(model, thinks, generation)
+    added = {key: value for key, value in values.items() if not generation or key not in generation.values()}
+    return {"temperature": temperature, **added} if added else {}

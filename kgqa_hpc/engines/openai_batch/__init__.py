@@ -1,1 +1,0 @@
-"""The engine for batch APIs: requests and answers in files, at half the price."""
