@@ -97,7 +97,7 @@ def _write(
         for number, status, count in candidates.database.execute(query).fetchall():
             counts[int(number)][status] = count
         fate = fate_of(candidates)
-    write_dataset(folder, staged, fate, files=FILES)
+    write_dataset(folder, fate, files=FILES)
     shutil.rmtree(scratch)
     return counts
 

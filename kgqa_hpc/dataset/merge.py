@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, Staged, open_candidates, survey
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates, survey
 from kgqa_hpc.dataset.documents import write_documents
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.filters import apply_filters
@@ -169,23 +169,21 @@ def _merge(
         scratch = folder / ".scratch"
         scratch.mkdir()
         with filtered(work, scratch, stage, shard_done) as (candidates, accounting):
-            staged, fate = _decide(work, candidates, scratch, accounting)
-        write_dataset(folder, staged, fate, part_bytes, written)
+            fate = _decide(work, candidates, scratch, accounting)
+        write_dataset(folder, fate, part_bytes, written)
         if published:
             from kgqa_hpc.dataset.exports.biographletqa import write_published
 
             write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)
         shutil.rmtree(scratch)
         facts = gather_facts(run, __version__)
-        write_documents(folder, run, facts, accounting, staged.columns, fate.parts)
+        write_documents(folder, run, facts, accounting, fate.staged.columns, fate.parts)
         require_wanted()
     return accounting
 
 
-def _decide(
-    work: FinishedWork, candidates: Candidates, scratch: Path, accounting: Accounting
-) -> tuple[Staged, Fate]:
-    """Cut, split and count the filtered rows; returns them in the order of the dataset, and their outcomes."""
+def _decide(work: FinishedWork, candidates: Candidates, scratch: Path, accounting: Accounting) -> Fate:
+    """Cut, split, count and order the filtered rows; returns their outcomes."""
     settings = work.config.dataset
     if work.config.target is not None:
         accounting.filters["target"] = cut(candidates, work.config.target)
@@ -193,9 +191,7 @@ def _decide(
     candidates.count(accounting)
     accounting.check()
     fate = fate_of(candidates)
-    if settings.order is None:
-        return candidates.staged, fate
-    return ordered(candidates, fate, settings.order, scratch)
+    return fate if settings.order is None else ordered(candidates, fate, settings.order, scratch)
 
 
 def _require_newest(

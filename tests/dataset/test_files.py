@@ -82,8 +82,8 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
         files.append(StagedFile(path, len(rows), own))
         sizes += [row["bytes"] for row in rows]
     codes, outcomes = np.zeros(len(records), np.int32), [Outcome("accepted", None, None)]
-    fate = Fate(outcomes, codes, np.array(sizes, np.int32), ())
-    write_dataset(folder, Staged(files, columns), fate, files=("accepted",))
+    fate = Fate(Staged(files, columns), outcomes, codes, np.array(sizes, np.int32))
+    write_dataset(folder, fate, files=("accepted",))
     for file in files:
         file.path.unlink()
 
