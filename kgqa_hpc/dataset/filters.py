@@ -17,7 +17,7 @@ from typing import Any
 
 from kgqa_hpc.config.dataset import DatasetConfig, Duplicates
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
-from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.candidates import Candidates, repeated
 
 EXACT, NEAR = "duplicate", "near duplicate"
 CONTAMINATED = "contaminated"
@@ -47,16 +47,17 @@ def apply_filters(
 
 
 def _duplicates(candidates: Candidates, duplicates: Duplicates, scratch: Path) -> dict[str, Any]:
-    from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
+    from kgqa_hpc.dataset.duplicates import near_duplicates
 
     counts: dict[str, Any] = {"settings": duplicates.model_dump()}
     if not duplicates.exact and duplicates.near is None:
         return counts
     reason = EXACT if duplicates.exact else NEAR
     # Runs before the search for near duplicates, which takes longer.
-    counts[reason] = candidates.reject_where(REPEATED, reason)
+    counts[reason] = candidates.reject_where(repeated("status = 'accepted'"), reason)
     if duplicates.near is not None:
-        near = candidates.reject(near_duplicates(candidates, duplicates.near, scratch), NEAR)
+        similar = near_duplicates(candidates.staged, candidates.accepted, duplicates.near, scratch)
+        near = candidates.reject(similar, NEAR)
         counts[NEAR] = counts.get(NEAR, 0) + near
     return counts
 
