@@ -19,9 +19,11 @@ from kgqa_hpc.database import connect
 from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.threads import usable_cores
 
 ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
-MEMORY = "300MB"  # limit of the database
+# Limits of the database. Ten million rows spill (tools/bench_merge.py); each thread has buffers beyond the limit.
+MEMORY, THREADS = "200MB", 4
 ROWS = 200_000  # rows per transfer to or from the database
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
 # Column `file`: the dataset file of the row, as decided so far.
@@ -108,8 +110,8 @@ class Candidates:
 @contextmanager
 def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
     """The candidates of all staged rows; DuckDB spills beyond MEMORY into `scratch`. Raises DiskFull."""
-    extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with connect(MEMORY, str(scratch), **extensions) as database:
+    settings: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with connect(MEMORY, str(scratch), threads=min(usable_cores(), THREADS), **settings) as database:
         try:
             database.execute(_TABLE)
             candidates, start, tables = Candidates(database, staged), 0, []
