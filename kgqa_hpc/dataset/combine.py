@@ -22,11 +22,10 @@ from kgqa_hpc.dataset.card import cell, configurations, data_files
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import gather_facts
+from kgqa_hpc.dataset.files import EVERY, Where, read_records, write_sums
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
 from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
 from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, staged_table, write_staged
-from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import read_records, write_sums
 from kgqa_hpc.dataset.write import write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder, open_source, read_accounting
-from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import read_records
+from kgqa_hpc.dataset.files import EVERY, Where, read_records
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.plain_text import plain_line
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import read_accounting_file, read_records, require_whole
+from kgqa_hpc.dataset.files import EVERY, Where, read_accounting_file, read_records, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 TRAIN = "train"
 THINKING = "thinking"  # member of a record with its reasoning; no column has this name
-Line = dict[str, Any]
-
-
 COMBINED = "combined.json"
 
 
@@ -146,11 +142,3 @@ def read_accounting(run: RunFolder) -> dict[str, Any]:
     if not counts.exists():
         raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
     return read_accounting_file(run.dataset)
-
-
-def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, Any]], Line | None]) -> None:
-    """One SPLIT.jsonl for each part, one `line(record)` per record; None leaves the record out."""
-    for split in source.splits:
-        with (folder / f"{split}.jsonl").open("wb") as file:
-            lines = filter(None, map(line, source.records(split)))
-            file.writelines(orjson.dumps(content) + b"\n" for content in lines)
