@@ -6,6 +6,7 @@ Most columns are declared: the common ones here, the others by the anchor kind a
 Collected fields keep the order in which they first occur.
 """
 
+from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any
 
@@ -64,13 +65,7 @@ class Columns:
         self._optional.update(_OPTIONAL.keys() & provenance)
         for engine in provenance["engine"].values():
             self._observed.update(_OBSERVED.intersection(engine or ()))
-        for group, labels in zip(self._groups, _groups_of(record), strict=True):
-            for label, values in labels.items():
-                fields = group.setdefault(label, {})
-                for name, value in values.items():
-                    kind = _kind(value)
-                    if fields.get(name) != kind:
-                        fields[name] = _common(fields.get(name, kind), kind)
+        self._collect(_groups_of(record), _kind)
 
     def state(self) -> list[Any]:
         """The collected fields, as plain data."""
@@ -81,11 +76,17 @@ class Columns:
         groups, optional, observed = state
         self._optional.update(optional)
         self._observed.update(observed)
+        self._collect(groups, str)
+
+    def _collect(self, groups: Iterable[dict[str, Any]], kind_of: Callable[[Any], str]) -> None:
+        """Add the fields of all labels; `kind_of` gives the kind of a field from its value."""
         for group, labels in zip(self._groups, groups, strict=True):
-            for label, collected in labels.items():
+            for label, values in labels.items():
                 fields = group.setdefault(label, {})
-                for name, kind in collected.items():
-                    fields[name] = _common(fields.get(name, kind), kind)
+                for name, value in values.items():
+                    kind = kind_of(value)
+                    if fields.get(name) != kind:
+                        fields[name] = _common(fields.get(name, kind), kind)
 
     def layout(self) -> bytes:
         """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""

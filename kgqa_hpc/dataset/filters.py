@@ -4,6 +4,7 @@ length        pairs far longer or shorter than the others, whatever the judges s
 duplicate     accepted questions that repeat an earlier accepted question (duplicates.py)
 contaminated  accepted records that contain a test item (contamination.py)
 not drawn     records that a balanced sample leaves out (sampling.py)
+beyond target accepted records beyond the first that the target asks for; a growing run counts without this filter
 
 A filter only marks rows: rejected records are written to rejected.jsonl with their reason, and a merge
 without the filter accepts them again. `accounting.filters` holds the settings of each filter and the number
@@ -15,13 +16,14 @@ from math import isqrt, sqrt
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.config.dataset import DatasetConfig, Duplicates
+from kgqa_hpc.config.dataset import DatasetConfig, Duplicates, Target
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
 from kgqa_hpc.dataset.candidates import Candidates, repeated
 
 EXACT, NEAR = "duplicate", "near duplicate"
 CONTAMINATED = "contaminated"
 NOT_DRAWN = "not drawn"
+BEYOND = "beyond target"
 FIELDS = ("question", "answer")
 
 
@@ -99,6 +101,19 @@ def _reject_lengths(candidates: Candidates, z_score: float | None) -> dict[str, 
     candidates.reject_where(" OR ".join(outside), LENGTH)
     units = {"unit": "characters", "standard_deviation": "population"}
     return {"z_score": z_score, **units, "pairs": pairs, **fields}
+
+
+def cut(candidates: Candidates, target: Target) -> dict[str, Any]:
+    """Reject accepted records beyond the target; returns the cut's entry of the accounting.
+
+    The dataset keeps the first records in its order, which is a seeded shuffle.
+    """
+    within = "PARTITION BY grp" if target.per == "group" else ""
+    beyond = f"""row IN (
+      SELECT row FROM candidate WHERE status = 'accepted'
+      QUALIFY row_number() OVER ({within} ORDER BY row) > {target.accepted}
+    )"""
+    return {"settings": target.model_dump(), BEYOND: candidates.reject_where(beyond, BEYOND)}
 
 
 def length_limits(count: int, total: int, squares: int, z_score: float | None) -> dict[str, Any]:
