@@ -190,19 +190,19 @@ def _groups_of(record: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def _filled(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Values for all fields in order, converted to their types."""
+    """Values for all fields in order, in the form of the kinds of the fields."""
     if values is None:
         return None
-    return {name: _stored(values.get(name), kind) for name, kind in fields.items()}
-
-
-def _stored(value: Any, kind: str) -> Any:
-    """A value in the form of a field whose values are of `kind`."""
-    if value.__class__ is str and kind == "str":  # the most frequent one
-        return value
-    if is_nothing(value):
-        return None
-    return _json(value) if kind == "json" else float(value) if kind == "float" else value
+    filled: dict[str, Any] = {}
+    for name, kind in fields.items():
+        value: Any = values.get(name)
+        if kind == "str" and value.__class__ is str:  # the most frequent kind
+            filled[name] = value
+        elif is_nothing(value):
+            filled[name] = None
+        else:
+            filled[name] = _json(value) if kind == "json" else float(value) if kind == "float" else value
+    return filled
 
 
 def _kind(value: Any) -> str:

@@ -19,6 +19,9 @@ from typing import Any
 from kgqa_hpc.config.dataset import DatasetConfig, Duplicates, Target
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
 from kgqa_hpc.dataset.candidates import Candidates, repeated
+from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
+from kgqa_hpc.dataset.duplicates import near_duplicates
+from kgqa_hpc.dataset.sampling import left_out
 
 EXACT, NEAR = "duplicate", "near duplicate"
 CONTAMINATED = "contaminated"
@@ -41,16 +44,12 @@ def apply_filters(
     if settings.decontaminate:
         accounting.filters["decontaminate"] = _contaminated(candidates, settings)
     if settings.debias is not None:
-        from kgqa_hpc.dataset.sampling import left_out
-
         out, before, after = left_out(candidates, settings.debias, seed)
         drawn = {NOT_DRAWN: candidates.reject(out, NOT_DRAWN), "before": before, "after": after}
         accounting.filters["debias"] = {"settings": settings.debias.model_dump(), **drawn}
 
 
 def _duplicates(candidates: Candidates, duplicates: Duplicates, scratch: Path) -> dict[str, Any]:
-    from kgqa_hpc.dataset.duplicates import near_duplicates
-
     counts: dict[str, Any] = {"settings": duplicates.model_dump()}
     if not duplicates.exact and duplicates.near is None:
         return counts
@@ -65,8 +64,6 @@ def _duplicates(candidates: Candidates, duplicates: Duplicates, scratch: Path) -
 
 
 def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, Any]:
-    from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
-
     tests = read_test_sets(settings.decontaminate)
     hits = contaminated(candidates, tests, settings.window)
     return {
