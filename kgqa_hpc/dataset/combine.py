@@ -62,8 +62,14 @@ def combine(
     for run in runs:
         open_source(run)
         where.selector(run.dataset, FILES[0])  # raises for a wrong condition before anything is written
-    if not mixed:
-        _require_alike(runs)
+    sections = [run.manifest().sections for run in runs]
+    for run, section in zip(runs, sections, strict=True):
+        for name in () if mixed else MUST_AGREE:
+            if section[name]["sha256"] != sections[0][name]["sha256"]:
+                raise FingerprintMismatch(
+                    f"{run.path} and {runs[0].path} differ in {name}",
+                    "say --mixed to combine them all the same: provenance tells their records apart",
+                )
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text("combine\n", encoding="utf-8")
@@ -144,17 +150,6 @@ def _draw(candidates: Candidates, mixture: Mixture) -> None:
         with candidates.table("left_out", {"row": accepted[~drawn(keys, count)]}):
             update = "UPDATE candidate SET status = 'not drawn' WHERE row IN (SELECT row FROM left_out)"
             candidates.database.execute(update)
-
-
-def _require_alike(runs: Sequence[RunFolder]) -> None:
-    expected = runs[0].manifest().sections
-    for run in runs[1:]:
-        for name in MUST_AGREE:
-            if run.manifest().sections[name]["sha256"] != expected[name]["sha256"]:
-                raise FingerprintMismatch(
-                    f"{run.path} and {runs[0].path} differ in {name}",
-                    "say --mixed to combine them all the same: provenance tells their records apart",
-                )
 
 
 def _declared(runs: Sequence[RunFolder]) -> Columns:

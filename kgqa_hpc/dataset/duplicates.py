@@ -11,7 +11,7 @@ Memory: about 40 bytes per question. The words are stored in a file and read whe
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +119,12 @@ def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch:
         def grams(question: int) -> set[str]:
             return set(grams_of_words(texts[question].as_py()))
 
-        similar = partial(_similar, grams, threshold, remembered)
+        def similar(earlier: int, later: int) -> bool:
+            if earlier in remembered[:, later]:  # compared in an earlier band
+                return True
+            common = len(grams(earlier) & grams(later))
+            return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold
+
         for band in range(band_shape(threshold)[0]):
             members, leaders = _sets(_hashes(staged, rows, band), remembered, similar)
             remembered[band % REMEMBERED, members] = leaders
@@ -136,16 +141,6 @@ def _hashes(staged: Staged, rows: np.ndarray, band: int) -> np.ndarray:
     name = band_name(band)
     tables = staged.read([name], rows)
     return np.concatenate([np.empty(0, np.uint64), *(table[name].to_numpy() for _, table in tables)])
-
-
-def _similar(
-    grams: Callable[[int], set[str]], threshold: float, leaders: np.ndarray, earlier: int, later: int
-) -> bool:
-    """Whether two questions are similar; `leaders` holds each question's leaders in earlier bands."""
-    if earlier in leaders[:, later]:
-        return True
-    common = len(grams(earlier) & grams(later))
-    return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold
 
 
 def _sets(

@@ -84,7 +84,11 @@ def merge_shared(
     """
     work = _finished_work(run)
     path = run.path / f".{run.dataset.name}.shared-{_key(work, published)}{TEMP_SUFFIX}"
-    descriptor = _open_shared(path)
+    descriptor = None
+    while descriptor is None:  # another process may remove the folder at any moment
+        make_folder(path)
+        with disk_errors(path), suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def staged(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
         for _ in work.manifest.names:
@@ -221,14 +225,6 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-def _open_shared(path: Path) -> int:
-    """A descriptor of the folder of a shared merge, created if it is missing: others may remove it at any moment."""
-    while True:
-        make_folder(path)
-        with disk_errors(path), suppress(FileNotFoundError):
-            return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _stands(path: Path, descriptor: int) -> bool:

@@ -7,6 +7,7 @@ reflection). Both are read from the raw answers in the run's results.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +83,12 @@ class Reasoning:
 
     def _text(self, entry: Json, anchor: Json) -> str:
         """The thought of an answer, then its fields, each as a paragraph."""
-        parts = [entry.get("thought", ""), *self._fields(entry, anchor)]
+        parts, step = [entry.get("thought", "")], self._writers.get(entry["step"])
+        if step is not None:
+            prompt = step.of(begin(self._kind, Anchor.from_dict(anchor))).prompt_at(entry.get("turn", 0))
+            if prompt.sha256 == entry["prompt"]["sha256"]:
+                with suppress(Unparseable):
+                    fields = prompt.schema["properties"]
+                    answer = parse_json(entry["text"], fields, last_object=prompt.last_object).value
+                    parts += [answer[name] for name in FIELDS if isinstance(answer.get(name), str)]
         return "\n\n".join(part.strip() for part in parts if part.strip())
-
-    def _fields(self, entry: Json, anchor: Json) -> list[str]:
-        step = self._writers.get(entry["step"])
-        if step is None:
-            return []
-        prompt = step.of(begin(self._kind, Anchor.from_dict(anchor))).prompt_at(entry.get("turn", 0))
-        if prompt.sha256 != entry["prompt"]["sha256"]:
-            return []
-        try:
-            fields = prompt.schema["properties"]
-            answer = parse_json(entry["text"], fields, last_object=prompt.last_object).value
-        except Unparseable:
-            return []
-        return [answer[name] for name in FIELDS if isinstance(answer.get(name), str)]
