@@ -57,11 +57,6 @@ def test_waiting_items_are_allowed_only_while_shards_are_missing() -> None:
         Accounting(groups=groups, shards=2).check()
 
 
-def test_an_unknown_status_is_no_outcome() -> None:
-    with pytest.raises(AccountingError, match="'open'"):
-        OutcomeCounts().add("open", None)
-
-
 def test_a_person_reads_the_identity_and_each_reason() -> None:
     accounting = _count([(1, "accepted", None), (1, "rejected", "length"), (2, "failed", "generate: error")])
     accounting.missing_shards, accounting.shards = 1, 4
