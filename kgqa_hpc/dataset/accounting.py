@@ -195,27 +195,18 @@ class RequestCounts:
         if item["status"] in ("invalid", "failed") and trace:
             del last[trace[-1]["step"]]  # the step that gave up had no usable answer
         for entry in trace:
-            row = self._row(entry)
-            row["requests"] += 1
-            usable = last.get(entry["step"]) is entry
-            if usable:
-                row["usable"] += 1
-                row["repaired"] += bool(entry["repaired"])
-            else:
-                row[_USELESS.get(entry["finish"], "errors")] += 1
-            for kind in TOKENS:
-                row["tokens"][kind] += entry["tokens"][kind]
+            counts = {"requests": 1, "usable": 1, "repaired": bool(entry["repaired"])}
+            if last.get(entry["step"]) is not entry:
+                counts = {"requests": 1, _USELESS.get(entry["finish"], "errors"): 1}
+            self._add(entry, counts)
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Add the counts in `rows`, as another object's `rows()` returns them."""
-        for counts in rows:
-            row = self._row(counts)
-            for name in _COUNTS:
-                row[name] += counts[name]
-            for kind in TOKENS:
-                row["tokens"][kind] += counts["tokens"][kind]
+        for row in rows:
+            self._add(row, {name: row[name] for name in _COUNTS})
 
-    def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
+    def _add(self, entry: dict[str, Any], counts: Mapping[str, int]) -> None:
+        """Add counts, and the tokens of `entry`, to the row of its step, prompt and engine."""
         prompt, engine = entry["prompt"], entry["engine"]
         key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
         if key not in self._rows:
@@ -223,9 +214,13 @@ class RequestCounts:
             if not all(part is None or isinstance(part, str) for part in key):
                 raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
-            counts = {**dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
-            self._rows[key] = {**identity, **counts}
-        return self._rows[key]
+            zeros = {**dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
+            self._rows[key] = {**identity, **zeros}
+        row = self._rows[key]
+        for name, number in counts.items():
+            row[name] += number
+        for kind in TOKENS:
+            row["tokens"][kind] += entry["tokens"][kind]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""

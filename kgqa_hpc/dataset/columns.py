@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.columns import INT64, Column, Type
+from kgqa_hpc.errors import InputError
 
 _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), "string")
 _OBSERVED = frozenset(("server", "structured", "omitted"))  # observed by engines that use a server
@@ -177,6 +178,23 @@ def without_json_text(record: dict[str, Any], paths: list[list[str]]) -> dict[st
         if values and values.get(name) is not None:
             values[name] = orjson.loads(values[name])
     return record
+
+
+def value_at(record: dict[str, Any], column: str, setting: str) -> Any:
+    """The value of a column of a record; dots name a nested field, and what lies below null is null.
+
+    Raises InputError, which names the `setting`, for a column that the record does not have.
+    """
+    value: Any = record
+    for name in column.split("."):
+        if value is None:
+            break
+        if not isinstance(value, dict) or name not in value:
+            raise InputError(
+                f"{setting}: {record['id']} has no column {column!r}", f"its columns: {', '.join(record)}"
+            )
+        value = value[name]
+    return value
 
 
 def is_nothing(value: Any) -> bool:

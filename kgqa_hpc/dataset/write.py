@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 
 from kgqa_hpc.columns import Type
 from kgqa_hpc.dataset.candidates import ACCEPTED, LOST, REJECTED, Candidates, Fate
+from kgqa_hpc.dataset.columns import value_at
 from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, write_staged
-from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.threads import usable_cores
 
 # A row group ends at whichever comes first; a thousand published records are about 4 MB of JSON.
@@ -82,20 +83,11 @@ def _order(candidates: Candidates, column: str) -> np.ndarray:
 
 
 def key_of(record: dict[str, Any], column: str) -> tuple[int, float, str, str]:
-    """The sort key of a record: numbers before texts, texts before null; then by id. Dots in `column` name a nested
-    field.
+    """The sort key of a record: numbers before texts, texts before null; then by id.
 
     Raises InputError for a column that it does not have.
     """
-    value: Any = record
-    for name in column.split("."):
-        if value is None:
-            break
-        if not isinstance(value, dict) or name not in value:
-            raise InputError(
-                f"dataset.order: {record['id']} has no column {column!r}", f"its columns: {', '.join(record)}"
-            )
-        value = value[name]
+    value = value_at(record, column, "dataset.order")
     if value is None:
         return 2, 0.0, "", record["id"]
     if isinstance(value, int | float):

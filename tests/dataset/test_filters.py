@@ -113,3 +113,10 @@ def test_a_merge_evens_out_groups_and_says_before_and_after(make_merged: Any) ->
     assert told["not drawn"] == accounting.total.rejected["not drawn"]
     assert told["not drawn"] == sum(told["before"]["group"].values()) - 12
     assert Counter(told["after"]["group"]).total() == 12
+
+
+def test_a_value_below_a_missing_verdict_is_null(tmp_path: Path, rows_of: Any) -> None:
+    verdicts = [None, {"clear": True}, {"clear": False}]
+    rows = rows_of(tmp_path, [{"verdicts": {"judge": verdict}} for verdict in verdicts])
+    _, before, _ = left_out(rows, Debias(columns=["verdicts.judge.clear"], number=2), 1)
+    assert before == {"verdicts.judge.clear": {"false": 1, "null": 1, "true": 1}}
