@@ -79,9 +79,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the accepted pairs in another format; a split dataset gives one file per part."""
-    from kgqa_hpc.dataset.exports.source import export as write
-    from kgqa_hpc.dataset.exports.source import open_folder
-    from kgqa_hpc.dataset.files import Where
+    from kgqa_hpc.dataset.files import Where, open_folder
+    from kgqa_hpc.dataset.publish import export as write
 
     chosen = Where.of(difficulty or (), score or (), where)
     written = write(open_folder(run), to, out, chosen, reasoning=extra is Extra.reasoning)
@@ -161,8 +160,7 @@ def sql(
     import pandas
 
     from kgqa_hpc.database import query as ask
-    from kgqa_hpc.dataset.exports.source import open_folder, open_source
-    from kgqa_hpc.dataset.files import read_sums, require_whole
+    from kgqa_hpc.dataset.files import open_folder, open_source, read_sums, require_whole
 
     dataset = open_source(open_folder(run)).run.dataset
     require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))

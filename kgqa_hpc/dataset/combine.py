@@ -20,9 +20,17 @@ from kgqa_hpc import __version__
 from kgqa_hpc.dataset.candidates import Candidates, fate_of, open_candidates, repeated
 from kgqa_hpc.dataset.card import cell, configurations, data_files
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
-from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import gather_facts
-from kgqa_hpc.dataset.files import EVERY, Where, read_records, write_sums
+from kgqa_hpc.dataset.files import (
+    COMBINED,
+    EVERY,
+    Where,
+    open_source,
+    read_accounting,
+    read_records,
+    write_sums,
+)
+from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
 from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
 from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, staged_table, write_staged

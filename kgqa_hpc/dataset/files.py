@@ -1,6 +1,7 @@
 """Readers of a dataset's files, which are verified by SHA256SUMS before a command reads them.
 
-A condition on records (`--where`) is an SQL expression over the columns of a dataset.
+An `ExportSource` gives the accepted records of a run or a combined dataset, by part of the split. A condition on
+records (`--where`) is an SQL expression over the columns of a dataset.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
+from kgqa_hpc.store.replace_folder import settle
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.streams import read_bytes
 
 SUMS = "SHA256SUMS"
+TRAIN = "train"
+THINKING = "thinking"  # member of a record with its reasoning; no column has this name
+COMBINED = "combined.json"
 _TRIES = 3  # attempts; another merge may exchange the folder between two reads
 
 
@@ -61,20 +68,6 @@ def write_sums(folder: Path, digests: dict[str, str]) -> None:
     (folder / SUMS).write_text("".join(lines), encoding="utf-8")
 
 
-def read_accounting_file(dataset: Path) -> dict[str, Any]:
-    """The content of accounting.json. Raises CorruptFile when it is not what merge wrote."""
-    require_whole(dataset, "accounting.json")
-    path = dataset / "accounting.json"
-    try:
-        with disk_errors(path), open(open_regular(path), "rb") as file:
-            accounting = orjson.loads(file.read())
-    except ValueError:
-        raise damaged(path) from None
-    if not isinstance(accounting, dict) or not isinstance(accounting.get("groups"), dict):
-        raise damaged(path)
-    return accounting
-
-
 def read_records(dataset: Path, name: str) -> Iterator[dict[str, Any]]:
     """Records of a file of the dataset (accepted, rejected or lost). Raises CorruptFile for a damaged file."""
     path = dataset / f"{name}.jsonl"
@@ -85,7 +78,7 @@ def read_records(dataset: Path, name: str) -> Iterator[dict[str, Any]]:
 
 def damaged(path: Path) -> CorruptFile:
     """The error for a dataset file that changed after merge or combine wrote it."""
-    if (path.parent / "combined.json").exists():
+    if (path.parent / COMBINED).exists():
         return CorruptFile(f"{path}: is damaged", "combine again: kgqa combine OUT RUN RUN")
     return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {path.parent.parent}")
 
@@ -149,3 +142,83 @@ def _score(text: str) -> str:
         raise InputError(f"--score {text}: is not NAME=LEAST", "e.g. --score quality_score=7")
     quoted = name.replace('"', '""')
     return f'features."{quoted}" >= {least}'
+
+
+@dataclass(frozen=True)
+class CombinedFolder(RunFolder):
+    """The folder of `kgqa combine`, whose dataset is read like that of a run."""
+
+    @property
+    def dataset(self) -> Path:  # type: ignore[override]
+        """The folder with the dataset's files, for a combined dataset the folder itself."""
+        return self.path
+
+
+def open_folder(path: Path) -> RunFolder:
+    """A run, or a combined dataset. Raises InputError when `path` is neither."""
+    return CombinedFolder(path) if (path / COMBINED).is_file() else RunFolder.open(path)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSource:
+    """A merged run or a combined dataset.
+
+    `splits` are the names of its parts, train alone without a split; `where`: the condition on its records;
+    `reasoning`: gives each record the member THINKING.
+    """
+
+    run: RunFolder
+    splits: tuple[str, ...]
+    where: Where = EVERY
+    reasoning: Callable[[dict[str, Any]], str] | None = None
+
+    @property
+    def digest(self) -> str:
+        """The run's fingerprint; of a combined dataset the sha256 of its combined.json."""
+        if isinstance(self.run, CombinedFolder):
+            return sha256_of(self.run.path / COMBINED)
+        return self.run.manifest().digest
+
+    @property
+    def accepted(self) -> Path:
+        """The file of the accepted records."""
+        return self.run.dataset / "accepted.jsonl"
+
+    def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
+        """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
+        holds = self.where.selector(self.run.dataset, "accepted")
+        for record in read_records(self.run.dataset, "accepted"):
+            if (split is None or record.get("split", TRAIN) == split) and holds(record):
+                if self.reasoning is not None:
+                    record[THINKING] = self.reasoning(record)
+                yield record
+
+
+def open_source(run: RunFolder) -> ExportSource:
+    """The merged dataset of a run. Raises InputError when there is none."""
+    parts = read_accounting(run).get("splits", {}).get("parts", {})
+    return ExportSource(run, tuple(parts) or (TRAIN,))
+
+
+def read_accounting(run: RunFolder) -> dict[str, Any]:
+    """The content of accounting.json of a merged run; the counts of combined.json in its form, without groups.
+
+    Raises InputError when there is no dataset, CorruptFile when the file is not what merge wrote.
+    """
+    if isinstance(run, CombinedFolder):
+        require_whole(run.path, COMBINED)
+        counts = orjson.loads(read_bytes(run.path / COMBINED))
+        return {"accepted": counts["accepted"], "rejected": {"rejected": counts["rejected"]}, "groups": {}}
+    settle(run.dataset)
+    path = run.dataset / "accounting.json"
+    if not path.exists():
+        raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
+    require_whole(run.dataset, path.name)
+    try:
+        with disk_errors(path), open(open_regular(path), "rb") as file:
+            accounting = orjson.loads(file.read())
+    except ValueError:
+        raise damaged(path) from None
+    if not isinstance(accounting, dict) or not isinstance(accounting.get("groups"), dict):
+        raise damaged(path)
+    return accounting

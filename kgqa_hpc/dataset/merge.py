@@ -176,7 +176,7 @@ def _merge(
             fate = _decide(work, candidates, scratch, accounting)
         write_dataset(folder, fate, part_bytes, written)
         if published:
-            from kgqa_hpc.dataset.exports.biographletqa import write_published
+            from kgqa_hpc.dataset.exports.items import write_published
 
             write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)
         shutil.rmtree(scratch)

@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kgqa_hpc.columns import COMMON_NAMES
-from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder, open_source, read_accounting
-from kgqa_hpc.dataset.files import EVERY, Where, read_records
+from kgqa_hpc.dataset.files import (
+    EVERY,
+    CombinedFolder,
+    Where,
+    open_folder,
+    open_source,
+    read_accounting,
+    read_records,
+)
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.plain_text import plain_line
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgqa_hpc.dataset.exports.biographletqa import _ORDINAL
+from kgqa_hpc.dataset.exports.items import _ORDINAL
 from kgqa_hpc.dataset.merge import PUBLISHED as FILE
 from kgqa_hpc.dataset.merge import merge
 from tests.dataset.conftest import records_of

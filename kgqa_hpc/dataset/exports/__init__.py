@@ -14,7 +14,7 @@ EXPORTS = Registry(
         "sharegpt": "kgqa_hpc.dataset.exports.formats:ShareGpt",
         "csv": "kgqa_hpc.dataset.exports.formats:CsvTable",
         "triples": "kgqa_hpc.dataset.exports.formats:Triples",
-        "biographletqa": "kgqa_hpc.dataset.exports.biographletqa:BioGraphletQA",
+        "biographletqa": "kgqa_hpc.dataset.exports.items:BioGraphletQA",
         "standard": "kgqa_hpc.dataset.exports.formats:Standard",
         "choices": "kgqa_hpc.dataset.exports.formats:Choices",
         "chain-of-thought": "kgqa_hpc.dataset.exports.formats:ChainOfThought",

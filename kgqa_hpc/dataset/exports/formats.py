@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import orjson
 
 from kgqa_hpc.dataset.card import templates
-from kgqa_hpc.dataset.exports.source import THINKING, TRAIN, ExportSource
+from kgqa_hpc.dataset.files import THINKING, TRAIN, ExportSource
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
 

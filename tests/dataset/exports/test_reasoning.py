@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from kgqa_hpc import stages
 from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.dataset.conftest import records_of
