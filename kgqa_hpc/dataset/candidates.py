@@ -68,16 +68,16 @@ class Candidates:
         query = f"SELECT row FROM candidate WHERE {condition} ORDER BY row"
         return np.asarray(self.database.execute(query).fetchnumpy()["row"], np.int64)
 
-    def reject_where(self, condition: str, reason: str) -> int:
-        """Reject the rows for which an SQL condition holds; returns how many."""
-        query = f"UPDATE candidate SET status = 'rejected', reason = ? WHERE {condition}"
-        changed = self.database.execute(query, [reason]).fetchone()
+    def reject_where(self, condition: str, reason: str | None, status: str = REJECTED) -> int:
+        """Reject the rows for which an SQL condition holds, or give them another status; returns how many."""
+        query = f"UPDATE candidate SET status = ?, reason = ? WHERE {condition}"
+        changed = self.database.execute(query, [status, reason]).fetchone()
         return int(changed[0]) if changed else 0
 
-    def reject(self, rows: np.ndarray, reason: str) -> int:
-        """Reject rows by their numbers; returns how many."""
+    def reject(self, rows: np.ndarray, reason: str | None, status: str = REJECTED) -> int:
+        """Reject rows by their numbers, or give them another status; returns how many."""
         with self.table("rejected_rows", {"row": rows}):
-            return self.reject_where("row IN (SELECT row FROM rejected_rows)", reason)
+            return self.reject_where("row IN (SELECT row FROM rejected_rows)", reason, status)
 
     @contextmanager
     def table(self, name: str, columns: dict[str, Any] | pa.Table) -> Iterator[None]:

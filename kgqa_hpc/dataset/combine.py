@@ -101,8 +101,7 @@ def _write(
     scratch.mkdir()
     staged = _stage(runs, where, scratch)
     with open_candidates(staged, scratch) as candidates:
-        same_id = repeated("status <> 'filtered'")
-        candidates.database.execute(f"UPDATE candidate SET status = 'combined' WHERE {same_id}")
+        candidates.reject_where(repeated("status <> 'filtered'"), None, "combined")
         if mixture is not None:
             _draw(candidates, mixture)
         counts = [dict.fromkeys(COUNTS, 0) for _ in runs]
@@ -155,9 +154,7 @@ def _draw(candidates: Candidates, mixture: Mixture) -> None:
         tables = candidates.staged.read(["id"], accepted)
         ids = [record for _, table in tables for record in table["id"].to_pylist()]
         keys = [draw_key(mixture.seed, "mixture", record) for record in ids]
-        with candidates.table("left_out", {"row": accepted[~drawn(keys, count)]}):
-            update = "UPDATE candidate SET status = 'not drawn' WHERE row IN (SELECT row FROM left_out)"
-            candidates.database.execute(update)
+        candidates.reject(accepted[~drawn(keys, count)], None, "not drawn")
 
 
 def _declared(runs: Sequence[RunFolder]) -> Columns:
