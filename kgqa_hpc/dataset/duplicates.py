@@ -63,7 +63,7 @@ def band_name(number: int) -> str:
 
 
 def signatures(config: RunConfig) -> Callable[[pa.Table], pa.Table]:
-    """A function that adds the band hashes of its column `words` to a staged table: a uint64 column per band.
+    """A function that adds the band hashes of the column `words` to a staged table: a uint64 column per band.
 
     Null where there are no words; no column where the run looks for no near duplicates. Raises InputError when rensa is
     not installed.
@@ -102,7 +102,7 @@ def signatures(config: RunConfig) -> Callable[[pa.Table], pa.Table]:
 
 
 def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch: Path) -> np.ndarray:
-    """The row numbers of the questions connected to an earlier one, among `rows`: ascending, as the result."""
+    """The numbers, among `rows` (ascending), of the questions connected to an earlier one: int64, ascending."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

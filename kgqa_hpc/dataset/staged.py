@@ -150,6 +150,7 @@ def _records(table: pa.Table) -> Iterator[Any]:
 
 @contextmanager
 def removed_if_damaged(path: Path) -> Iterator[None]:
+    """Context that reads a staged file: a damaged file is removed and raises StoreError."""
     try:
         yield
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as problem:
