@@ -18,7 +18,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kgqa_hpc.columns import Column, Type
-from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order, record_sentence, sentence
+from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order
 from kgqa_hpc.dataset.facts import Facts, one_line
 
 # Licence identifiers of the Hub that knowledge graphs use.
@@ -81,8 +81,8 @@ def render_card(
         facts=facts,
         accounting=accounting,
         pairs=accounting.record_total.accepted,
-        identity=sentence(accounting.total),
-        second_identity=record_sentence(accounting.record_total) if accounting.records else None,
+        identity=str(accounting.total),
+        second_identity=str(accounting.record_total) if accounting.records else None,
         reasons=accounting.reasons(),
         limits=accounting.lengths,
         filters=accounting.filters,

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.dataset.accounting import render
-from kgqa_hpc.dataset.explain import explain
-from kgqa_hpc.dataset.explain import render as render_story
+from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.store.journal import Journal, journal_path
@@ -41,7 +39,7 @@ def test_what_has_ended_in_an_open_shard_is_in_the_dataset_and_the_rest_is_waiti
     known = {record["id"] for record in records_of(run.folder.dataset, "accepted", "rejected", "lost")}
     assert known == {*run.ids[:8], *(records[n]["id"] for n in (0, 1, 2, 3, 4, 6))}
     told = "PARTIAL: 2 of 3 shards are not done yet; what has ended in them is in, 10 items are not"
-    assert render(found).splitlines()[0] == told
+    assert str(found).splitlines()[0] == told
     assert "10 items were still waiting" in (run.folder.dataset / "README.md").read_text(encoding="utf-8")
 
 
@@ -137,7 +135,7 @@ def test_a_record_of_several_is_explained_by_its_own_id(listed: Listed) -> None:
     assert story["id"] == run.ids[3]
     assert story["record"]["number"] == 2
     assert story["record"]["question"] == "Question 3.1?"
-    assert "Question 3.1?" in render_story(story)
+    assert "Question 3.1?" in render(story)
     assert "record" not in explain(run.folder.path, run.ids[3])
     for wrong in (f"{run.ids[3]}.4", f"{run.ids[3]}.0"):
         with pytest.raises(InputError, match="no such record") as refused:
