@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from kgqa_hpc import settings_objects, stages
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.whole import require_whole
+from kgqa_hpc.dataset.files import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, change_dataset, open_run
 from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready

@@ -1,5 +1,7 @@
 """Growth of a run towards a target: process the sample, count, draw a larger one, until target or budget is reached.
 
+The decisions depend on the content of finished samples alone, not on the order of work or on restarts.
+
 Workers coordinate through the run folder only. One worker at a time, under a lease, evaluates the finished sample and
 writes its decision to target.json before it acts, so after a kill another worker continues with the same sample size.
 """
@@ -7,11 +9,13 @@ writes its decision to target.json before it acts, so after a kill another worke
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.dataset.target import Standing, next_size
+from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.runs import open_run, run_config
 from kgqa_hpc.runs.open import alone
@@ -27,7 +31,34 @@ from kgqa_hpc.work.run import run_command
 
 KIND = "target"
 ROLE = ".target"  # no pass can have this name
+ALL = "all"
+ROOM = 1.02  # factor on the estimate, so that a small extra round is rarely needed
+STEP = 4  # largest growth of a sample in one round: the first acceptance rates are uncertain
 LONGEST_LOG = 1 << 28  # bytes of a log that are read, from its end
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A finished sample: its requested size, its cost, and its items and accepted records by group.
+
+    `even`: the size counts items per group (as for shapes), else items in all.
+    """
+
+    size: int
+    even: bool
+    sampled: dict[str, int]
+    accepted: dict[str, int]
+    spent: dict[str, float]  # spent so far, by the keys of Budget
+
+    @property
+    def items(self) -> int:
+        return sum(self.sampled.values())
+
+    def counts(self, target: Target) -> dict[str, int]:
+        """Accepted records by group or in total, whichever the target limits."""
+        if target.per == ALL:
+            return {ALL: sum(self.accepted.values())}
+        return {group: self.accepted.get(group, 0) for group in self.sampled}
 
 
 def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
@@ -185,3 +216,43 @@ def _ended(run: RunFolder, config: RunConfig) -> bool:
     """Whether the last decision refers to this sample and ends the growth."""
     rounds = _rounds(run)
     return bool(rounds) and rounds[-1]["of"] == _identity(run, config) and rounds[-1]["next"] is None
+
+
+def next_size(target: Target, now: Standing) -> tuple[int | None, str]:
+    """The next sample size, or None when the target needs no larger one; and the reason, in words."""
+    counts = now.counts(target)
+    lacking = {group: have for group, have in counts.items() if have < target.accepted}
+    if not lacking:
+        return None, "reached"
+    growing = _growing(now)
+    able = [have for group, have in lacking.items() if group == ALL or group in growing]
+    if not growing or not able:
+        return None, "there are no more anchors"
+    factor = max(target.accepted / have * ROOM if have else STEP for have in able)
+    wished = max(now.size + 1, ceil(now.size * min(factor, STEP)))
+    most, limit = _affordable(target, now, growing)
+    if most <= now.size:
+        return None, f"the budget of {limit} allows no more"
+    return min(wished, most), "more is needed"
+
+
+def _growing(now: Standing) -> set[str]:
+    """The groups that a larger sample may extend: groups with as many items as requested."""
+    if now.even:
+        return {group for group, number in now.sampled.items() if number >= now.size}
+    return set(now.sampled) if now.items >= now.size else set()
+
+
+def _affordable(target: Target, now: Standing, growing: set[str]) -> tuple[int, str]:
+    """The largest sample size that the budget allows at the present cost per item, and the limit that binds."""
+    most, limit = STEP * now.size + 1, ""
+    for name, allowed in target.budget:
+        spent = now.spent.get(name, 0)
+        if allowed is None or spent <= 0:
+            continue
+        items = floor(now.items * allowed / spent)
+        ended = sum(number for group, number in now.sampled.items() if group not in growing)
+        size = (items - ended) // len(growing) if now.even else items
+        if size < most:
+            most, limit = size, name.replace("gpu_hours", "GPU-hours")
+    return most, limit

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kgqa_hpc.dataset.whole import write_sums
+from kgqa_hpc.dataset.files import write_sums
 
 
 def seal(dataset: Path) -> None:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from kgqa_hpc import stages, target
 from kgqa_hpc.config.dataset import Target
-from kgqa_hpc.dataset.target import BEYOND, Standing, next_size
+from kgqa_hpc.dataset.filters import BEYOND
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.target import _gpu_hours, run_towards
+from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
 from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure

@@ -54,7 +54,7 @@ def show(
 ) -> None:
     """Show records of the dataset as readable text."""
     from kgqa_hpc.dataset import show as room
-    from kgqa_hpc.dataset.where import Where
+    from kgqa_hpc.dataset.files import Where
 
     if accepted + rejected + lost > 1:
         raise InputError("--accepted, --rejected and --lost: choose one")
@@ -79,9 +79,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the accepted pairs in another format; a split dataset gives one file per part."""
-    from kgqa_hpc.dataset.exports.source import export as write
-    from kgqa_hpc.dataset.exports.source import open_folder
-    from kgqa_hpc.dataset.where import Where
+    from kgqa_hpc.dataset.files import Where, open_folder
+    from kgqa_hpc.dataset.publish import export as write
 
     chosen = Where.of(difficulty or (), score or (), where)
     written = write(open_folder(run), to, out, chosen, reasoning=extra is Extra.reasoning)
@@ -114,8 +113,8 @@ def combine(
 ) -> None:
     """Join the datasets of several runs into one; duplicate ids are dropped."""
     from kgqa_hpc.dataset import combine as room
+    from kgqa_hpc.dataset.files import Where
     from kgqa_hpc.dataset.sampling import Mixture
-    from kgqa_hpc.dataset.where import Where
     from kgqa_hpc.store.run_folder import RunFolder
 
     if number is not None and not share:
@@ -161,8 +160,7 @@ def sql(
     import pandas
 
     from kgqa_hpc.database import query as ask
-    from kgqa_hpc.dataset.exports.source import open_folder, open_source
-    from kgqa_hpc.dataset.whole import read_sums, require_whole
+    from kgqa_hpc.dataset.files import open_folder, open_source, read_sums, require_whole
 
     dataset = open_source(open_folder(run)).run.dataset
     require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))

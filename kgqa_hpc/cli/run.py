@@ -193,12 +193,12 @@ def merge(
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
     from kgqa_hpc import stages
-    from kgqa_hpc.dataset import accounting
+    from kgqa_hpc.dataset.accounting import Accounting
     from kgqa_hpc.run import Run as AnyRun
     from kgqa_hpc.runs.checks import accept_recorded
     from kgqa_hpc.store.run_folder import RunFolder
 
-    counts: accounting.Accounting | None
+    counts: Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
     AnyRun(run).change_dataset(_dataset_changes(changes or [], config))
@@ -211,7 +211,7 @@ def merge(
     if counts is None:
         say(f"{run / 'dataset'} was written by another process of this merge", aside=True)
     else:
-        print_result(counts.to_dict(), f"{accounting.render(counts)}\n{run / 'dataset'}", as_json)
+        print_result(counts.to_dict(), f"{counts}\n{run / 'dataset'}", as_json)
 
 
 def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any]:

@@ -59,6 +59,14 @@ class OutcomeCounts:
         """Number of pairs left after the length filter ("generated" in Table 1 of the paper)."""
         return self.pairs - self.outliers
 
+    def __str__(self) -> str:
+        """The identity with its numbers, e.g. `10 sampled = 4 accepted + 5 rejected + 1 invalid + 0 failed`."""
+        sign = "=" if self.sampled == self.ended + self.waiting else "!="
+        terms = [f"{self.accepted:,} accepted"]
+        terms += [f"{getattr(self, name).total():,} {name}" for name in OUTCOMES[1:]]
+        terms += [f"{self.waiting:,} waiting"] if self.waiting else []
+        return f"{self.sampled:,} sampled {sign} {' + '.join(terms)}"
+
     def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
         return OutcomeCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
@@ -80,6 +88,12 @@ class RecordCounts:
     records: int = 0
     accepted: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        """The second identity, e.g. `12 records = 10 accepted + 2 rejected`."""
+        rejected = self.rejected.total()
+        sign = "=" if self.records == self.accepted + rejected else "!="
+        return f"{self.records:,} records {sign} {self.accepted:,} accepted + {rejected:,} rejected"
 
     def __add__(self, other: RecordCounts) -> RecordCounts:
         return RecordCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
@@ -137,17 +151,42 @@ class Accounting:
         return [*items, *((RECORD_REJECTED, *pair) for pair in sorted(records.items()))]
 
     def __str__(self) -> str:
-        return render(self)
+        """Text of the accounting for a terminal: the identities, then a line for each reason."""
+        total, splits = self.total, self.splits
+        lines, of_records = [str(total)], []
+        for outcome, reason, number in self.reasons():
+            text = f"{number:>9,}  {reason}"
+            if outcome == RECORD_REJECTED:
+                of_records.append(f"  rejected  {text}")
+            else:
+                lines.append(f"  {outcome:<9} {text}")
+        if self.records:
+            lines += [str(self.record_total), *of_records]
+        if self.partial:
+            lines.insert(
+                0,
+                f"PARTIAL: {self.missing_shards:,} of {self.shards:,} shards are not done yet; what has "
+                f"ended in them is in, {total.waiting:,} items are not",
+            )
+        parts = {name: counts["records"] for name, counts in splits.get("parts", {}).items()}
+        lines += [f"  {name:<9} {number:>9,}  records" for name, number in parts.items()]
+        if empty := [name for name, number in parts.items() if not number]:
+            lines.append(
+                f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
+                f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column "
+                "(dataset.split.by)"
+            )
+        return "\n".join(lines)
 
     def check(self) -> None:
         """Raise AccountingError, naming the numbers, unless both identities hold for every group."""
         wrong = [
-            f"{name}: {sentence(counts)}"
+            f"{name}: {counts}"
             for name, counts in in_order(self.groups)
             if counts.sampled != counts.ended + counts.waiting or (counts.waiting and not self.partial)
         ]
         wrong += [
-            f"{name}: {record_sentence(counts)}"
+            f"{name}: {counts}"
             for name, counts in in_order(self.records)
             if counts.records != counts.accepted + counts.rejected.total()
         ]
@@ -195,27 +234,18 @@ class RequestCounts:
         if item["status"] in ("invalid", "failed") and trace:
             del last[trace[-1]["step"]]  # the step that gave up had no usable answer
         for entry in trace:
-            row = self._row(entry)
-            row["requests"] += 1
-            usable = last.get(entry["step"]) is entry
-            if usable:
-                row["usable"] += 1
-                row["repaired"] += bool(entry["repaired"])
-            else:
-                row[_USELESS.get(entry["finish"], "errors")] += 1
-            for kind in TOKENS:
-                row["tokens"][kind] += entry["tokens"][kind]
+            counts = {"requests": 1, "usable": 1, "repaired": bool(entry["repaired"])}
+            if last.get(entry["step"]) is not entry:
+                counts = {"requests": 1, _USELESS.get(entry["finish"], "errors"): 1}
+            self._add(entry, counts)
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Add the counts in `rows`, as another object's `rows()` returns them."""
-        for counts in rows:
-            row = self._row(counts)
-            for name in _COUNTS:
-                row[name] += counts[name]
-            for kind in TOKENS:
-                row["tokens"][kind] += counts["tokens"][kind]
+        for row in rows:
+            self._add(row, {name: row[name] for name in _COUNTS})
 
-    def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
+    def _add(self, entry: dict[str, Any], counts: Mapping[str, int]) -> None:
+        """Add counts, and the tokens of `entry`, to the row of its step, prompt and engine."""
         prompt, engine = entry["prompt"], entry["engine"]
         key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
         if key not in self._rows:
@@ -223,9 +253,13 @@ class RequestCounts:
             if not all(part is None or isinstance(part, str) for part in key):
                 raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
-            counts = {**dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
-            self._rows[key] = {**identity, **counts}
-        return self._rows[key]
+            zeros = {**dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
+            self._rows[key] = {**identity, **zeros}
+        row = self._rows[key]
+        for name, number in counts.items():
+            row[name] += number
+        for kind in TOKENS:
+            row["tokens"][kind] += entry["tokens"][kind]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""
@@ -240,47 +274,3 @@ def in_order(groups: Mapping[str, T]) -> list[tuple[str, T]]:
         return [(0, int(part[:30]), part) if part[0] in "0123456789" else (1, 0, part) for part in parts]
 
     return sorted(groups.items(), key=lambda pair: key(pair[0]))
-
-
-def sentence(counts: OutcomeCounts) -> str:
-    """The identity with its numbers, e.g. `10 sampled = 4 accepted + 5 rejected + 1 invalid + 0 failed`."""
-    sign = "=" if counts.sampled == counts.ended + counts.waiting else "!="
-    terms = [f"{counts.accepted:,} accepted"]
-    terms += [f"{getattr(counts, name).total():,} {name}" for name in OUTCOMES[1:]]
-    terms += [f"{counts.waiting:,} waiting"] if counts.waiting else []
-    return f"{counts.sampled:,} sampled {sign} {' + '.join(terms)}"
-
-
-def record_sentence(counts: RecordCounts) -> str:
-    """The second identity, e.g. `12 records = 10 accepted + 2 rejected`."""
-    sign = "=" if counts.records == counts.accepted + counts.rejected.total() else "!="
-    return f"{counts.records:,} records {sign} {counts.accepted:,} accepted + {counts.rejected.total():,} rejected"
-
-
-def render(accounting: Accounting) -> str:
-    """Text of the accounting for a terminal: the identities, then a line for each reason."""
-    total, splits = accounting.total, accounting.splits
-    lines, of_records = [sentence(total)], []
-    for outcome, reason, number in accounting.reasons():
-        text = f"{number:>9,}  {reason}"
-        if outcome == RECORD_REJECTED:
-            of_records.append(f"  rejected  {text}")
-        else:
-            lines.append(f"  {outcome:<9} {text}")
-    if accounting.records:
-        lines += [record_sentence(accounting.record_total), *of_records]
-    if accounting.partial:
-        lines.insert(
-            0,
-            f"PARTIAL: {accounting.missing_shards:,} of {accounting.shards:,} shards are not done yet; what has "
-            f"ended in them is in, {total.waiting:,} items are not",
-        )
-    parts = {name: counts["records"] for name, counts in splits.get("parts", {}).items()}
-    lines += [f"  {name:<9} {number:>9,}  records" for name, number in parts.items()]
-    if empty := [name for name, number in parts.items() if not number]:
-        lines.append(
-            f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
-            f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column "
-            "(dataset.split.by)"
-        )
-    return "\n".join(lines)

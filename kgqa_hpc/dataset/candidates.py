@@ -1,32 +1,29 @@
-"""The candidate records of a merge: wide rows in staged files (stage.py), and a narrow row each in a database.
+"""The candidate records of a merge: wide rows in staged files (staged.py), and a narrow row each in a database.
 
 The DuckDB table `candidate` holds the outcome of each row, which merge decides here: rules query it in SQL, or read
 columns of the staged files, and mark rows as rejected. Wide columns (texts, records) stay in the staged files.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kgqa_hpc import errors
 from kgqa_hpc.database import connect
-from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts, RequestCounts
-from kgqa_hpc.dataset.columns import Columns, without_json_text
-from kgqa_hpc.dataset.read import FinishedWork
-from kgqa_hpc.dataset.record import RecordMaker
-from kgqa_hpc.dataset.stage import FACTS, SUFFIX, ShardFacts, sampled_digest
-from kgqa_hpc.errors import AccountingError, CorruptFile, DiskFull, KgqaError, StoreError
+from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts
+from kgqa_hpc.dataset.staged import Staged
+from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.threads import usable_cores
 
-MEMORY = "300MB"  # limit of the database
+ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
+# Limits of the database. Ten million rows spill (tools/bench_merge.py); each thread has buffers beyond the limit.
+MEMORY, THREADS = "200MB", 4
 ROWS = 200_000  # rows per transfer to or from the database
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
 # Column `file`: the dataset file of the row, as decided so far.
@@ -36,128 +33,6 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
   file VARCHAR GENERATED ALWAYS AS (CASE WHEN status = 'accepted' THEN 'accepted'
     WHEN status = 'rejected' AND bytes IS NOT NULL THEN 'rejected' ELSE 'lost' END))
 """
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A staged file, its number of rows, and the columns of its records."""
-
-    path: Path
-    rows: int
-    columns: Columns
-
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """The named columns of all rows. A damaged file is removed and raises StoreError."""
-        with (
-            _removed_if_damaged(self.path),
-            pq.ParquetFile(self.path, page_checksum_verification=True) as file,
-        ):
-            return file.read(list(names), use_threads=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """All staged files of a merge; row n of the dataset is the n-th row of these files."""
-
-    files: list[StagedFile]
-    columns: Columns
-
-    def __len__(self) -> int:
-        return sum(file.rows for file in self.files)
-
-    def read(self, names: Sequence[str], rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """(row numbers, the named columns) file by file for `rows`: ascending row numbers, shape (n,).
-
-        Records have the columns of the whole dataset.
-        """
-        start, layout = 0, self.columns.layout()
-        for file in self.files:
-            # Bounds of another type than the rows would convert all rows.
-            bounds = np.array([start, start + file.rows], rows.dtype)
-            begin, end = np.searchsorted(rows, bounds)
-            if begin < end:
-                numbers = rows[begin:end]
-                table = file.read(names).take(pa.array(numbers - start))
-                if "record" in names and file.columns.layout() != layout:
-                    paths = file.columns.json_text()
-                    records = (record and without_json_text(record, paths) for record in _records(table))
-                    lines = [record and orjson.dumps(self.columns.conform(record))[:-1] for record in records]
-                    table = table.set_column(names.index("record"), "record", pa.array(lines, pa.string()))
-                yield numbers, table
-            start += file.rows
-
-    def records(self, rows: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(row number, record without the decided fields) for `rows`, which have records."""
-        for numbers, table in self.read(["record"], rows):
-            yield from zip(numbers.tolist(), _records(table), strict=True)
-
-
-def _records(table: pa.Table) -> Iterator[Any]:
-    return (line and orjson.loads(f"{line}}}") for line in table["record"].to_pylist())
-
-
-def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
-    """The staged files of a run, and the accounting of everything that does not depend on filters.
-
-    Raises AccountingError when shards are not the anchors, CorruptFile naming all damaged results, after each was
-    moved to quarantine, StoreError for a damaged staged file.
-    """
-    accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
-    columns, requests = Columns(RecordMaker(work.config).columns), RequestCounts()
-    files: list[StagedFile] = []
-    layouts: dict[bytes, Columns] = {}  # shared by the many files with the same columns: some kB each
-    problems: list[KgqaError] = []
-    for entry, ids, groups in work.sampled():
-        path = folder / f"{entry.name}{SUFFIX}"
-        with _removed_if_damaged(path):
-            metadata = pq.read_metadata(path)
-            facts = ShardFacts(**orjson.loads(metadata.metadata[FACTS]))
-        if facts.problem is not None:
-            kind, message, cure = facts.problem
-            problems.append(getattr(errors, kind)(message, cure))
-            path.unlink(missing_ok=True)  # the next merge tries again
-            continue
-        if facts.sampled != sampled_digest(ids, groups):
-            raise AccountingError(
-                f"{entry.name} holds other anchors than its slice of anchors.h5",
-                "restore anchors.h5, or run anew",
-            )
-        collected = Columns()
-        collected.take(facts.columns)
-        files.append(StagedFile(path, metadata.num_rows, layouts.setdefault(collected.layout(), collected)))
-        columns.take(facts.columns)
-        requests.take(facts.requests)
-        for name, number in Counter(groups).items():
-            accounting.group(name).sampled += number
-        for name in facts.waiting:
-            accounting.group(name).waiting += 1
-        for name, status, reason in facts.lists:
-            accounting.group(name).add(status, reason)
-    _raise_together(problems)
-    accounting.requests = requests.rows()
-    accounting.json_text = columns.json_text()
-    return Staged(files, columns), accounting
-
-
-def _raise_together(problems: list[KgqaError]) -> None:
-    """Raise the first error that is not a CorruptFile, else one CorruptFile that names all damaged results."""
-    for problem in problems:
-        if len(problems) == 1 or not isinstance(problem, CorruptFile):
-            raise problem
-    if problems:
-        messages = "\n       ".join(sorted(problem.message for problem in problems)[:10])
-        raise CorruptFile(f"{len(problems)} results are damaged\n       {messages}", problems[0].cure)
-
-
-@contextmanager
-def _removed_if_damaged(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as problem:
-        path.unlink(missing_ok=True)
-        raise StoreError(
-            f"{path}: was not what was written there and is removed: {problem}", "merge again"
-        ) from problem
 
 
 def repeated(condition: str) -> str:
@@ -193,16 +68,16 @@ class Candidates:
         query = f"SELECT row FROM candidate WHERE {condition} ORDER BY row"
         return np.asarray(self.database.execute(query).fetchnumpy()["row"], np.int64)
 
-    def reject_where(self, condition: str, reason: str) -> int:
-        """Reject the rows for which an SQL condition holds; returns how many."""
-        query = f"UPDATE candidate SET status = 'rejected', reason = ? WHERE {condition}"
-        changed = self.database.execute(query, [reason]).fetchone()
+    def reject_where(self, condition: str, reason: str | None, status: str = REJECTED) -> int:
+        """Reject the rows for which an SQL condition holds, or give them another status; returns how many."""
+        query = f"UPDATE candidate SET status = ?, reason = ? WHERE {condition}"
+        changed = self.database.execute(query, [status, reason]).fetchone()
         return int(changed[0]) if changed else 0
 
-    def reject(self, rows: np.ndarray, reason: str) -> int:
-        """Reject rows by their numbers; returns how many."""
+    def reject(self, rows: np.ndarray, reason: str | None, status: str = REJECTED) -> int:
+        """Reject rows by their numbers, or give them another status; returns how many."""
         with self.table("rejected_rows", {"row": rows}):
-            return self.reject_where("row IN (SELECT row FROM rejected_rows)", reason)
+            return self.reject_where("row IN (SELECT row FROM rejected_rows)", reason, status)
 
     @contextmanager
     def table(self, name: str, columns: dict[str, Any] | pa.Table) -> Iterator[None]:
@@ -235,8 +110,8 @@ class Candidates:
 @contextmanager
 def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
     """The candidates of all staged rows; DuckDB spills beyond MEMORY into `scratch`. Raises DiskFull."""
-    extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with connect(MEMORY, str(scratch), **extensions) as database:
+    settings: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with connect(MEMORY, str(scratch), threads=min(usable_cores(), THREADS), **settings) as database:
         try:
             database.execute(_TABLE)
             candidates, start, tables = Candidates(database, staged), 0, []
@@ -251,3 +126,73 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
             yield candidates
         except (duckdb.IOException, duckdb.OutOfMemoryException) as problem:
             raise DiskFull(f"{scratch}: {problem}", "free some space, then merge again") from problem
+
+
+class Outcome(NamedTuple):
+    """An outcome of rows: their file, the reason, and their part of the split."""
+
+    file: str
+    reason: str | None
+    part: str | None
+
+    @property
+    def stem(self) -> str:
+        """The name of the Parquet files, without number."""
+        return f"{self.file}-{self.part}" if self.part and self.file == ACCEPTED else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The staged rows in the order of the dataset, with the outcome of each.
+
+    `codes` are positions in `outcomes`, `sizes` the approximate bytes of the lines: int32 of shape (rows,).
+    `parts`: names of the parts of the split.
+    """
+
+    staged: Staged
+    outcomes: list[Outcome]
+    codes: np.ndarray
+    sizes: np.ndarray
+    parts: tuple[str, ...] = ()
+
+    def rows(self, member: str, value: str) -> np.ndarray:
+        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
+        matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
+        return np.flatnonzero(matches[self.codes]).astype(np.uint32)
+
+    def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[bytes]:
+        """The lines of these rows in their file: records with the decided fields at their ends, or items (`lost`)."""
+        endings = []
+        for file, reason, part in self.outcomes:
+            decided = {
+                "accepted": file == ACCEPTED,
+                "reason": reason,
+                **({"split": part} if self.parts else {}),
+            }
+            endings.append(b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n")
+        for numbers, table in self.staged.read([column], rows):
+            staged_lines = table[column].cast(pa.binary()).to_numpy()
+            for line, code in zip(staged_lines, self.codes[numbers].tolist(), strict=True):
+                yield line + endings[code]
+
+
+def fate_of(candidates: Candidates) -> Fate:
+    """The outcomes of all candidates, after all rules."""
+    database = candidates.database
+    database.execute(
+        """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
+           file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
+    )
+    outcomes = database.execute("SELECT file, reason, part FROM outcome ORDER BY code").fetchall()
+    batches: pa.RecordBatchReader = database.sql(
+        """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
+           ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
+           ORDER BY row"""
+    ).to_arrow_reader(ROWS)
+    codes, sizes = np.empty((2, len(candidates)), np.int32)
+    row = 0
+    for batch in batches:  # ten million rows at once would take 160 MB more
+        end = row + len(batch)
+        codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
+        row = end
+    return Fate(candidates.staged, [Outcome(*values) for values in outcomes], codes, sizes, candidates.parts)

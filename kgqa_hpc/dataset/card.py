@@ -18,7 +18,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kgqa_hpc.columns import Column, Type
-from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order, record_sentence, sentence
+from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order
 from kgqa_hpc.dataset.facts import Facts, one_line
 
 # Licence identifiers of the Hub that knowledge graphs use.
@@ -72,14 +72,7 @@ def render_card(
     sample: dict[str, Any] | None,
 ) -> str:
     """Text of README.md of a dataset folder; `sums` maps file names to sha256, `sample` is an accepted record."""
-    jinja = Environment(
-        loader=PackageLoader("kgqa_hpc.dataset", ""),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # The output is Markdown, not HTML; `cell` escapes foreign text
-    )
+    jinja = templates("kgqa_hpc.dataset")  # of Markdown; `cell` escapes foreign text
     jinja.filters["cell"] = cell
     # Indented JSON, escaped so that no text ends the Markdown fence.
     example = sample and json.dumps(_cut(sample), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
@@ -88,8 +81,8 @@ def render_card(
         facts=facts,
         accounting=accounting,
         pairs=accounting.record_total.accepted,
-        identity=sentence(accounting.total),
-        second_identity=record_sentence(accounting.record_total) if accounting.records else None,
+        identity=str(accounting.total),
+        second_identity=str(accounting.record_total) if accounting.records else None,
         reasons=accounting.reasons(),
         limits=accounting.lengths,
         filters=accounting.filters,
@@ -102,6 +95,18 @@ def render_card(
         parts=list(accounting.splits.get("parts", {})),
     )
     return text.lstrip("\n")
+
+
+def templates(package: str) -> Environment:
+    """The templates in the folder of a package, for texts that are not HTML: nothing is escaped."""
+    return Environment(
+        loader=PackageLoader(package, ""),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
 
 
 def licence_fields(licence: str, url: str | None = None) -> dict[str, str]:

@@ -6,12 +6,14 @@ Most columns are declared: the common ones here, the others by the anchor kind a
 Collected fields keep the order in which they first occur.
 """
 
+from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import Any
 
 import orjson
 
 from kgqa_hpc.columns import INT64, Column, Type
+from kgqa_hpc.errors import InputError
 
 _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), "string")
 _OBSERVED = frozenset(("server", "structured", "omitted"))  # observed by engines that use a server
@@ -64,13 +66,7 @@ class Columns:
         self._optional.update(_OPTIONAL.keys() & provenance)
         for engine in provenance["engine"].values():
             self._observed.update(_OBSERVED.intersection(engine or ()))
-        for group, labels in zip(self._groups, _groups_of(record), strict=True):
-            for label, values in labels.items():
-                fields = group.setdefault(label, {})
-                for name, value in values.items():
-                    kind = _kind(value)
-                    if fields.get(name) != kind:
-                        fields[name] = _common(fields.get(name, kind), kind)
+        self._collect(_groups_of(record), _kind)
 
     def state(self) -> list[Any]:
         """The collected fields, as plain data."""
@@ -81,11 +77,17 @@ class Columns:
         groups, optional, observed = state
         self._optional.update(optional)
         self._observed.update(observed)
+        self._collect(groups, str)
+
+    def _collect(self, groups: Iterable[dict[str, Any]], kind_of: Callable[[Any], str]) -> None:
+        """Add the fields of all labels; `kind_of` gives the kind of a field from its value."""
         for group, labels in zip(self._groups, groups, strict=True):
-            for label, collected in labels.items():
+            for label, values in labels.items():
                 fields = group.setdefault(label, {})
-                for name, kind in collected.items():
-                    fields[name] = _common(fields.get(name, kind), kind)
+                for name, value in values.items():
+                    kind = kind_of(value)
+                    if fields.get(name) != kind:
+                        fields[name] = _common(fields.get(name, kind), kind)
 
     def layout(self) -> bytes:
         """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""
@@ -178,6 +180,23 @@ def without_json_text(record: dict[str, Any], paths: list[list[str]]) -> dict[st
     return record
 
 
+def value_at(record: dict[str, Any], column: str, setting: str) -> Any:
+    """The value of a column of a record; dots name a nested field, and what lies below null is null.
+
+    Raises InputError, which names the `setting`, for a column that the record does not have.
+    """
+    value: Any = record
+    for name in column.split("."):
+        if value is None:
+            break
+        if not isinstance(value, dict) or name not in value:
+            raise InputError(
+                f"{setting}: {record['id']} has no column {column!r}", f"its columns: {', '.join(record)}"
+            )
+        value = value[name]
+    return value
+
+
 def is_nothing(value: Any) -> bool:
     """Whether a value is stored as null: None, NaN and the infinities, which JSON does not have."""
     return value is None or (isinstance(value, float) and not isfinite(value))
@@ -189,19 +208,19 @@ def _groups_of(record: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def _filled(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Values for all fields in order, converted to their types."""
+    """Values for all fields in order, in the form of the kinds of the fields."""
     if values is None:
         return None
-    return {name: _stored(values.get(name), kind) for name, kind in fields.items()}
-
-
-def _stored(value: Any, kind: str) -> Any:
-    """A value in the form of a field whose values are of `kind`."""
-    if value.__class__ is str and kind == "str":  # the most frequent one
-        return value
-    if is_nothing(value):
-        return None
-    return _json(value) if kind == "json" else float(value) if kind == "float" else value
+    filled: dict[str, Any] = {}
+    for name, kind in fields.items():
+        value: Any = values.get(name)
+        if kind == "str" and value.__class__ is str:  # the most frequent kind
+            filled[name] = value
+        elif is_nothing(value):
+            filled[name] = None
+        else:
+            filled[name] = _json(value) if kind == "json" else float(value) if kind == "float" else value
+    return filled
 
 
 def _kind(value: Any) -> str:

@@ -17,17 +17,24 @@ from typing import Any
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates, repeated
+from kgqa_hpc.dataset.candidates import Candidates, fate_of, open_candidates, repeated
 from kgqa_hpc.dataset.card import cell, configurations, data_files
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
-from kgqa_hpc.dataset.exports.source import COMBINED, MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import gather_facts
+from kgqa_hpc.dataset.files import (
+    COMBINED,
+    EVERY,
+    Where,
+    open_source,
+    read_accounting,
+    read_records,
+    write_sums,
+)
+from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
 from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
-from kgqa_hpc.dataset.stage import SUFFIX, staged_table, write_staged
-from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import read_records, write_sums
-from kgqa_hpc.dataset.write import fate_of, write_dataset
+from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, staged_table, write_staged
+from kgqa_hpc.dataset.write import write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty, sha256_of
@@ -63,8 +70,14 @@ def combine(
     for run in runs:
         open_source(run)
         where.selector(run.dataset, FILES[0])  # raises for a wrong condition before anything is written
-    if not mixed:
-        _require_alike(runs)
+    sections = [run.manifest().sections for run in runs]
+    for run, section in zip(runs, sections, strict=True):
+        for name in () if mixed else MUST_AGREE:
+            if section[name]["sha256"] != sections[0][name]["sha256"]:
+                raise FingerprintMismatch(
+                    f"{run.path} and {runs[0].path} differ in {name}",
+                    "say --mixed to combine them all the same: provenance tells their records apart",
+                )
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text("combine\n", encoding="utf-8")
@@ -88,8 +101,7 @@ def _write(
     scratch.mkdir()
     staged = _stage(runs, where, scratch)
     with open_candidates(staged, scratch) as candidates:
-        same_id = repeated("status <> 'filtered'")
-        candidates.database.execute(f"UPDATE candidate SET status = 'combined' WHERE {same_id}")
+        candidates.reject_where(repeated("status <> 'filtered'"), None, "combined")
         if mixture is not None:
             _draw(candidates, mixture)
         counts = [dict.fromkeys(COUNTS, 0) for _ in runs]
@@ -97,7 +109,7 @@ def _write(
         for number, status, count in candidates.database.execute(query).fetchall():
             counts[int(number)][status] = count
         fate = fate_of(candidates)
-    write_dataset(folder, staged, fate, files=FILES)
+    write_dataset(folder, fate, files=FILES)
     shutil.rmtree(scratch)
     return counts
 
@@ -142,20 +154,7 @@ def _draw(candidates: Candidates, mixture: Mixture) -> None:
         tables = candidates.staged.read(["id"], accepted)
         ids = [record for _, table in tables for record in table["id"].to_pylist()]
         keys = [draw_key(mixture.seed, "mixture", record) for record in ids]
-        with candidates.table("left_out", {"row": accepted[~drawn(keys, count)]}):
-            update = "UPDATE candidate SET status = 'not drawn' WHERE row IN (SELECT row FROM left_out)"
-            candidates.database.execute(update)
-
-
-def _require_alike(runs: Sequence[RunFolder]) -> None:
-    expected = runs[0].manifest().sections
-    for run in runs[1:]:
-        for name in MUST_AGREE:
-            if run.manifest().sections[name]["sha256"] != expected[name]["sha256"]:
-                raise FingerprintMismatch(
-                    f"{run.path} and {runs[0].path} differ in {name}",
-                    "say --mixed to combine them all the same: provenance tells their records apart",
-                )
+        candidates.reject(accepted[~drawn(keys, count)], None, "not drawn")
 
 
 def _declared(runs: Sequence[RunFolder]) -> Columns:

@@ -18,7 +18,7 @@ import numpy as np
 
 from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.candidates import Candidates
-from kgqa_hpc.dataset.words import words
+from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.bounded_json import json_lines, loads
 from kgqa_hpc.text.streams import TextStream, open_bytes

@@ -1,38 +1,114 @@
 """Duplicates among accepted questions: equal words (exact), or a high Jaccard index of character 5-grams (near).
 
-Near duplicates: bands of MinHash signatures (words.py) propose pairs, and an exact comparison confirms them, so no
-pair below the threshold is rejected. Within a bucket of equal band hashes, a question is compared with the leader (the
-first question) of each similar set found so far. The first record of each connected group is kept.
+Near duplicates: staging adds a MinHash signature of 128 permutations (rensa) to each question, cut into bands, each a
+column. Questions with an equal band are compared exactly, so no pair below the threshold is rejected. The height of a
+band is the largest at which a pair at the threshold is missed with a probability below 0.001. Within a bucket of equal
+band hashes, a question is compared with the leader (the first question) of each similar set found so far. The first
+record of each connected group is kept.
 
 Memory: about 40 bytes per question. The words are stored in a file and read when two questions are compared.
 """
 
+import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
-from kgqa_hpc.dataset.candidates import Candidates, repeated
-from kgqa_hpc.dataset.words import band_name, band_shape, grams_of_words
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.staged import Staged
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.plain_text import normalized
 
-# Exact duplicates: all rows but the first accepted one with the same words.
-REPEATED = repeated("status = 'accepted'")
+GRAM = 5  # characters per gram
+PERMUTATIONS = 128
+MISSED = 1e-3  # share of pairs at the threshold that bands may miss
+BATCH = 64  # questions hashed at a time: their grams stay in the processor's cache
 CACHED = 512  # questions whose grams are kept, 25 kB each
 REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated comparisons
+_WORD = re.compile(r"\w+")
 
 
-def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> np.ndarray:
-    """Row numbers of the accepted questions connected to an earlier one: int64, ascending."""
+def words(text: str) -> list[str]:
+    """Lower-case words without punctuation (NFKC, case folded)."""
+    return _WORD.findall(normalized("NFKC", text).casefold())
+
+
+def grams_of_words(plain: str) -> list[str]:
+    """The character 5-grams of words joined by single spaces, by position; a shorter text is one gram.
+
+    A strided view of the characters is faster than slicing.
+    """
+    if len(plain) <= GRAM:
+        return [plain]
+    characters = plain.encode("utf-32-le")
+    grams: list[str] = np.ndarray(len(plain) - GRAM + 1, f"<U{GRAM}", characters, strides=(4,)).tolist()
+    return grams
+
+
+def band_shape(threshold: float) -> tuple[int, int]:
+    """Bands and signature rows per band: the highest bands that miss few enough pairs at the threshold."""
+    for height in range(PERMUTATIONS, 1, -1):
+        bands = PERMUTATIONS // height
+        if (1 - threshold**height) ** bands <= MISSED:
+            return bands, height
+    return PERMUTATIONS, 1
+
+
+def band_name(number: int) -> str:
+    """The name of the staged column of a band."""
+    return f"band_{number:03d}"
+
+
+def signatures(config: RunConfig) -> Callable[[pa.Table], pa.Table]:
+    """A function that adds the band hashes of the column `words` to a staged table: a uint64 column per band.
+
+    Null where there are no words; no column where the run looks for no near duplicates. Raises InputError when rensa is
+    not installed.
+    """
+    duplicates = config.dataset.duplicates
+    if duplicates is None or duplicates.near is None:
+        return lambda table: table
+    try:
+        from rensa import RMinHash
+    except ImportError:
+        raise InputError(
+            "dataset.duplicates.near needs rensa, which is not installed", "pip install 'rensa>=0.5'"
+        ) from None
+    bands, height = band_shape(duplicates.near)
+    seed = config.seed % 2**32
+
+    def add(table: pa.Table) -> pa.Table:
+        has = table["words"].is_valid().to_numpy()
+        texts = table["words"].drop_null().to_pylist()
+        signed = []
+        for start in range(0, len(texts), BATCH):
+            sets = [grams_of_words(text) for text in texts[start : start + BATCH]]
+            signed += RMinHash.digests_from_token_sets(sets, PERMUTATIONS, seed)
+        used = np.array(signed, np.uint32).reshape(len(texts), PERMUTATIONS)[:, : bands * height]
+        mixed = np.zeros((len(texts), bands), np.uint64)
+        for values in used.reshape(-1, bands, height).transpose(2, 0, 1):
+            mixed = (mixed ^ values) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        hashes = np.zeros((bands, len(table)), np.uint64)
+        hashes[:, has] = mixed.T
+        for number, band in enumerate(hashes):
+            table = table.append_column(band_name(number), pa.array(band, mask=~has))
+        return table
+
+    return add
+
+
+def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch: Path) -> np.ndarray:
+    """The numbers, among `rows` (ascending), of the questions connected to an earlier one: int64, ascending."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    rows = candidates.accepted
     path = scratch / "words.arrow"
     with pa.ipc.new_file(path, pa.schema([("words", pa.string())])) as out:
-        for _, table in candidates.staged.read(["words"], rows):
+        for _, table in staged.read(["words"], rows):
             out.write_table(table.combine_chunks())
     remembered = np.full((REMEMBERED, len(rows)), -1, np.int32)
     links = [np.empty((2, 0), np.int32)]
@@ -43,32 +119,28 @@ def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> 
         def grams(question: int) -> set[str]:
             return set(grams_of_words(texts[question].as_py()))
 
-        similar = partial(_similar, grams, threshold, remembered)
+        def similar(earlier: int, later: int) -> bool:
+            if earlier in remembered[:, later]:  # compared in an earlier band
+                return True
+            common = len(grams(earlier) & grams(later))
+            return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold
+
         for band in range(band_shape(threshold)[0]):
-            members, leaders = _sets(_hashes(candidates, rows, band), remembered, similar)
+            members, leaders = _sets(_hashes(staged, rows, band), remembered, similar)
             remembered[band % REMEMBERED, members] = leaders
             links.append(np.stack([leaders, members]))
     path.unlink()
     pairs = np.concatenate(links, axis=1)
     graph = coo_array((np.ones(pairs.shape[1], np.int8), tuple(pairs)), shape=(len(rows), len(rows)))
-    return rows[pd.Index(connected_components(graph, directed=False)[1]).duplicated()]
+    labels = connected_components(graph, directed=False)[1]
+    return np.delete(rows, np.unique(labels, return_index=True)[1])
 
 
-def _hashes(candidates: Candidates, rows: np.ndarray, band: int) -> np.ndarray:
+def _hashes(staged: Staged, rows: np.ndarray, band: int) -> np.ndarray:
     """The hash of each question in a band: uint64, shape (n,)."""
     name = band_name(band)
-    tables = candidates.staged.read([name], rows)
+    tables = staged.read([name], rows)
     return np.concatenate([np.empty(0, np.uint64), *(table[name].to_numpy() for _, table in tables)])
-
-
-def _similar(
-    grams: Callable[[int], set[str]], threshold: float, leaders: np.ndarray, earlier: int, later: int
-) -> bool:
-    """Whether two questions are similar; `leaders` holds each question's leaders in earlier bands."""
-    if earlier in leaders[:, later]:
-        return True
-    common = len(grams(earlier) & grams(later))
-    return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold
 
 
 def _sets(

@@ -16,9 +16,9 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.filters import FIELDS
-from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.read import has_ended
 from kgqa_hpc.dataset.record import pair_of
+from kgqa_hpc.dataset.show import render_history as render
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.runs.chain import build_chain, kind_of

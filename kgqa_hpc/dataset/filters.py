@@ -4,6 +4,7 @@ length        pairs far longer or shorter than the others, whatever the judges s
 duplicate     accepted questions that repeat an earlier accepted question (duplicates.py)
 contaminated  accepted records that contain a test item (contamination.py)
 not drawn     records that a balanced sample leaves out (sampling.py)
+beyond target accepted records beyond the first that the target asks for; a growing run counts without this filter
 
 A filter only marks rows: rejected records are written to rejected.jsonl with their reason, and a merge
 without the filter accepts them again. `accounting.filters` holds the settings of each filter and the number
@@ -15,13 +16,17 @@ from math import isqrt, sqrt
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.config.dataset import DatasetConfig, Duplicates
+from kgqa_hpc.config.dataset import DatasetConfig, Duplicates, Target
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
-from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.candidates import Candidates, repeated
+from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
+from kgqa_hpc.dataset.duplicates import near_duplicates
+from kgqa_hpc.dataset.sampling import left_out
 
 EXACT, NEAR = "duplicate", "near duplicate"
 CONTAMINATED = "contaminated"
 NOT_DRAWN = "not drawn"
+BEYOND = "beyond target"
 FIELDS = ("question", "answer")
 
 
@@ -39,31 +44,26 @@ def apply_filters(
     if settings.decontaminate:
         accounting.filters["decontaminate"] = _contaminated(candidates, settings)
     if settings.debias is not None:
-        from kgqa_hpc.dataset.sampling import left_out
-
         out, before, after = left_out(candidates, settings.debias, seed)
         drawn = {NOT_DRAWN: candidates.reject(out, NOT_DRAWN), "before": before, "after": after}
         accounting.filters["debias"] = {"settings": settings.debias.model_dump(), **drawn}
 
 
 def _duplicates(candidates: Candidates, duplicates: Duplicates, scratch: Path) -> dict[str, Any]:
-    from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
-
     counts: dict[str, Any] = {"settings": duplicates.model_dump()}
     if not duplicates.exact and duplicates.near is None:
         return counts
     reason = EXACT if duplicates.exact else NEAR
     # Runs before the search for near duplicates, which takes longer.
-    counts[reason] = candidates.reject_where(REPEATED, reason)
+    counts[reason] = candidates.reject_where(repeated("status = 'accepted'"), reason)
     if duplicates.near is not None:
-        near = candidates.reject(near_duplicates(candidates, duplicates.near, scratch), NEAR)
+        similar = near_duplicates(candidates.staged, candidates.accepted, duplicates.near, scratch)
+        near = candidates.reject(similar, NEAR)
         counts[NEAR] = counts.get(NEAR, 0) + near
     return counts
 
 
 def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, Any]:
-    from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
-
     tests = read_test_sets(settings.decontaminate)
     hits = contaminated(candidates, tests, settings.window)
     return {
@@ -98,6 +98,19 @@ def _reject_lengths(candidates: Candidates, z_score: float | None) -> dict[str, 
     candidates.reject_where(" OR ".join(outside), LENGTH)
     units = {"unit": "characters", "standard_deviation": "population"}
     return {"z_score": z_score, **units, "pairs": pairs, **fields}
+
+
+def cut(candidates: Candidates, target: Target) -> dict[str, Any]:
+    """Reject accepted records beyond the target; returns the cut's entry of the accounting.
+
+    The dataset keeps the first records in its order, which is a seeded shuffle.
+    """
+    within = "PARTITION BY grp" if target.per == "group" else ""
+    beyond = f"""row IN (
+      SELECT row FROM candidate WHERE status = 'accepted'
+      QUALIFY row_number() OVER ({within} ORDER BY row) > {target.accepted}
+    )"""
+    return {"settings": target.model_dump(), BEYOND: candidates.reject_where(beyond, BEYOND)}
 
 
 def length_limits(count: int, total: int, squares: int, z_score: float | None) -> dict[str, Any]:

@@ -24,15 +24,15 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, Staged, open_candidates, survey
+from kgqa_hpc.dataset.candidates import Candidates, Fate, fate_of, open_candidates
 from kgqa_hpc.dataset.documents import write_documents
 from kgqa_hpc.dataset.facts import gather_facts
-from kgqa_hpc.dataset.filters import apply_filters
+from kgqa_hpc.dataset.filters import apply_filters, cut
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.splits import divide
+from kgqa_hpc.dataset.stage import survey
 from kgqa_hpc.dataset.staging import Stage, StagingWorker, stage_here
-from kgqa_hpc.dataset.target import cut
-from kgqa_hpc.dataset.write import PART_BYTES, Fate, fate_of, ordered, write_dataset
+from kgqa_hpc.dataset.write import PART_BYTES, ordered, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
 from kgqa_hpc.store.canonical import canonical
@@ -84,7 +84,11 @@ def merge_shared(
     """
     work = _finished_work(run)
     path = run.path / f".{run.dataset.name}.shared-{_key(work, published)}{TEMP_SUFFIX}"
-    descriptor = _open_shared(path)
+    descriptor = None
+    while descriptor is None:  # another process may remove the folder at any moment
+        make_folder(path)
+        with disk_errors(path), suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def staged(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
         for _ in work.manifest.names:
@@ -169,23 +173,21 @@ def _merge(
         scratch = folder / ".scratch"
         scratch.mkdir()
         with filtered(work, scratch, stage, shard_done) as (candidates, accounting):
-            staged, fate = _decide(work, candidates, scratch, accounting)
-        write_dataset(folder, staged, fate, part_bytes, written)
+            fate = _decide(work, candidates, scratch, accounting)
+        write_dataset(folder, fate, part_bytes, written)
         if published:
-            from kgqa_hpc.dataset.exports.biographletqa import write_published
+            from kgqa_hpc.dataset.exports.items import write_published
 
             write_published(run, folder / "accepted.jsonl", folder / PUBLISHED)
         shutil.rmtree(scratch)
         facts = gather_facts(run, __version__)
-        write_documents(folder, run, facts, accounting, staged.columns, fate.parts)
+        write_documents(folder, run, facts, accounting, fate.staged.columns, fate.parts)
         require_wanted()
     return accounting
 
 
-def _decide(
-    work: FinishedWork, candidates: Candidates, scratch: Path, accounting: Accounting
-) -> tuple[Staged, Fate]:
-    """Cut, split and count the filtered rows; returns them in the order of the dataset, and their outcomes."""
+def _decide(work: FinishedWork, candidates: Candidates, scratch: Path, accounting: Accounting) -> Fate:
+    """Cut, split, count and order the filtered rows; returns their outcomes."""
     settings = work.config.dataset
     if work.config.target is not None:
         accounting.filters["target"] = cut(candidates, work.config.target)
@@ -193,9 +195,7 @@ def _decide(
     candidates.count(accounting)
     accounting.check()
     fate = fate_of(candidates)
-    if settings.order is None:
-        return candidates.staged, fate
-    return ordered(candidates, fate, settings.order, scratch)
+    return fate if settings.order is None else ordered(candidates, fate, settings.order, scratch)
 
 
 def _require_newest(
@@ -225,14 +225,6 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-def _open_shared(path: Path) -> int:
-    """A descriptor of the folder of a shared merge, created if it is missing: others may remove it at any moment."""
-    while True:
-        make_folder(path)
-        with disk_errors(path), suppress(FileNotFoundError):
-            return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _stands(path: Path, descriptor: int) -> bool:

@@ -1,21 +1,77 @@
-"""`kgqa publish`: a folder ready for upload, and a list of missing information. Nothing is uploaded."""
+"""`kgqa export` and `kgqa publish`: the records of a dataset in another format, and a folder ready for upload.
+
+Nothing is uploaded. A publication comes with a list of missing information.
+"""
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.card import HUB_LICENCES, licence_fields
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
+from kgqa_hpc.dataset.exports.items import Reasoning
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
-from kgqa_hpc.dataset.whole import damaged, read_sums, write_sums
+from kgqa_hpc.dataset.files import (
+    EVERY,
+    CombinedFolder,
+    Where,
+    damaged,
+    open_source,
+    read_accounting,
+    read_sums,
+    write_sums,
+)
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
+
+WITH_REASONING = ("messages", "alpaca", "sharegpt")
+MARK = ".kgqa-export"  # a folder with this file may be replaced by the next export
+
+
+def export(
+    run: RunFolder, format: str, out: Path, where: Where = EVERY, *, reasoning: bool = False
+) -> list[Path]:
+    """Write the records of a run that match `where` into the folder `out`, which is replaced as a whole.
+
+    With `reasoning` the formats of training programs put it before the answer, between <think> and </think>.
+
+    Returns the files. Raises ConfigError for an unknown format, InputError without a dataset or a requested
+    column, or if `out` exists and is not an export.
+    """
+    load_run_plugins(run)
+    writer = EXPORTS.get(format)()
+    if isinstance(run, CombinedFolder) and getattr(writer, "needs_results", False):
+        raise InputError(
+            f"{run.path}: a combined dataset has no raw answers, which {format} holds", "export its runs"
+        )
+    source = replace(open_source(run), where=where)
+    where.selector(run.dataset, "accepted")  # raises for a wrong condition before anything is written
+    if reasoning and format not in WITH_REASONING:
+        raise InputError(
+            f"--with reasoning: {format} has no room for it", f"one of {', '.join(WITH_REASONING)}"
+        )
+    if reasoning and isinstance(run, CombinedFolder):
+        raise InputError(f"{run.path}: a combined dataset has no thoughts", "export each run by itself")
+    refuse_foreign(out)
+    with replaced_folder(out) as folder:
+        (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
+        if reasoning:
+            source = replace(source, reasoning=Reasoning(run, folder).of)
+        with EXPORTS.calling(format):
+            writer.write(source, folder)
+    return sorted(path for path in out.rglob("*") if path.is_file() and path.name != MARK)
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raises InputError if `out` has content that neither an export nor `kgqa publish` wrote."""
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
+        raise InputError(f"{out}: holds something that no export wrote", "name a new folder")
 
 
 @dataclass(frozen=True, slots=True)

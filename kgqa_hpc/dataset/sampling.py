@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, isfinite, log
-from typing import Any
 
 import numpy as np
 import orjson
 
 from kgqa_hpc.config.dataset import Debias
 from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.columns import value_at
 from kgqa_hpc.errors import InputError
 
 SHOWN = 20  # values per column in the accounting
@@ -39,7 +39,8 @@ def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.nd
     for _, record in candidates.staged.records(accepted):
         ids.append(record["id"])
         for column, column_values in zip(settings.columns, values, strict=True):
-            column_values.append(_value(record, column))
+            value = value_at(record, column, "dataset.debias.columns")
+            column_values.append(value if isinstance(value, str) else orjson.dumps(value).decode())
     counts = [Counter(column) for column in values]
     keys = [
         -log((draw_key(seed, "debias", record_id) + 0.5) / 2**64)
@@ -55,18 +56,6 @@ def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.nd
         _table(names, counts, counts),
         _table(names, after, counts),
     )
-
-
-def _value(record: dict[str, Any], column: str) -> str:
-    value: Any = record
-    for part in column.split("."):
-        if not isinstance(value, dict) or part not in value:
-            raise InputError(
-                f"dataset.debias.columns: {record['id']} has no column {column!r}",
-                f"its columns: {', '.join(record)}",
-            )
-        value = value[part]
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _table(names: list[str], counts: list[Counter[str]], order: list[Counter[str]]) -> Table:

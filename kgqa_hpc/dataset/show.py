@@ -1,18 +1,34 @@
-"""`kgqa show`: the records of a dataset as text."""
+"""Texts for a terminal: the records of a dataset (`kgqa show`) and the history of an item (`kgqa explain`)."""
 
+import io
+import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from kgqa_hpc.columns import COMMON_NAMES
-from kgqa_hpc.dataset.exports.source import CombinedFolder, open_folder, open_source, read_accounting
-from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import read_records
-from kgqa_hpc.errors import InputError
-from kgqa_hpc.text.plain_text import plain_line
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
 
-_SHOWN = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
+from kgqa_hpc.columns import COMMON_NAMES
+from kgqa_hpc.dataset.files import (
+    EVERY,
+    CombinedFolder,
+    Where,
+    open_folder,
+    open_source,
+    read_accounting,
+    read_records,
+)
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.plain_text import plain, plain_line
+
+_OMITTED = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
+WIDTH = 110
+SHOWN = 300  # characters of a value
 Which = Literal["accepted", "rejected", "lost"]
 
 
@@ -77,7 +93,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
         yield f"  evidence  {plain_line(' — '.join(map(str, triple)))}"
     for label, verdict in (record.get("verdicts") or {}).items():
         yield f"  {plain_line(label):<9} {value_text(verdict) or 'said nothing'}"
-    fields = {name: value for name, value in record.items() if name not in _SHOWN}
+    fields = {name: value for name, value in record.items() if name not in _OMITTED}
     for name, value in {**fields, **(record.get("features") or {})}.items():
         if isinstance(value, str | int | float):
             yield f"  {plain_line(name):<9} {value_text(value)}"
@@ -89,3 +105,100 @@ def value_text(value: Any) -> str:
         return ", ".join(f"{plain_line(name)}: {value_text(part)}" for name, part in value.items())
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else plain_line(str(value))
     return text if len(text) <= 120 else f"{text[:119]}…"
+
+
+def _text(text: str, style: str = "") -> Text:
+    """A rich Text of foreign text, without control characters."""
+    return Text(plain(text), style)
+
+
+def render_history(history: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
+    """The history as text, with terminal colours if `colour`. Texts of the item are never interpreted as markup."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False
+    )
+    reason = f": {history['reason']}" if history["reason"] else ""
+    console.print(_text(history["id"], "bold"), _text(f"{history['state']}, {history['status']}{reason}"))
+    location = history["where"]
+    record = f", record in {location['record']}" if location["record"] else ""
+    console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
+    _anchor(console, history["anchor"])
+    for request in history["requests"]:
+        _request(console, request)
+    _steps(console, history)
+    _result(console, history)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _anchor(console: Console, anchor: dict[str, Any]) -> None:
+    console.print(
+        Rule(plain_line(f"anchor: {anchor['kind']}, {anchor['group']}, weight {anchor['weight']:g}"))
+    )
+    nodes = Table(box=None, pad_edge=False)
+    for title in ("#", "id", "name", "type"):
+        nodes.add_column(title, overflow="fold")
+    for position, node in enumerate(anchor["nodes"]):
+        nodes.add_row(*(_text(str(cell)) for cell in (position, *node)))
+    console.print(nodes)
+    for source, target, kind in anchor["relations"]:
+        console.print(_text(f"{source} --{kind}--> {target}"))
+    for name, value in anchor["data"].items():
+        console.print(_text(f"{name}: {_short(value)}"))
+
+
+def _request(console: Console, request: dict[str, Any]) -> None:
+    prompt, engine = request["prompt"], request["engine"]
+    turn = f", turn {request['turn'] + 1}" if request.get("turn") else ""
+    console.print(Rule(plain_line(f"{request['step']}{turn}, attempt {request['attempt'] + 1}")))
+    console.print(_text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
+    observed = [f"{name} {engine[name]}" for name in ("server", "structured", "omitted") if engine.get(name)]
+    identity = " ".join(
+        str(part) for name, part in engine.items() if part and f"{name} {part}" not in observed
+    )
+    console.print(_text("engine  " + ", ".join([identity, *observed])))
+    settings = [f"{key} {request[key]}" for key in ("temperature", "max_tokens", "seed") if key in request]
+    tokens = [f"{number} {kind}" for kind, number in request["tokens"].items()]
+    repaired = " (repaired)" if request["repaired"] else ""
+    console.print(_text(f"asked   {', '.join(settings)}; tokens: {', '.join(tokens)}"))
+    if request["note"]:
+        console.print(_text(f"the messages cannot be shown: {request['note']}", "yellow"))
+    for message in request["messages"] or ():
+        _block(console, message["role"], message["content"])
+    if request.get("thought"):
+        _block(console, "thought", request["thought"])
+    ending = f"{request['finish']}{repaired}" + (f", {request['error']}" if request["error"] else "")
+    _block(console, f"answer ({ending})", request["text"])
+
+
+def _steps(console: Console, history: dict[str, Any]) -> None:
+    """Print every step in order with the columns it added; the features last."""
+    console.print(Rule("steps"))
+    for step in history["steps"]:
+        use = "" if step["use"] == step["step"] else f" ({step['use']})"
+        asked = f"{step['requests']} requests" if step["requests"] else "asked nobody"
+        values = "".join(f"; {name} {_short(value)}" for name, value in step["columns"].items())
+        console.print(_text(f"{step['step']}{use}: {asked}{values}"))
+    if history["features"]:
+        console.print(_text("features: " + _short(history["features"])))
+
+
+def _short(value: Any) -> str:
+    text = plain_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def _result(console: Console, history: dict[str, Any]) -> None:
+    for field, text in (history["output"] | history.get("record", {})).items():
+        console.print(Rule(plain_line(field)))
+        console.print(Padding(_text(str(text)), (0, 2)))
+    for step, verdict in history["verdicts"].items():
+        console.print(Rule(plain_line(f"verdict of {step}")))
+        console.print(Padding(_text(json.dumps(verdict, indent=1, ensure_ascii=False)), (0, 2)))
+    versions = ", ".join(f"{name} {version}" for name, version in history["versions"].items())
+    console.print(Rule(), _text(versions, "dim"))
+
+
+def _block(console: Console, title: str, text: str) -> None:
+    console.print(_text(f"[{title}]", "cyan"))
+    console.print(Padding(_text(text), (0, 2)))

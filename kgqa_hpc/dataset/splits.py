@@ -72,18 +72,17 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
             raise InputError(
                 f"dataset.split.by: {record['id']} has no column {by!r}", f"its columns: {columns}"
             )
-        for text in _texts(record[by], by):
+        if by == NODES:
+            texts = [node["id"] for node in record[by] or ()]
+        else:
+            members = record[by] if isinstance(record[by], list) else [record[by]]
+            texts = [orjson.dumps(member).decode() for member in members]
+        for text in texts:
             owners.append(owner)
             values.append(numbers.setdefault(text, len(numbers)))
         words = " ".join(record["question"].lower().split())
         questions.append(hashlib.blake2b(words.encode(), digest_size=8).digest())
     return np.array([owners, values], np.int64), list(numbers), pa.array(questions, pa.binary())
-
-
-def _texts(value: Any, by: str) -> list[str]:
-    if by == NODES:
-        return [node["id"] for node in value or ()]
-    return [orjson.dumps(part).decode() for part in (value if isinstance(value, list) else [value])]
 
 
 def _connected(records: int, pairs: np.ndarray) -> np.ndarray:

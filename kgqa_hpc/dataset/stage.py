@@ -9,8 +9,9 @@ A shard that cannot be staged gets a staged file with the error instead of rows:
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,62 +19,33 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgqa_hpc import errors
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
-from kgqa_hpc.dataset.accounting import OUTCOMES, RequestCounts
+from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, RequestCounts
 from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.duplicates import signatures, words
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of
-from kgqa_hpc.dataset.words import Signatures, words
-from kgqa_hpc.errors import AccountingError, KgqaError
+from kgqa_hpc.dataset.staged import (
+    FACTS,
+    SCHEMA,
+    SUFFIX,
+    ShardFacts,
+    Staged,
+    StagedFile,
+    removed_if_damaged,
+    sampled_digest,
+    staged_table,
+    write_staged,
+)
+from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.entries import texts_of
 from kgqa_hpc.runs.open import kept_prompts
 from kgqa_hpc.steps.item import Done, Outcome, Retry
 from kgqa_hpc.steps.lifecycle import begin, end, retrace
-from kgqa_hpc.store.atomic import write_file
 from kgqa_hpc.store.run_folder import RunFolder
-
-SUFFIX = ".parquet"
-FACTS = b"kgqa"  # the key of ShardFacts in a file's metadata
-# Columns of a staged file. `question_length`, `answer_length`: characters (null: no pair). `bytes`: approximate length
-# of `record`, the JSON of the record without its closing brace (null: no pair).
-# `lost`: the line for lost.jsonl (null: none). `single`: the row stands for its item, not for one of a list of records.
-# `same`, `words`: the question's words and their digest, in rows that judges accepted, to find duplicates.
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("grp", pa.string()),
-        ("status", pa.string()),
-        ("reason", pa.string()),
-        ("question_length", pa.int32()),
-        ("answer_length", pa.int32()),
-        ("single", pa.bool_()),
-        ("bytes", pa.int32()),
-        ("record", pa.string()),
-        ("lost", pa.string()),
-        ("same", pa.binary(16)),
-        ("words", pa.string()),
-    ]
-)
-
-
-@dataclass(slots=True)
-class ShardFacts:
-    """Facts about a shard, stored beside its rows.
-
-    `sampled`: digest of ids and groups of its anchors; `waiting`: groups of the items that have not ended; `lists`:
-    (group, status, reason) of items that yielded a list of records; `requests`: RequestCounts.rows(); `columns`:
-    Columns.state(), the columns that its lines have; `problem`: class, message and cure of the error that kept the
-    shard from being staged.
-    """
-
-    sampled: str = ""
-    waiting: list[str] = field(default_factory=list)
-    lists: list[tuple[str, str, str | None]] = field(default_factory=list)
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    columns: list[Any] = field(default_factory=list)
-    problem: tuple[str, str, str] | None = None
 
 
 class Stager:
@@ -84,8 +56,8 @@ class Stager:
         self._work = work
         self._maker = RecordMaker(work.config, work.run.manifest().digest, texts_of(work.run))
         self._decision = decision_of(work.config)
-        self._signatures = Signatures(work.config)
-        self._redo = Redo(work.run, work.config) if work.config.dataset.steps else None
+        self._sign = signatures(work.config)
+        self._redo = repeated_steps(work.run, work.config)
         self._compares = duplicates is not None and (duplicates.exact or duplicates.near is not None)
 
     def write(self, name: str, folder: Path) -> None:
@@ -119,7 +91,7 @@ class Stager:
                 if item is None:  # unfinished
                     facts.waiting.append(anchor.group)
                 else:
-                    item = item if self._redo is None else self._redo.item(anchor, item)
+                    item = self._redo(anchor, item)
                     requests.add(item)
                     for row in self._rows(anchor, item, facts):
                         rows.append(row)
@@ -135,10 +107,7 @@ class Stager:
             ) from problem
         facts.sampled = sampled_digest(ids, groups)
         facts.requests, facts.columns = requests.rows(), columns.state()
-        table = staged_table(rows, columns)
-        bands = self._signatures.columns([row["words"] for row in rows])
-        for column, values in zip(self._signatures.schema, bands, strict=True):
-            table = table.append_column(column, values)
+        table = self._sign(staged_table(rows, columns))
         return table.replace_schema_metadata({FACTS: orjson.dumps(asdict(facts))})
 
     def _rows(self, anchor: Anchor, item: dict[str, Any], facts: ShardFacts) -> Iterator[dict[str, Any]]:
@@ -191,66 +160,26 @@ class Stager:
         }
 
 
-def staged_table(rows: list[dict[str, Any]], columns: Columns) -> pa.Table:
-    """Rows as a table of SCHEMA, each record as a line of JSON with all columns; changes the rows."""
-    for row in rows:
-        if (record := row["record"]) is not None:
-            # Lengths are taken before nulls are added, because the number of nulls depends on the shard.
-            row["bytes"] = len(orjson.dumps(record))
-            row["record"] = orjson.dumps(columns.conform(record))[:-1]
-    return pa.table({name: [row.get(name) for row in rows] for name in SCHEMA.names}, SCHEMA)
+def repeated_steps(run: RunFolder, config: RunConfig) -> Callable[[Anchor, dict[str, Any]], dict[str, Any]]:
+    """A function that computes an item's record again with the settings of `dataset.steps`.
 
-
-def write_staged(path: Path, table: pa.Table) -> None:
-    """Write a staged file whole or not at all, with checksums of its pages. Raises DiskFull, StoreError."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        compression="lz4",  # fast, because staged files are read once or twice
-        use_dictionary=["grp", "status", "reason"],
-        write_statistics=False,
-        write_page_checksum=True,
-    )
-    write_file(path, sink.getvalue(), durable=False)
-
-
-def sampled_digest(ids: list[str], groups: list[str]) -> str:
-    """A digest of the anchors of a shard, given as they are stored."""
-    return hashlib.blake2b(orjson.dumps([ids, groups]), digest_size=16).hexdigest()
-
-
-class Redo:
-    """The steps of a run with the settings of `dataset.steps`; `item` computes an item's record again with
-    them.
+    It changes items that were accepted or ended by a repeated step; without `dataset.steps` none.
     """
+    if not config.dataset.steps:
+        return lambda anchor, record: record
+    changed, prompts = config.with_last_steps(), kept_prompts(run)
+    chain = [step for part in changed.passes for step in build_chain(changed, part.name, prompts=prompts)]
+    ends = tuple(f"{label}:" for label in config.dataset.steps)
 
-    def __init__(self, run: RunFolder, config: RunConfig) -> None:
-        changed = config.with_last_steps()
-        self._chain = [
-            step
-            for pass_config in changed.passes
-            for step in build_chain(changed, pass_config.name, prompts=kept_prompts(run))
-        ]
-        self._labels = tuple(config.dataset.steps or ())
-        self._seed = config.seed
-
-    def item(self, anchor: Anchor, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The item's record in the form of results, computed again if the item was accepted or ended by a
-        repeated step.
-        """
-        reason = record["reason"] or ""
-        if record["status"] != "accepted" and not any(
-            reason.startswith(f"{label}:") for label in self._labels
-        ):
-            return dict(record)
-        trace = record["trace"]
-        item = begin(self._chain[0].context.kind, anchor)
-        retrace(self._chain, item, trace, self._seed, record["output"])
-        asked = [step.label for step in self._chain].index(trace[-1]["step"]) + 1 if trace else 0
+    def redo(anchor: Anchor, record: dict[str, Any]) -> dict[str, Any]:
+        if record["status"] != "accepted" and not (record["reason"] or "").startswith(ends):
+            return record
+        trace, step = record["trace"], chain[-1]
+        item = begin(chain[0].context.kind, anchor)
+        retrace(chain, item, trace, config.seed, record["output"])
+        asked = [step.label for step in chain].index(trace[-1]["step"]) + 1 if trace else 0
         outcome: Outcome = Done()
-        step = self._chain[-1]
-        for step in self._chain[asked:]:
+        for step in chain[asked:]:
             try:
                 outcome = step.run(item)
             except (KgqaError, MemoryError):
@@ -262,3 +191,58 @@ class Redo:
         end(item, outcome, step.context.kind, step.label)
         item.trace = trace
         return item.to_record()
+
+    return redo
+
+
+def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
+    """The staged files of a run, and the accounting of everything that does not depend on filters.
+
+    Raises AccountingError when shards are not the anchors, CorruptFile naming all damaged results, after each was
+    moved to quarantine, StoreError for a damaged staged file.
+    """
+    accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
+    columns, requests = Columns(RecordMaker(work.config).columns), RequestCounts()
+    files: list[StagedFile] = []
+    layouts: dict[bytes, Columns] = {}  # shared by the many files with the same columns: some kB each
+    problems: list[KgqaError] = []
+    for entry, ids, groups in work.sampled():
+        path = folder / f"{entry.name}{SUFFIX}"
+        with removed_if_damaged(path):
+            metadata = pq.read_metadata(path)
+            facts = ShardFacts(**orjson.loads(metadata.metadata[FACTS]))
+        if facts.problem is not None:
+            kind, message, cure = facts.problem
+            problems.append(getattr(errors, kind)(message, cure))
+            path.unlink(missing_ok=True)  # the next merge tries again
+            continue
+        if facts.sampled != sampled_digest(ids, groups):
+            raise AccountingError(
+                f"{entry.name} holds other anchors than its slice of anchors.h5",
+                "restore anchors.h5, or run anew",
+            )
+        collected = Columns()
+        collected.take(facts.columns)
+        files.append(StagedFile(path, metadata.num_rows, layouts.setdefault(collected.layout(), collected)))
+        columns.take(facts.columns)
+        requests.take(facts.requests)
+        for name, number in Counter(groups).items():
+            accounting.group(name).sampled += number
+        for name in facts.waiting:
+            accounting.group(name).waiting += 1
+        for name, status, reason in facts.lists:
+            accounting.group(name).add(status, reason)
+    _raise_together(problems)
+    accounting.requests = requests.rows()
+    accounting.json_text = columns.json_text()
+    return Staged(files, columns), accounting
+
+
+def _raise_together(problems: list[KgqaError]) -> None:
+    """Raise the first error that is not a CorruptFile, else one CorruptFile that names all damaged results."""
+    for problem in problems:
+        if len(problems) == 1 or not isinstance(problem, CorruptFile):
+            raise problem
+    if problems:
+        messages = "\n       ".join(sorted(problem.message for problem in problems)[:10])
+        raise CorruptFile(f"{len(problems)} results are damaged\n       {messages}", problems[0].cure)

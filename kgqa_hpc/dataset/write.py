@@ -10,21 +10,22 @@ Arrow's JSON reader, so both forms hold the same values.
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from kgqa_hpc.columns import Type
-from kgqa_hpc.dataset.candidates import ROWS, Candidates, Staged, StagedFile
-from kgqa_hpc.dataset.stage import SUFFIX, write_staged
-from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.dataset.candidates import ACCEPTED, LOST, REJECTED, Candidates, Fate
+from kgqa_hpc.dataset.columns import value_at
+from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, write_staged
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.threads import usable_cores
 
 # A row group ends at whichever comes first; a thousand published records are about 4 MB of JSON.
@@ -37,80 +38,35 @@ PART_BYTES = 100 * 1000 * 1000
 # and bytes of records copied at once, for fewer and larger writes to the many files.
 SORT_KEYS, SORT_FILES, SORT_ROWS, SORT_MEMORY = 100_000, 256, 4096, 64 << 20
 COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
-ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
 
 
-class Outcome(NamedTuple):
-    """An outcome of rows: their file, the reason, and their part of the split."""
-
-    file: str
-    reason: str | None
-    part: str | None
-
-    @property
-    def stem(self) -> str:
-        """The name of the Parquet files, without number."""
-        return f"{self.file}-{self.part}" if self.part and self.file == ACCEPTED else self.file
-
-
-class Fate(NamedTuple):
-    """The outcome of every row: `codes` are positions in `outcomes`, `bytes` the approximate lengths of the lines.
-
-    Both arrays are int32 of shape (rows,). `parts`: names of the parts of the split.
-    """
-
-    outcomes: list[Outcome]
-    codes: np.ndarray
-    bytes: np.ndarray
-    parts: tuple[str, ...]
-
-    def rows(self, member: str, value: str) -> np.ndarray:
-        """Numbers of the rows whose outcome has this value of `file` or `stem`, ascending: uint32, shape (n,)."""
-        matches = np.array([getattr(outcome, member) == value for outcome in self.outcomes], bool)
-        return np.flatnonzero(matches[self.codes]).astype(np.uint32)
-
-
-def fate_of(candidates: Candidates) -> Fate:
-    """The outcomes of all candidates, after all rules."""
-    database = candidates.database
-    database.execute(
-        """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
-           file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
-    )
-    outcomes = database.execute("SELECT file, reason, part FROM outcome ORDER BY code").fetchall()
-    batches: pa.RecordBatchReader = database.sql(
-        """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
-           ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
-           ORDER BY row"""
-    ).to_arrow_reader(ROWS)
-    codes, sizes = np.empty((2, len(candidates)), np.int32)
-    row = 0
-    for batch in batches:  # ten million rows at once would take 160 MB more
-        end = row + len(batch)
-        codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
-        row = end
-    return Fate([Outcome(*values) for values in outcomes], codes, sizes, candidates.parts)
-
-
-def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> tuple[Staged, Fate]:
+def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> Fate:
     """The same rows in the order of a column (`dataset.order`). Raises InputError when records have no such column.
 
     The database sorts the keys alone. Each record is then copied once into the file of its range of ranks, and each
     such file is sorted by itself. Records with equal values are ordered by id, so the order depends on the records
     alone. Items without a record keep their order and come last.
     """
-    staged, rank = candidates.staged, _ranks(candidates, column)
+    staged, order = fate.staged, _order(candidates, column)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
     size = max(SORT_ROWS, -(-len(rank) // SORT_FILES))
     paths = [scratch / f"ordered-{number:03d}.arrow" for number in range(-(-len(rank) // size))]
     _distribute(staged, rank, size, paths)
-    files = [StagedFile(path.with_suffix(SUFFIX), _sort(path), staged.columns) for path in paths]
-    by_rank = np.argsort(rank)
-    moved = Fate(fate.outcomes, fate.codes[by_rank], fate.bytes[by_rank], fate.parts)
-    return Staged(files, staged.columns), moved
+    files = []
+    for path in paths:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all().sort_by("rank")
+        path.unlink()
+        files.append(StagedFile(path.with_suffix(SUFFIX), len(table), staged.columns))
+        write_staged(files[-1].path, table)
+    return replace(
+        fate, staged=Staged(files, staged.columns), codes=fate.codes[order], sizes=fate.sizes[order]
+    )
 
 
-def _ranks(candidates: Candidates, column: str) -> np.ndarray:
-    """The new position of every row: int64, shape (rows,)."""
+def _order(candidates: Candidates, column: str) -> np.ndarray:
+    """The row numbers in the new order: int64, shape (rows,)."""
     database = candidates.database
     database.execute(
         "CREATE TABLE sort_key (row BIGINT, kind TINYINT, number DOUBLE, text VARCHAR, id VARCHAR)"
@@ -121,26 +77,17 @@ def _ranks(candidates: Candidates, column: str) -> np.ndarray:
         columns = zip(("row", "kind", "number", "text", "id"), zip(*keys, strict=True), strict=True)
         with candidates.table("some_keys", dict(columns)):
             database.execute("INSERT INTO sort_key SELECT * FROM some_keys")
-    query = """SELECT rank FROM (SELECT row, row_number() OVER (ORDER BY kind NULLS LAST, number, text, id, row) - 1
-               AS rank FROM candidate LEFT JOIN sort_key USING (row)) ORDER BY row"""
-    return np.asarray(database.execute(query).fetchnumpy()["rank"], np.int64)
+    query = """SELECT row FROM candidate LEFT JOIN sort_key USING (row)
+               ORDER BY kind NULLS LAST, number, text, id, row"""
+    return np.asarray(database.execute(query).fetchnumpy()["row"], np.int64)
 
 
 def key_of(record: dict[str, Any], column: str) -> tuple[int, float, str, str]:
-    """The sort key of a record: numbers before texts, texts before null; then by id. Dots in `column` name a nested
-    field.
+    """The sort key of a record: numbers before texts, texts before null; then by id.
 
     Raises InputError for a column that it does not have.
     """
-    value: Any = record
-    for name in column.split("."):
-        if value is None:
-            break
-        if not isinstance(value, dict) or name not in value:
-            raise InputError(
-                f"dataset.order: {record['id']} has no column {column!r}", f"its columns: {', '.join(record)}"
-            )
-        value = value[name]
+    value = value_at(record, column, "dataset.order")
     if value is None:
         return 2, 0.0, "", record["id"]
     if isinstance(value, int | float):
@@ -163,38 +110,25 @@ def _distribute(staged: Staged, rank: np.ndarray, size: int, paths: list[Path]) 
                     files[number].write_table(lines.filter(pa.array(target == number)))
 
 
-def _sort(path: Path) -> int:
-    """Turn a copied file into a sorted staged file; returns its number of rows."""
-    with pa.memory_map(str(path)) as source:
-        table = pa.ipc.open_file(source).read_all().sort_by("rank")
-    write_staged(path.with_suffix(SUFFIX), table)
-    path.unlink()
-    return len(table)
-
-
 def write_dataset(
     folder: Path,
-    staged: Staged,
     fate: Fate,
     part_bytes: int = PART_BYTES,
     progress: Callable[[float], None] = lambda share: None,
     files: tuple[str, ...] = (ACCEPTED, REJECTED, LOST),
 ) -> None:
     """Write the files of records into `folder`; `progress` is called with the share that is done."""
-    columns = staged.columns.all(split=bool(fate.parts))
+    columns = fate.staged.columns.all(split=bool(fate.parts))
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in columns])
     with ThreadPoolExecutor(usable_cores()) as pool:
-        futures = [
-            pool.submit(_write_lines, folder / f"{file}.jsonl", staged, fate, fate.rows("file", file))
-            for file in files
-        ]
+        futures = [pool.submit(_write_lines, folder / f"{file}.jsonl", fate) for file in files]
         accepted = [f"{ACCEPTED}-{part}" for part in fate.parts] or [ACCEPTED]
         for stem in (*accepted, REJECTED):
             rows = fate.rows("stem", stem)
-            bounds = cuts(fate.bytes[rows], part_bytes)
+            bounds = cuts(fate.sizes[rows], part_bytes)
             for number, (begin, end) in enumerate(bounds):
                 path = folder / f"{stem}-{number:05d}-of-{len(bounds):05d}.parquet"
-                futures.append(pool.submit(_write_parquet, path, schema, staged, fate, rows[begin:end]))
+                futures.append(pool.submit(_write_parquet, path, schema, fate, rows[begin:end]))
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
             progress(done / len(futures))
@@ -209,38 +143,17 @@ def arrow_type(kind: Type) -> pa.DataType:
     return {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}[kind]
 
 
-def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Array]:
-    """The complete lines of records for these rows, with the decided fields at their ends; an array per staged file."""
-    endings = []
-    for file, reason, part in fate.outcomes:
-        decided: dict[str, Any] = {"accepted": file == ACCEPTED, "reason": reason}
-        if fate.parts:
-            decided["split"] = part
-        endings.append(f",{orjson.dumps(decided).decode()[1:]}\n")
-    for numbers, table in staged.read(["record"], rows):
-        decisions = pa.array(endings).take(pa.array(fate.codes[numbers]))
-        yield pc.binary_join_element_wise(table["record"].combine_chunks(), decisions, "")
-
-
-def _write_lines(path: Path, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
+def _write_lines(path: Path, fate: Fate) -> None:
     """Write a file of JSON lines: records, or items without a record (lost.jsonl)."""
-    blocks = final_lines(staged, fate, rows)
-    if path.stem == LOST:
-        tables = staged.read(["lost"], rows)
-        blocks = (
-            pc.binary_join_element_wise(table["lost"].combine_chunks(), "\n", "") for _, table in tables
-        )
-    size = 0
+    lines = fate.lines(fate.rows("file", path.stem), "lost" if path.stem == LOST else "record")
     with path.open("wb") as out:
-        for lines in blocks:
-            size += int(pc.sum(pc.binary_length(lines)).as_py() or 0)
-            out.write(_joined(lines))
+        size = sum(map(out.write, lines))
     _require_whole(path, path.stat().st_size == size)
 
 
-def _write_parquet(path: Path, schema: pa.Schema, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
+def _write_parquet(path: Path, schema: pa.Schema, fate: Fate, rows: np.ndarray) -> None:
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for group in _row_groups(final_lines(staged, fate, rows)):
+        for group in _row_groups(fate.lines(rows)):
             writer.write_table(table_of(group, schema))
     _require_whole(path, pq.read_metadata(path).num_rows == len(rows))
 
@@ -250,35 +163,18 @@ def _require_whole(path: Path, whole: bool) -> None:
         raise StoreError(f"{path}: is not what was written there", "check the disk, then merge again")
 
 
-def _row_groups(blocks: Iterator[pa.Array]) -> Iterator[bytes]:
+def _row_groups(lines: Iterator[bytes]) -> Iterator[bytes]:
     """The JSON lines of each row group, concatenated."""
-    lines: list[memoryview] = []
-    rows = size = 0
-    for block in blocks:
-        lengths = pc.binary_length(block).to_numpy()
-        data, ends = _joined(block), np.cumsum(lengths)
-        row = start = 0
-        while row < len(ends):
-            full = int(np.searchsorted(ends, start + ROW_GROUP_BYTES - size)) + 1
-            upto = min(len(ends), row + ROW_GROUP_ROWS - rows, full)
-            end = int(ends[upto - 1])
-            lines.append(data[start:end])
-            rows, size = rows + upto - row, size + end - start
-            row, start = upto, end
-            if size >= ROW_GROUP_BYTES or rows >= ROW_GROUP_ROWS:
-                yield b"".join(lines)
-                lines, rows, size = [], 0, 0
-    if lines:
-        yield b"".join(lines)
-
-
-def _joined(lines: pa.Array) -> memoryview:
-    """The bytes of all texts of an array, concatenated, as a view of its buffer."""
-    if not len(lines):
-        return memoryview(b"")
-    _, offsets, data = lines.buffers()
-    ends = np.frombuffer(offsets, np.int32)
-    return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
+    group: list[bytes] = []
+    size = 0
+    for line in lines:
+        group.append(line)
+        size += len(line)
+        if size >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
+            yield b"".join(group)
+            group, size = [], 0
+    if group:
+        yield b"".join(group)
 
 
 def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:

@@ -10,9 +10,8 @@ import orjson
 
 from kgqa_hpc.database import connect
 from kgqa_hpc.dataset.accounting import in_order
-from kgqa_hpc.dataset.exports.source import COMBINED, CombinedFolder, read_accounting
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.whole import require_whole
+from kgqa_hpc.dataset.files import COMBINED, CombinedFolder, read_accounting, require_whole
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.kg.profile import FILE as GRAPH
 from kgqa_hpc.kg.profile import Profiles, read_profiles

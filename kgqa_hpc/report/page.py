@@ -12,8 +12,8 @@ from markupsafe import Markup
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
 from kgqa_hpc.dataset.card import group_rows
-from kgqa_hpc.dataset.exports.source import CombinedFolder, open_source
 from kgqa_hpc.dataset.facts import Facts, gather_facts
+from kgqa_hpc.dataset.files import CombinedFolder, open_source
 from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.intervals import wilson

@@ -14,8 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kgqa_hpc.dataset.accounting import LENGTH
-from kgqa_hpc.dataset.filters import CONTAMINATED, EXACT, NEAR, NOT_DRAWN
-from kgqa_hpc.dataset.target import BEYOND
+from kgqa_hpc.dataset.filters import BEYOND, CONTAMINATED, EXACT, NEAR, NOT_DRAWN
 from kgqa_hpc.report.findings import Findings
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures
 from kgqa_hpc.report.svg import cut, density, histogram, line, stacked_bars, tag

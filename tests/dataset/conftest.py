@@ -16,11 +16,11 @@ import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, Staged, StagedFile, open_candidates
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.duplicates import signatures, words
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX
-from kgqa_hpc.dataset.words import Signatures, words
+from kgqa_hpc.dataset.staged import SCHEMA, SUFFIX, Staged, StagedFile
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
@@ -115,19 +115,14 @@ def rows_of() -> Iterator[Callable[..., Candidates]]:
         ) -> Candidates:
             own = Path(tempfile.mkdtemp(dir=folder))
             config = parse_config({**CONFIG, "dataset": {"duplicates": {"near": near}}}, "test")
-            signatures, columns, files = Signatures(config), Columns(), []
+            sign, columns, files = signatures(config), Columns(), []
             for start in range(0, len(records), shard):
                 rows = [
                     candidate(number, given)
                     for number, given in enumerate(records[start : start + shard], start)
                 ]
-                table = pa.Table.from_pylist(rows, SCHEMA)
-                for field, values in zip(
-                    signatures.schema, signatures.columns([row["words"] for row in rows]), strict=True
-                ):
-                    table = table.append_column(field, values)
                 path = own / f"{start:06d}{SUFFIX}"
-                pq.write_table(table, path)
+                pq.write_table(sign(pa.Table.from_pylist(rows, SCHEMA)), path)
                 files.append(StagedFile(path, len(rows), columns))
             return stack.enter_context(open_candidates(Staged(files, columns), own))
 

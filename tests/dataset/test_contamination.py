@@ -11,7 +11,7 @@ import pytest
 
 from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
-from kgqa_hpc.dataset.words import words
+from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError
 from tests.dataset.conftest import records_of
 

@@ -11,9 +11,9 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset import duplicates
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
+from kgqa_hpc.dataset.candidates import repeated
+from kgqa_hpc.dataset.duplicates import band_shape, grams_of_words, near_duplicates, words
 from kgqa_hpc.dataset.filters import apply_filters
-from kgqa_hpc.dataset.words import band_shape, grams, words
 from tests.runs import CONFIG
 
 SEED = 20261122
@@ -23,7 +23,9 @@ def sentence(rng: random.Random, length: int = 30) -> list[str]:
     return ["".join(rng.choices("abcdefghij", k=rng.randint(3, 9))) for _ in range(length)]
 
 
-grams_of = cache(grams)  # each question is compared with hundreds
+@cache  # each question is compared with hundreds
+def grams_of(text: str) -> set[str]:
+    return set(grams_of_words(" ".join(words(text))))
 
 
 def jaccard(one: str, other: str) -> float:
@@ -32,13 +34,13 @@ def jaccard(one: str, other: str) -> float:
 
 def near(folder: Path, rows_of: Any, questions: list[str], threshold: float = 0.8) -> list[int]:
     rows = rows_of(folder, [{"question": q} for q in questions], near=threshold)
-    return near_duplicates(rows, threshold, folder).tolist()
+    return near_duplicates(rows.staged, rows.accepted, threshold, folder).tolist()
 
 
 def test_case_punctuation_and_line_breaks_hide_no_repetition(tmp_path: Path, rows_of: Any) -> None:
     questions = ["What is BRCA1?", "Which one?", "what  is\nbrca1", "WHAT IS “BRCA1” ?", "which two?"]
     rows = rows_of(tmp_path, [{"question": q} for q in questions], shard=2)
-    assert rows.rows(REPEATED).tolist() == [2, 3]
+    assert rows.rows(repeated("status = 'accepted'")).tolist() == [2, 3]
 
 
 def planted(rng: random.Random) -> list[str]:
@@ -85,7 +87,7 @@ def test_no_question_is_its_own_duplicate_and_none_of_none(tmp_path: Path, rows_
 @pytest.mark.parametrize("text", ["", "a", "gene", "five!", "Ünïcödé 日本語の質問 𝔸𝔹𝔾 ñ", "tab\tand\nline"])
 def test_grams_are_the_slices_of_the_words(text: str) -> None:
     plain = " ".join(words(text))
-    assert grams(text) == ({plain[i : i + 5] for i in range(len(plain) - 4)} or {plain})
+    assert grams_of(text) == ({plain[i : i + 5] for i in range(len(plain) - 4)} or {plain})
 
 
 def test_the_search_holds_a_few_numbers_of_a_question_however_alike_they_are(
@@ -97,7 +99,7 @@ def test_the_search_holds_a_few_numbers_of_a_question_however_alike_they_are(
     for size in (1000, 6000):
         rows = rows_of(tmp_path, [{"question": f"{base} {i}"} for i in range(size)], shard=500, near=0.9)
         tracemalloc.start()
-        found = near_duplicates(rows, 0.9, tmp_path)
+        found = near_duplicates(rows.staged, rows.accepted, 0.9, tmp_path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert len(found) > size / 2

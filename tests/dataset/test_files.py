@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset import write as writing
-from kgqa_hpc.dataset.candidates import Staged, StagedFile
+from kgqa_hpc.dataset.candidates import Fate, Outcome
 from kgqa_hpc.dataset.columns import Columns, fitting
-from kgqa_hpc.dataset.stage import staged_table, write_staged
-from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
+from kgqa_hpc.dataset.staged import Staged, StagedFile, staged_table, write_staged
+from kgqa_hpc.dataset.write import write_dataset
 from tests.dataset.conftest import records_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -82,8 +82,8 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
         files.append(StagedFile(path, len(rows), own))
         sizes += [row["bytes"] for row in rows]
     codes, outcomes = np.zeros(len(records), np.int32), [Outcome("accepted", None, None)]
-    fate = Fate(outcomes, codes, np.array(sizes, np.int32), ())
-    write_dataset(folder, Staged(files, columns), fate, files=("accepted",))
+    fate = Fate(Staged(files, columns), outcomes, codes, np.array(sizes, np.int32))
+    write_dataset(folder, fate, files=("accepted",))
     for file in files:
         file.path.unlink()
 

@@ -15,7 +15,6 @@ from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.filters import apply_filters, length_limits
 from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.dataset.sampling import left_out
-from kgqa_hpc.errors import InputError
 
 LENGTHS = st.lists(st.integers(0, 5_000), min_size=1, max_size=200)
 
@@ -116,6 +115,8 @@ def test_a_merge_evens_out_groups_and_says_before_and_after(make_merged: Any) ->
     assert Counter(told["after"]["group"]).total() == 12
 
 
-def test_a_column_that_no_record_has_is_named(tmp_path: Path, rows_of: Any) -> None:
-    with pytest.raises(InputError, match="no column 'colour'"):
-        left_out(rows_of(tmp_path, RECORDS), Debias(columns=["colour"], number=1), 1)
+def test_a_value_below_a_missing_verdict_is_null(tmp_path: Path, rows_of: Any) -> None:
+    verdicts = [None, {"clear": True}, {"clear": False}]
+    rows = rows_of(tmp_path, [{"verdicts": {"judge": verdict}} for verdict in verdicts])
+    _, before, _ = left_out(rows, Debias(columns=["verdicts.judge.clear"], number=2), 1)
+    assert before == {"verdicts.judge.clear": {"false": 1, "null": 1, "true": 1}}

@@ -164,9 +164,9 @@ def test_a_file_that_is_not_what_was_written_never_gets_into_the_dataset(
 ) -> None:
     run, _ = make_merged()
     before = contents(run.folder.dataset)
-    joined = writing._joined
-    monkeypatch.setattr(writing, "_joined", lambda lines: joined(lines)[:-1])
-    with pytest.raises(StoreError, match=r"\.(jsonl|parquet): is not what was written there"):
+    table_of = writing.table_of
+    monkeypatch.setattr(writing, "table_of", lambda lines, schema: table_of(lines, schema)[1:])
+    with pytest.raises(StoreError, match=r"\.parquet: is not what was written there"):
         merge(run.folder)
     assert contents(run.folder.dataset) == before
     assert not list(run.folder.path.glob(".dataset*"))

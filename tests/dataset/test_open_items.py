@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.dataset.accounting import render
-from kgqa_hpc.dataset.explain import explain
-from kgqa_hpc.dataset.explain import render as render_story
+from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.store.journal import Journal, journal_path
 from tests.dataset.conftest import contents, records_of, rewrite
+from tests.runs import SyntheticRun, synthetic
 
 JUDGED_TWICE = [
     {"name": "main", "steps": ["generate", "judge"]},
@@ -40,7 +39,7 @@ def test_what_has_ended_in_an_open_shard_is_in_the_dataset_and_the_rest_is_waiti
     known = {record["id"] for record in records_of(run.folder.dataset, "accepted", "rejected", "lost")}
     assert known == {*run.ids[:8], *(records[n]["id"] for n in (0, 1, 2, 3, 4, 6))}
     told = "PARTIAL: 2 of 3 shards are not done yet; what has ended in them is in, 10 items are not"
-    assert render(found).splitlines()[0] == told
+    assert str(found).splitlines()[0] == told
     assert "10 items were still waiting" in (run.folder.dataset / "README.md").read_text(encoding="utf-8")
 
 
@@ -96,11 +95,19 @@ def finish_with_lists(run: Any, change: Any = lambda records: None) -> None:
         rewrite(run.folder.result("main", name), with_lists)
 
 
-def test_items_and_records_have_an_identity_each(make_run: Any) -> None:
-    run = make_run(items=32, dataset={"z_score": None})
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[SyntheticRun, dict[str, Any]]:
+    """A merged run of items with lists of records, and its accounting. Read by tests, changed by none."""
+    run = synthetic(tmp_path_factory.mktemp("lists"), items=32, dataset={"z_score": None})
     finish_with_lists(run)
-    accounting = merge(run.folder)
-    document = accounting.to_dict()
+    return run, merge(run.folder).to_dict()
+
+
+Listed = tuple[SyntheticRun, dict[str, Any]]
+
+
+def test_items_and_records_have_an_identity_each(listed: Listed) -> None:
+    document = listed[1]
     assert (document["sampled"], document["accepted"]) == (32, 28)
     assert document["invalid"] == {"extract: not_json": 4}
     # items 0..6 of each of four shards yield 0, 1, 2, 3, 0, 1, 2 records; one of three is rejected
@@ -111,10 +118,8 @@ def test_items_and_records_have_an_identity_each(make_run: Any) -> None:
     assert all(one["records"] == one["accepted"] + sum(one["rejected"].values()) for one in per_group)
 
 
-def test_records_of_one_item_are_numbered_and_know_their_anchor(make_run: Any) -> None:
-    run = make_run(items=32, dataset={"z_score": None})
-    finish_with_lists(run)
-    merge(run.folder)
+def test_records_of_one_item_are_numbered_and_know_their_anchor(listed: Listed) -> None:
+    run = listed[0]
     lines = records_of(run.folder.dataset, "accepted", "rejected")
     assert len({line["id"] for line in lines}) == 36
     mine = sorted(line["id"] for line in lines if line["provenance"]["anchor"]["id"] == run.ids[3])
@@ -124,14 +129,13 @@ def test_records_of_one_item_are_numbered_and_know_their_anchor(make_run: Any) -
     assert [record["reason"] for record in lost] == ["extract: not_json"] * 4
 
 
-def test_a_record_of_several_is_explained_by_its_own_id(make_run: Any) -> None:
-    run = make_run(items=32, dataset={"z_score": None})
-    finish_with_lists(run)
+def test_a_record_of_several_is_explained_by_its_own_id(listed: Listed) -> None:
+    run = listed[0]
     story = explain(run.folder.path, f"{run.ids[3]}.2")
     assert story["id"] == run.ids[3]
     assert story["record"]["number"] == 2
     assert story["record"]["question"] == "Question 3.1?"
-    assert "Question 3.1?" in render_story(story)
+    assert "Question 3.1?" in render(story)
     assert "record" not in explain(run.folder.path, run.ids[3])
     for wrong in (f"{run.ids[3]}.4", f"{run.ids[3]}.0"):
         with pytest.raises(InputError, match="no such record") as refused:

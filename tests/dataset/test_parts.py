@@ -116,8 +116,15 @@ def test_numbers_come_before_texts_and_nothing_comes_last() -> None:
     assert [key[-1] for key in keys] == ["r4", "r2", "r3", "r1", "r0", "r5"]
 
 
-def test_a_column_that_no_record_has_is_named_and_no_dataset_is_written(make_run: Any) -> None:
-    run = make_run(dataset={"order": "colour"})
+@pytest.mark.parametrize(
+    "wish",
+    [{"order": "colour"}, {"split": {"by": "colour"}}, {"debias": {"columns": ["colour"], "number": 1}}],
+    ids=str,
+)
+def test_a_column_that_no_record_has_is_named_and_no_dataset_is_written(
+    make_run: Any, wish: dict[str, Any]
+) -> None:
+    run = make_run(dataset=wish)
     run.finish()
     with pytest.raises(InputError, match="has no column 'colour'"):
         merge(run.folder)

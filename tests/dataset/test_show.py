@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from kgqa_hpc import stages
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.combine import combine
-from kgqa_hpc.dataset.exports.source import export
+from kgqa_hpc.dataset.files import Where
+from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.dataset.show import render, show, why_none
-from kgqa_hpc.dataset.where import Where
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain, plain_line

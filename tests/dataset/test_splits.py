@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.config.dataset import Split
 from kgqa_hpc.dataset.splits import divide
-from kgqa_hpc.errors import InputError
 from tests.dataset.conftest import records_of
 
 
@@ -67,11 +66,6 @@ def test_the_same_seed_gives_the_same_parts(tmp_path: Path, rows_of: Any) -> Non
         divide(rows, Split(by="taxon"), seed)
         parts.append(parts_of(rows))
     assert parts[0] == parts[1] != parts[2]
-
-
-def test_a_column_that_no_record_has_is_named(tmp_path: Path, rows_of: Any) -> None:
-    with pytest.raises(InputError, match="no column 'colour'"):
-        divide(rows_of(tmp_path, [{}]), Split(by="colour"), 1)
 
 
 def test_records_name_their_part_and_lie_in_its_file(make_merged: Any) -> None:

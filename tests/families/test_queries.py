@@ -10,7 +10,7 @@ import pyoxigraph as ox
 import pytest
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.dataset.exports.source import export
+from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.kg.export import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from tests.command import kgqa

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.dataset.exports.source import export
+from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.families.graphs import random_graph
 from tests.families.sampled_runs import finished, lines, sampled, whole_and_killed

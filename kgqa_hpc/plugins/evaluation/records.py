@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgqa_hpc.dataset.where import Where
-from kgqa_hpc.dataset.whole import require_whole
+from kgqa_hpc.dataset.files import Where, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats
 from kgqa_hpc.plugins.evaluation.ratings import Ratings

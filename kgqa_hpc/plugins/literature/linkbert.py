@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource
+from kgqa_hpc.dataset.files import TRAIN, ExportSource
 from kgqa_hpc.errors import InputError
 
 Line = Callable[[str, int, dict[str, Any]], dict[str, Any]]

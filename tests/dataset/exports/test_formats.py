@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.errors import ConfigError, InputError
 from tests.dataset.conftest import records_of
 from tests.runs import SyntheticRun, synthetic

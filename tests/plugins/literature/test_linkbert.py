@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.dataset.files import ExportSource
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 

@@ -11,7 +11,7 @@ import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.dataset.exports.source import export
+from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.plugins.literature.steps.benchmark import Examples

@@ -1,0 +1,299 @@
+"""Formats of the records alone: of fine-tuning programs, question families, text to query, tables and harnesses.
+
+In the formats of fine-tuning programs a multiple-choice question includes its options, and its answer the
+letter. The column `sequence` (literature runs with `map_protein`) is added to the question, because a
+question about "the protein" cannot be answered without it. With `--with reasoning` the model's reasoning
+precedes the answer, between <think> and </think>.
+
+Tasks for EleutherAI's lm-evaluation-harness and Hugging Face's lighteval have open answers, or multiple choice:
+
+    lm-eval --model … --tasks kgqa --include_path FOLDER
+    lighteval accelerate "model_name=…" "kgqa|0" --custom-tasks FOLDER/kgqa_task.py
+
+lm-eval resolves paths in a task file from its own working folder, so a small Python file beside it loads the data.
+lighteval reads data sets by name or folder: the folder itself is one, of JSON lines by split. lighteval 0.13.0 ran the
+task with xxhash below 4.
+"""
+
+import csv
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+
+from kgqa_hpc.dataset.card import templates
+from kgqa_hpc.dataset.files import THINKING, TRAIN, ExportSource
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.steps.item import choices_of, right_letter, with_choices
+
+Record = dict[str, Any]
+Line = dict[str, Any]
+QUALITY = "quality_score"  # the label of the scoring step (`as: quality_score`)
+
+
+def _asked(record: Record) -> str:
+    """The user's turn: the protein's sequence if the record has one, then the question with its options."""
+    question, sequence = with_choices(record["question"], choices_of(record)), record.get("sequence")
+    return f"Protein sequence: {sequence}\n\n{question}" if sequence else question
+
+
+def _answered(record: Record) -> str:
+    """The assistant's turn: the reasoning if requested, the letter if the question has options, then the
+    answer.
+    """
+    answer = f"{right_letter(record)}. {record['answer']}" if choices_of(record) else record["answer"]
+    reasoning = record.get(THINKING)
+    return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer
+
+
+class _Format(ABC):
+    """A file per part of the split, with one JSON value per record."""
+
+    @abstractmethod
+    def value(self, record: Record) -> Line | None:
+        """The value of a record; None leaves the record out."""
+
+
+class _Lines(_Format):
+    """SPLIT.jsonl, a value per line."""
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        for split in source.splits:
+            with (folder / f"{split}.jsonl").open("wb") as file:
+                values = filter(None, map(self.value, source.records(split)))
+                file.writelines(orjson.dumps(value) + b"\n" for value in values)
+
+
+class _List(_Format):
+    """SPLIT.json, a list of all values."""
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        for split in source.splits:
+            with (folder / f"{split}.json").open("wb") as file:
+                for number, value in enumerate(filter(None, map(self.value, source.records(split)))):
+                    file.write(b"[\n" if number == 0 else b",\n")
+                    file.write(orjson.dumps(value))
+                file.write(b"\n]\n" if file.tell() else b"[]\n")
+
+
+class Messages(_Lines):
+    """SPLIT.jsonl with `{"messages": [{"role": "user", …}, {"role": "assistant", …}], "id": …}`.
+
+    Chat messages, as OpenAI, TRL, Axolotl and vLLM take them.
+    """
+
+    name = "messages"
+
+    def value(self, record: Record) -> Line:
+        user = {"role": "user", "content": _asked(record)}
+        return {"messages": [user, {"role": "assistant", "content": _answered(record)}], "id": record["id"]}
+
+
+class Alpaca(_Lines):
+    """SPLIT.jsonl with `{"instruction": question, "input": sequence or "", "output": answer, "id": …}`.
+
+    The columns of the Alpaca dataset, which most trainers read.
+    """
+
+    name = "alpaca"
+
+    def value(self, record: Record) -> Line:
+        return {
+            "instruction": with_choices(record["question"], choices_of(record)),
+            "input": record.get("sequence") or "",
+            "output": _answered(record),
+            "id": record["id"],
+        }
+
+
+class ShareGpt(_Lines):
+    """SPLIT.jsonl with `{"conversations": [{"from": "human", …}, {"from": "gpt", …}], "id": …}`.
+
+    As LLaMA-Factory, FastChat and Axolotl read it.
+    """
+
+    name = "sharegpt"
+
+    def value(self, record: Record) -> Line:
+        human = {"from": "human", "value": _asked(record)}
+        return {"id": record["id"], "conversations": [human, {"from": "gpt", "value": _answered(record)}]}
+
+
+class TextToQuery(_Lines):
+    """SPLIT.jsonl with id, question, query (SPARQL), cypher and answers, of the records that have a query."""
+
+    name = "text-to-query"
+
+    def value(self, record: Record) -> Line | None:
+        if not record.get("query"):
+            return None
+        answers = record["answers"] if "answers" in record else [record["asked"]]
+        members = _members(record, "id", "question", "query")
+        return {**members, "cypher": record.get("cypher"), "answers": answers}
+
+
+class Standard(_List):
+    """SPLIT.json: id, question, answer, type, and metadata (difficulty, quality_score, graph_nodes_used)."""
+
+    name = "standard"
+
+    def value(self, record: Record) -> Line:
+        metadata = {
+            "difficulty": record.get("difficulty"),
+            QUALITY: (record.get("features") or {}).get(QUALITY),
+            "graph_nodes_used": record.get("graph_nodes_used"),
+        }
+        kind = record.get("reasoning_type") or record["kind"]
+        return {**_members(record, "id", "question", "answer"), "type": kind, "metadata": metadata}
+
+
+class Choices(_List):
+    """SPLIT.json of the records with options: question, choices, letter of the answer, type, quality."""
+
+    name = "choices"
+
+    def value(self, record: Record) -> Line | None:
+        if not record.get("choices"):
+            return None
+        return {
+            **_members(record, "id", "question", "choices"),
+            "answer": record["answer_letter"],
+            "reasoning_type": record.get("reasoning_type"),
+            QUALITY: (record.get("features") or {}).get(QUALITY),
+        }
+
+
+class ChainOfThought(_List):
+    """SPLIT.json of the records with steps: question, an answer with its reasoning, and the steps."""
+
+    name = "chain-of-thought"
+
+    def value(self, record: Record) -> Line | None:
+        steps = record.get("steps")
+        if not steps:
+            return None
+        lines = [
+            f"Step {number}: {step['entity']} {step['relation'].replace('_', ' ')} {step['target']}."
+            for number, step in enumerate(steps, start=1)
+        ]
+        answer = "\n".join([*lines, f"Therefore: {record['answer']}"])
+        return {**_members(record, "id", "question"), "answer": answer, "steps": steps}
+
+
+def _members(record: Record, *names: str) -> Line:
+    return {name: record[name] for name in names}
+
+
+# A cell with such a first character would be a formula in a spreadsheet program; a leading apostrophe, which
+# such programs hide, prevents that.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class CsvTable:
+    """SPLIT.csv (UTF-8, RFC 4180) with every column of the records."""
+
+    name = "csv"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        for split in source.splits:
+            with (folder / f"{split}.csv").open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                for number, record in enumerate(source.records(split)):
+                    if number == 0:
+                        writer.writerow(record)
+                    writer.writerow([_cell(value) for value in record.values()])
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    if isinstance(value, dict | list):
+        return orjson.dumps(value).decode()
+    return value
+
+
+class Triples:
+    """Tab-separated tables, readable as a graph source: SPLIT.tsv (head, relation, tail by node id, pairs);
+    nodes.tsv (id, name, type).
+
+    Raises InputError for records without nodes and edges.
+    """
+
+    name = "triples"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        nodes: dict[str, tuple[str, str]] = {}
+        for split in source.splits:
+            counts: dict[tuple[str, str, str], int] = {}
+            for record in source.records(split):
+                if "nodes" not in record or "edges" not in record:
+                    raise InputError(f"{record['id']} has no nodes and edges", "use another format")
+                ids = [node["id"] for node in record["nodes"]]
+                nodes |= {node["id"]: (node["name"], node["type"]) for node in record["nodes"]}
+                edges = zip(record["edges"], record["edge_labels"], strict=True)
+                for triple in {(ids[head], label, ids[tail]) for (head, tail), label in edges}:
+                    counts[triple] = counts.get(triple, 0) + 1
+            rows = ((*triple, str(number)) for triple, number in sorted(counts.items()))
+            _write(folder / f"{split}.tsv", [("head", "relation", "tail", "pairs"), *rows])
+        _write(
+            folder / "nodes.tsv",
+            [("id", "name", "type"), *((id, *attributes) for id, attributes in sorted(nodes.items()))],
+        )
+
+
+def _write(path: Path, rows: list[tuple[str, ...]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerows(rows)
+
+
+class _Harness(_Lines):
+    """SPLIT.jsonl with question, answer and id, and the files that `templates` describe."""
+
+    templates: ClassVar[dict[str, str]]
+
+    def value(self, record: Record) -> Line:
+        """The members of a record that evaluation harnesses read.
+
+        For a multiple-choice record the question includes the options, and two members are added: `choices`
+        (letters) and `gold`, the position of the right option, from 0.
+        """
+        line = _members(record, "id", "question", "answer")
+        if not (choices := choices_of(record)):
+            return line
+        letters = list(choices)
+        line["question"] = with_choices(line["question"], choices)
+        return {**line, "choices": letters, "gold": letters.index(right_letter(record))}
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        super().write(source, folder)
+        jinja = templates("kgqa_hpc.dataset.exports")  # of Python and YAML, without any foreign text
+        jinja.filters["repr"] = repr
+        test = "test" if "test" in source.splits else source.splits[0]
+        values = {
+            "run": source.digest[:16],
+            "splits": source.splits,
+            "test": test,
+            "train": TRAIN if TRAIN in source.splits and test != TRAIN else None,  # for few-shot examples
+            "choices": {bool(choices_of(record)) for record in source.records()} == {True},
+        }
+        for file, template in self.templates.items():
+            (folder / file).write_text(jinja.get_template(template).render(values), encoding="utf-8")
+
+
+class LmEval(_Harness):
+    """kgqa.yaml, kgqa_data.py and SPLIT.jsonl with question, answer and id; tested on `test` where there is one.
+
+    A dataset of multiple-choice questions becomes a task of type multiple_choice, answered by letter.
+    """
+
+    name = "lm-eval"
+    templates: ClassVar = {"kgqa.yaml": "lm_eval.yaml.j2", "kgqa_data.py": "lm_eval_data.py.j2"}
+
+
+class LightEval(_Harness):
+    """kgqa_task.py, README.md and SPLIT.jsonl; lighteval needs an environment of its own (exact pins, torch)."""
+
+    name = "lighteval"
+    templates: ClassVar = {"kgqa_task.py": "lighteval_task.py.j2", "README.md": "lighteval_card.md.j2"}

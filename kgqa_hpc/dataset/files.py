@@ -1,0 +1,224 @@
+"""Readers of a dataset's files, which are verified by SHA256SUMS before a command reads them.
+
+An `ExportSource` gives the accepted records of a run or a combined dataset, by part of the split. A condition on
+records (`--where`) is an SQL expression over the columns of a dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.errors import CorruptFile, InputError
+from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.canonical import sha256_of
+from kgqa_hpc.store.regular import open_regular
+from kgqa_hpc.store.replace_folder import settle
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.streams import read_bytes
+
+SUMS = "SHA256SUMS"
+TRAIN = "train"
+THINKING = "thinking"  # member of a record with its reasoning; no column has this name
+COMBINED = "combined.json"
+_TRIES = 3  # attempts; another merge may exchange the folder between two reads
+
+
+def require_whole(dataset: Path, *names: str) -> None:
+    """Raise CorruptFile for a file of the dataset whose checksum differs from SHA256SUMS.
+
+    Folders without SHA256SUMS (made by hand) and files that it does not name are not checked.
+    """
+    for attempt in range(_TRIES):
+        sums = read_sums(dataset)
+        wrong = [name for name in names if name in sums and _digest(dataset / name) != sums[name]]
+        if not wrong:
+            return
+        if attempt and read_sums(dataset) == sums:
+            break
+    raise damaged(dataset / wrong[0])
+
+
+def read_sums(dataset: Path) -> dict[str, str]:
+    """sha256 by file name; empty where there is no SHA256SUMS. Raises CorruptFile when it cannot be read."""
+    path = dataset / SUMS
+    if not path.exists():
+        return {}
+    try:
+        with disk_errors(path), open(open_regular(path), "rb") as file:
+            lines = file.read().decode("utf-8").splitlines()
+        return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    except ValueError:
+        raise damaged(path) from None
+
+
+def write_sums(folder: Path, digests: dict[str, str]) -> None:
+    """Write SHA256SUMS of all files of a folder, as `sha256sum --check` reads it; files in `digests` are not read
+    again.
+    """
+    files = sorted(
+        (path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file()
+    )
+    lines = [f"{digests.get(name) or sha256_of(path)}  {name}\n" for name, path in files]
+    (folder / SUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def read_records(dataset: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Records of a file of the dataset (accepted, rejected or lost). Raises CorruptFile for a damaged file."""
+    path = dataset / f"{name}.jsonl"
+    require_whole(dataset, path.name)
+    with disk_errors(path), open(open_regular(path), "rb") as file:
+        yield from map(orjson.loads, file)
+
+
+def damaged(path: Path) -> CorruptFile:
+    """The error for a dataset file that changed after merge or combine wrote it."""
+    if (path.parent / COMBINED).exists():
+        return CorruptFile(f"{path}: is damaged", "combine again: kgqa combine OUT RUN RUN")
+    return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {path.parent.parent}")
+
+
+def _digest(path: Path) -> str | None:
+    return sha256_of(path) if path.is_file() else None
+
+
+LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/guide/families.md
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Condition on records: an SQL expression; empty for all records."""
+
+    condition: str = ""
+
+    @classmethod
+    def of(
+        cls, difficulty: Sequence[str] = (), scores: Sequence[str] = (), condition: str | None = None
+    ) -> Where:
+        """The condition of command-line options: levels of difficulty, NAME=LEAST scores, and an expression.
+
+        Raises InputError.
+        """
+        for level in difficulty:
+            if level not in LEVELS:
+                raise InputError(f"--difficulty {level}: there is none", f"one of {', '.join(LEVELS)}")
+        levels = ", ".join(f"'{level}'" for level in sorted(set(difficulty)))
+        conditions = [condition] if condition else []
+        conditions += [f"difficulty IN ({levels})"] if levels else []
+        conditions += map(_score, scores)
+        if len(conditions) < 2:
+            return cls("".join(conditions))
+        return cls(" AND ".join(f"({part}\n)" if part is condition else part for part in conditions))
+
+    def selector(self, dataset: Path, name: str) -> Callable[[Mapping[str, Any]], bool]:
+        """A function that tests records of a file of the dataset (accepted, rejected or lost).
+
+        Raises InputError for an expression that DuckDB cannot evaluate, CorruptFile for a damaged dataset.
+        """
+        if not self.condition:
+            return lambda record: True
+        from kgqa_hpc.database import matching_ids
+
+        require_whole(dataset, *(part.name for part in dataset.glob(f"{name}-*.parquet")))
+        ids = matching_ids(dataset, name, self.condition)
+        return lambda record: record["id"] in ids
+
+
+EVERY = Where()
+
+
+def _score(text: str) -> str:
+    name, _, value = text.partition("=")
+    try:
+        least = float(value)
+    except ValueError:
+        least = float("nan")
+    if not name or not isfinite(least):
+        raise InputError(f"--score {text}: is not NAME=LEAST", "e.g. --score quality_score=7")
+    quoted = name.replace('"', '""')
+    return f'features."{quoted}" >= {least}'
+
+
+@dataclass(frozen=True)
+class CombinedFolder(RunFolder):
+    """The folder of `kgqa combine`, whose dataset is read like that of a run."""
+
+    @property
+    def dataset(self) -> Path:  # type: ignore[override]
+        """The folder with the dataset's files, for a combined dataset the folder itself."""
+        return self.path
+
+
+def open_folder(path: Path) -> RunFolder:
+    """A run, or a combined dataset. Raises InputError when `path` is neither."""
+    return CombinedFolder(path) if (path / COMBINED).is_file() else RunFolder.open(path)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSource:
+    """A merged run or a combined dataset.
+
+    `splits` are the names of its parts, train alone without a split; `where`: the condition on its records;
+    `reasoning`: gives each record the member THINKING.
+    """
+
+    run: RunFolder
+    splits: tuple[str, ...]
+    where: Where = EVERY
+    reasoning: Callable[[dict[str, Any]], str] | None = None
+
+    @property
+    def digest(self) -> str:
+        """The run's fingerprint; of a combined dataset the sha256 of its combined.json."""
+        if isinstance(self.run, CombinedFolder):
+            return sha256_of(self.run.path / COMBINED)
+        return self.run.manifest().digest
+
+    @property
+    def accepted(self) -> Path:
+        """The file of the accepted records."""
+        return self.run.dataset / "accepted.jsonl"
+
+    def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
+        """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
+        holds = self.where.selector(self.run.dataset, "accepted")
+        for record in read_records(self.run.dataset, "accepted"):
+            if (split is None or record.get("split", TRAIN) == split) and holds(record):
+                if self.reasoning is not None:
+                    record[THINKING] = self.reasoning(record)
+                yield record
+
+
+def open_source(run: RunFolder) -> ExportSource:
+    """The merged dataset of a run. Raises InputError when there is none."""
+    parts = read_accounting(run).get("splits", {}).get("parts", {})
+    return ExportSource(run, tuple(parts) or (TRAIN,))
+
+
+def read_accounting(run: RunFolder) -> dict[str, Any]:
+    """The content of accounting.json of a merged run; the counts of combined.json in its form, without groups.
+
+    Raises InputError when there is no dataset, CorruptFile when the file is not what merge wrote.
+    """
+    if isinstance(run, CombinedFolder):
+        require_whole(run.path, COMBINED)
+        counts = orjson.loads(read_bytes(run.path / COMBINED))
+        return {"accepted": counts["accepted"], "rejected": {"rejected": counts["rejected"]}, "groups": {}}
+    settle(run.dataset)
+    path = run.dataset / "accounting.json"
+    if not path.exists():
+        raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
+    require_whole(run.dataset, path.name)
+    try:
+        with disk_errors(path), open(open_regular(path), "rb") as file:
+            accounting = orjson.loads(file.read())
+    except ValueError:
+        raise damaged(path) from None
+    if not isinstance(accounting, dict) or not isinstance(accounting.get("groups"), dict):
+        raise damaged(path)
+    return accounting
