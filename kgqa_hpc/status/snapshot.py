@@ -63,22 +63,33 @@ def load_totals(run: RunFolder, names: Sequence[str]) -> list[PassTotals]:
     """
     passes = run.manifest().sections["passes"]["values"]
     in_order = sorted(passes, key=lambda name: passes[name]["position"])
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
         document = canonical.loads(read_if_there(run.status_file) or b"{}") if names else {}
         if document["totals_check"] == _check(run, document["totals"]):
+            for entry in document["totals"]:
+                # The run may have grown since: then the last names have no counts.
+                counts = dict(zip(names, entry["by_shard"].split(" "), strict=False))
+                counted = ((name, text) for name, text in counts.items() if text != "-")
+                entry["by_shard"] = {name: text.split("/") if text else () for name, text in counted}
             totals = _TOTALS.validate_python(document["totals"])
-            if [entry.pass_name for entry in totals] == in_order and _shards(totals) <= set(names):
+            if [entry.pass_name for entry in totals] == in_order:
                 return totals
     return [PassTotals(name, name == in_order[-1]) for name in in_order]
 
 
-def _shards(totals: Sequence[PassTotals]) -> set[str]:
-    return {shard for entry in totals for shard in (*entry.by_shard, *entry.journals)}
+def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals], names: Sequence[str]) -> bytes:
+    """The content of status.json: the state, and the totals that the next process continues.
 
-
-def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals]) -> bytes:
-    """The content of status.json: the state, and the totals that the next process continues."""
-    saved = _TOTALS.dump_python(list(totals))
+    `by_shard` is a text without the names of the run's shards, because it is written every few seconds: in their order
+    "-" or the counts of each. Totals with the result of an unknown shard are not saved.
+    """
+    known = all(entry.by_shard.keys() <= set(names) for entry in totals)
+    saved = _TOTALS.dump_python(list(totals) if known else [])
+    for entry in saved:
+        counts = entry["by_shard"]
+        entry["by_shard"] = " ".join(
+            "/".join(map(str, counts[name])) if name in counts else "-" for name in names
+        )
     return canonical.pretty({**status, "totals": saved, "totals_check": _check(run, saved)})
 
 

@@ -143,7 +143,7 @@ def _piece(rounds: list[tuple[int, int, str]], shard_size: int, position: int) -
 
 
 def shard_name(position: int) -> str:
-    """The name of a shard; names sort like positions, and their number of digits never changes within a run."""
+    """The name of a shard. Names sort like positions only below a million shards: no order may depend on names."""
     return f"shard-{position:06d}"
 
 

@@ -82,7 +82,7 @@ class Coordinator:
             self._reclaim()
         for totals in self._totals:
             totals.refresh(self._run)
-        self._publish(note=last or now - self._noted >= NOTE_EVERY)
+        self._publish(self._shards, note=last or now - self._noted >= NOTE_EVERY)
 
     def verify(self, shards: Sequence[str]) -> int:
         """Verify the checksum of every result once and move corrupt results to quarantine.
@@ -123,13 +123,13 @@ class Coordinator:
                     lease.release()
                     self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
 
-    def _publish(self, note: bool) -> None:
+    def _publish(self, shards: ShardsManifest, *, note: bool) -> None:
         states, queue = list(read_states(self._run.logs)), slurm.queue_state(self._run.logs)
-        self.status = compose(self._run, self._shards, self._totals, states, queue)
+        self.status = compose(self._run, shards, self._totals, states, queue)
         if note:
             self._noted = time.monotonic()
             history.note(self._run.logs, self.status["work"]["ended"])
-        document = to_document(self._run, self.status, self._totals)
+        document = to_document(self._run, self.status, self._totals, shards.names)
         write_file(self._run.status_file, document, durable=False)
         make_folder(self._run.logs)
         write_file(self._run.logs / "metrics.prom", metrics(self.status).encode(), durable=False)
