@@ -27,7 +27,7 @@ from kgqa_hpc.engines.registry import OPERATIONAL
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.fingerprint import Manifest, anchors_origin, fingerprint, graph_origin, write_manifest
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.results import count, write_result

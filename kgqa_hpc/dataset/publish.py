@@ -12,7 +12,7 @@ from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, 
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.whole import damaged, read_sums, write_sums
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.runs.entries import load_run_plugins
+from kgqa_hpc.runs.trust import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder

@@ -14,10 +14,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
-from kgqa_hpc.status import history
 from kgqa_hpc.status.cost import money
+from kgqa_hpc.status.log_files import ALIVE, DAY, described, read_loads, read_rate, read_states
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
-from kgqa_hpc.status.worker_states import ALIVE, described, read_loads, read_states
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.regular import names_if_there, read_if_there
@@ -83,8 +82,8 @@ def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals], na
     `by_shard` is a text without the names of the run's shards, because it is written every few seconds: in their order
     "-" or the counts of each. Totals with the result of an unknown shard are not saved.
     """
-    known = all(entry.by_shard.keys() <= set(names) for entry in totals)
-    saved = _TOTALS.dump_python(list(totals) if known else [])
+    unknown = any(entry.by_shard.keys() - set(names) for entry in totals)
+    saved = _TOTALS.dump_python([] if unknown else list(totals))
     for entry in saved:
         counts = entry["by_shard"]
         entry["by_shard"] = " ".join(
@@ -112,7 +111,7 @@ def compose(
     current, complete = (unfinished or totals[-1:])[0], cut > 0 and not unfinished
     counts = verdicts(totals, items)
     work = {"total": items * len(totals), "ended": sum(entry.through for entry in totals)}
-    speed = history.rate(run.logs)
+    speed = read_rate(run.logs)
     per_day = speed.last_hour or speed.overall
     alive = [state for state in states if state["age"] <= ALIVE]
     loads, spent = read_loads(run.logs), money(run, totals)
@@ -142,7 +141,7 @@ def compose(
         ],
         "work": work,
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
-        "seconds_left": max(work["total"] - work["ended"], 0) / per_day * history.DAY
+        "seconds_left": max(work["total"] - work["ended"], 0) / per_day * DAY
         if per_day and not complete
         else None,
         "workers": _workers([] if complete else states, alive),

@@ -17,8 +17,8 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
 from kgqa_hpc.store.atomic import exists, make_folder
+from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header

@@ -19,8 +19,8 @@ import yaml
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store.canonical import read_bytes, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
-from kgqa_hpc.store.document import read_bytes, read_document, write_document
 from kgqa_hpc.store.fingerprint import (
     Manifest,
     ResultOrigin,

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly
-from kgqa_hpc.status import history
+from kgqa_hpc.status.log_files import note_progress, read_states, sweep_states
 from kgqa_hpc.status.render import metrics
 from kgqa_hpc.status.snapshot import Status, compose, load_totals, to_document
-from kgqa_hpc.status.worker_states import read_states, sweep_states
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease, Leases, holders
@@ -128,7 +127,7 @@ class Coordinator:
         self.status = compose(self._run, shards, self._totals, states, queue)
         if note:
             self._noted = time.monotonic()
-            history.note(self._run.logs, self.status["work"]["ended"])
+            note_progress(self._run.logs, self.status["work"]["ended"])
         document = to_document(self._run, self.status, self._totals, shards.names)
         write_file(self._run.status_file, document, durable=False)
         make_folder(self._run.logs)

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from kgqa_hpc.errors import StoppedEarly, StoreError
+from kgqa_hpc.status.log_files import remove_state, write_state
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import survey
-from kgqa_hpc.status.worker_states import remove_state, write_state
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.terminal import Progress

@@ -26,9 +26,8 @@ from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.runs.checks import missing_packages
 from kgqa_hpc.runs.trust import require_agreed, shown
 from kgqa_hpc.status.cost import money
-from kgqa_hpc.status.history import HOUR, active_seconds
+from kgqa_hpc.status.log_files import HOUR, active_seconds, place
 from kgqa_hpc.status.snapshot import load_totals
-from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.cleanup import time_at
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest

@@ -20,8 +20,8 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.registry import OPERATIONAL
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import atomic
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.journal import journals_of, open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Leases

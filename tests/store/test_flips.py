@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, NewerFormat
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.cleanup import quarantine_copy
-from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.fingerprint import read_manifest
 from kgqa_hpc.store.journal import Journal, read_journal
 from kgqa_hpc.store.lease import Leases

@@ -15,7 +15,7 @@ import pytest
 
 from kgqa_hpc.errors import OlderFormat
 from kgqa_hpc.store import atomic, cleanup, queue, sealed, table
-from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.journal import journals_of, open_next, read_journal
 from kgqa_hpc.store.lease import Leases, holders
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoppedEarly, StoreError
-from kgqa_hpc.store import document
+from kgqa_hpc.store import canonical
 from kgqa_hpc.store import partition as partition_module
-from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -207,15 +207,15 @@ def test_a_file_that_another_process_set_aside_meanwhile_is_made_again(
     manifest, expected = read_shards_manifest(cut_run), files(cut_run)
     set_aside(cut_run.shard(SHARD))
     assert load_shard(cut_run, manifest, SHARD) == ROWS[4:8]
-    read = document.read_sized
+    read = canonical.read_sized
 
     def read_too_late(path: Path, limit: int = -1) -> tuple[bytes, int]:
         if path == cut_run.shards_manifest:
             path.unlink()
-            monkeypatch.setattr(document, "read_sized", read)
+            monkeypatch.setattr(canonical, "read_sized", read)
         return read(path, limit)
 
-    monkeypatch.setattr(document, "read_sized", read_too_late)
+    monkeypatch.setattr(canonical, "read_sized", read_too_late)
     partition(cut_run, 4)
     assert files(cut_run) == expected
 

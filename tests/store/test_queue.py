@@ -12,7 +12,7 @@ import pytest
 
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store import queue as queue_module
-from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.lease import Lease, holders
 from kgqa_hpc.store.partition import ShardsManifest, shard_name
 from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue

@@ -10,8 +10,8 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.cleanup import LITTER_AGE
-from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder

@@ -13,7 +13,7 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import read_accounting_file, read_records, require_whole
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs.entries import load_run_plugins
+from kgqa_hpc.runs.trust import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder

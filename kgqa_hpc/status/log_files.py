@@ -1,25 +1,31 @@
-"""The state of each worker: one small file per process in logs/workers/, rewritten every few seconds.
+"""Small files in the logs of a run that `status` reads: states of workers, failed requests, history of the progress.
 
-Only `status` reads them. A worker with an old file is dead or suspended. A worker that ends normally removes its file;
-the coordinator removes the others.
+The state of a worker is one file per process in logs/workers/, rewritten every few seconds. A worker with an old file
+is dead or suspended. A worker that ends normally removes its file; the coordinator removes the others.
 
 A worker whose requests to a model server failed also writes logs/servers/WORKER.json, which stays after its end:
 retries, refusals (HTTP 429) and the seconds waited for both, by pass.
+
+The coordinator appends the number of finished items to logs/history.jsonl every minute. Results hold no times (equal
+work gives equal bytes), so rates need this file. If it is lost or damaged, only the rate and the remaining time are
+unknown for a while.
 """
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.atomic import disk_errors, make_folder, write_file
 from kgqa_hpc.store.cleanup import machine, time_at
-from kgqa_hpc.store.regular import names_if_there, read_if_there_with_state
+from kgqa_hpc.store.regular import append, names_if_there, read_if_there, read_if_there_with_state
 
 ALIVE = 90.0  # s; three missed rewrites at the longest interval
 LITTER = 86_400.0  # s; age at which the file of a dead worker is removed
@@ -112,3 +118,61 @@ def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:
             continue
         if entry and isinstance(document, dict):
             yield document, entry[1].st_mtime
+
+
+HISTORY = "history.jsonl"
+IDLE = 600.0  # s; a longer gap between two notes means that no worker was running, and does not count
+HOUR, DAY = 3600.0, 86_400.0
+TAIL = 1 << 20  # bytes; about two weeks of notes
+
+Notes = list[tuple[float, int]]  # seconds since 1970, items ended
+
+
+class Rate(NamedTuple):
+    """Items per day: over all time in which a worker ran, and over the last hour; None if unknown."""
+
+    overall: float | None = None
+    last_hour: float | None = None
+
+
+def note_progress(logs: Path, ended: int, now: float | None = None) -> None:
+    """Append the number of finished items to the history. Raises DiskFull, StoreError."""
+    make_folder(logs)
+    line = canonical.dumps({"time": round(time.time() if now is None else now, 1), "ended": ended})
+    with disk_errors(logs / HISTORY):
+        append(logs / HISTORY, line + b"\n")
+
+
+def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
+    """The readable notes in the last `limit` bytes."""
+    notes = []
+    for line in (read_if_there(logs / HISTORY, limit) or b"").split(b"\n"):
+        try:
+            entry = canonical.loads(line)
+            notes.append((float(entry["time"]), int(entry["ended"])))
+        except (ValueError, TypeError, KeyError, OverflowError):
+            continue  # a line cut at the front, torn at the end, or mixed by two coordinators is left out
+    return notes
+
+
+def read_rate(logs: Path, now: float | None = None) -> Rate:
+    """The rates computed from the history."""
+    notes = read_notes(logs, TAIL)
+    newest = time.time() if now is None else now
+    recent = [note for note in notes if note[0] > newest - HOUR]
+    overall, last_hour = (
+        items / seconds * DAY if seconds >= 1 else None for seconds, items in map(_work, (notes, recent))
+    )
+    return Rate(overall, last_hour)
+
+
+def active_seconds(logs: Path) -> float:
+    """Time in which a worker of the run ran, from the notes; a minute of each start may be missing."""
+    return _work(read_notes(logs))[0]
+
+
+def _work(notes: Notes) -> tuple[float, int]:
+    """Seconds in which a worker ran, and the items that ended in them."""
+    steps = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(notes)]
+    steps = [(seconds, items) for seconds, items in steps if 0 < seconds < IDLE and items >= 0]
+    return sum(seconds for seconds, _ in steps), sum(items for _, items in steps)
