@@ -27,9 +27,8 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, shard_name
 from kgqa_hpc.store.queue import pass_queue
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry, write_result
 
 ITEMS = 4  # items per shard; the headers contain only their number
 

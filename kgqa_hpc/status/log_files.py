@@ -30,26 +30,21 @@ from kgqa_hpc.store.regular import append, names_if_there, read_if_there, read_i
 ALIVE = 90.0  # s; three missed rewrites at the longest interval
 LITTER = 86_400.0  # s; age at which the file of a dead worker is removed
 LARGEST = 1 << 16  # bytes
+STATES, LOADS = "workers", "servers"  # folders in logs/
 
 
-def state_file(logs: Path, worker: str) -> Path:
-    return logs / "workers" / f"{worker}.json"
+def state_file(logs: Path, worker: str, folder: str = STATES) -> Path:
+    return logs / folder / f"{worker}.json"
 
 
-def write_state(logs: Path, worker: str, state: Mapping[str, Any]) -> None:
-    """Write a worker's state. Raises DiskFull, StoreError."""
-    _write(state_file(logs, worker), state)
+def write_state(logs: Path, worker: str, state: Mapping[str, Any], folder: str = STATES) -> None:
+    """Write a worker's state, or into LOADS its counts of failed requests by pass. Raises DiskFull, StoreError.
 
-
-def write_loads(logs: Path, worker: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-    """Write a worker's counts of failed requests by pass. Raises DiskFull, StoreError."""
-    _write(logs / "servers" / f"{worker}.json", loads)
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a file without fsync, because it is soon rewritten."""
+    The file is not fsynced, because it is soon rewritten.
+    """
+    path = state_file(logs, worker, folder)
     make_folder(path.parent)
-    write_file(path, canonical.dumps(document) + b"\n", durable=False)
+    write_file(path, canonical.dumps(state) + b"\n", durable=False)
 
 
 def remove_state(logs: Path, worker: str) -> None:
@@ -59,8 +54,9 @@ def remove_state(logs: Path, worker: str) -> None:
 
 def sweep_states(logs: Path) -> None:
     """Remove the state files of workers that have been dead for a day."""
-    names, now = _names(logs / "workers"), time_at(logs / "workers")
-    for path in (logs / "workers" / name for name in names):
+    folder = logs / STATES
+    names, now = names_if_there(folder), time_at(folder)
+    for path in (folder / name for name in names):
         with suppress(OSError):
             if now - path.stat().st_mtime > LITTER:
                 path.unlink()
@@ -68,8 +64,8 @@ def sweep_states(logs: Path) -> None:
 
 def read_states(logs: Path) -> Iterator[dict[str, Any]]:
     """Every worker's state with its `age` in seconds by the file system's clock."""
-    process_scope, now = place(), time_at(logs / "workers")
-    for state, written in _documents(logs / "workers"):
+    process_scope, now = place(), time_at(logs / STATES)
+    for state, written in _documents(logs / STATES):
         ended = (  # a process of this machine; nothing is known about those of other machines
             all(process_scope.values())
             and {key: state.get(key) for key in process_scope} == process_scope
@@ -90,7 +86,7 @@ def place() -> dict[str, str]:
 def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
     """The sums over all workers by pass."""
     sums: dict[str, Counter[str]] = {}
-    for loads, _ in _documents(logs / "servers"):
+    for loads, _ in _documents(logs / LOADS):
         for pass_name, load in loads.items():
             for key, value in load.items() if isinstance(load, dict) else ():
                 if isinstance(value, int | float) and 0 <= value < 2**53:
@@ -104,13 +100,9 @@ def described(load: Mapping[str, float]) -> dict[str, Any]:
     return {**numbers, "waited_s": round(load.get("waited_s", 0.0), 1)}
 
 
-def _names(folder: Path) -> list[str]:
-    return [name for name in names_if_there(folder) if name.endswith(".json")]
-
-
 def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:
     """The content and modification time of each file; unreadable files are left out, for they are soon rewritten."""
-    for name in _names(folder):
+    for name in (name for name in names_if_there(folder) if name.endswith(".json")):
         entry = read_if_there_with_state(folder / name, LARGEST)
         try:
             document = canonical.loads(entry[0]) if entry else None
@@ -161,18 +153,14 @@ def read_rate(logs: Path, now: float | None = None) -> Rate:
     newest = time.time() if now is None else now
     recent = [note for note in notes if note[0] > newest - HOUR]
     overall, last_hour = (
-        items / seconds * DAY if seconds >= 1 else None for seconds, items in map(_work, (notes, recent))
+        items / seconds * DAY if seconds >= 1 else None
+        for seconds, items in map(active_time, (notes, recent))
     )
     return Rate(overall, last_hour)
 
 
-def active_seconds(logs: Path) -> float:
-    """Time in which a worker of the run ran, from the notes; a minute of each start may be missing."""
-    return _work(read_notes(logs))[0]
-
-
-def _work(notes: Notes) -> tuple[float, int]:
-    """Seconds in which a worker ran, and the items that ended in them."""
+def active_time(notes: Notes) -> tuple[float, int]:
+    """Seconds in which a worker ran, and the items that ended in them; a minute of each start may be missing."""
     steps = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(notes)]
     steps = [(seconds, items) for seconds, items in steps if 0 < seconds < IDLE and items >= 0]
     return sum(seconds for seconds, _ in steps), sum(items for _, items in steps)

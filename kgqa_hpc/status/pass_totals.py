@@ -19,8 +19,8 @@ from kgqa_hpc.intervals import wilson
 from kgqa_hpc.store.journal import read_on
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.regular import ABSENT_NOW
-from kgqa_hpc.store.results import count, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import count, read_summary
 
 ENDED = ("accepted", "rejected", "invalid", "failed")
 FEW = 1000  # the interval of the acceptance is shown below this number of judged items

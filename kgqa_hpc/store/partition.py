@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
@@ -54,10 +54,6 @@ class ShardsManifest:
         """The entry of a shard by name. Raises KeyError for an unknown name."""
         return self.shards[self.position(name)]
 
-    def start(self, name: str) -> int:
-        """The row of a shard's first anchor in anchors.h5."""
-        return sum(entry.items for entry in self.shards[: self.position(name)])
-
     def holder(self, row: int) -> str:
         """The shard that holds a row of anchors.h5. Raises IndexError."""
         for entry in self.shards:
@@ -67,14 +63,7 @@ class ShardsManifest:
         raise IndexError(row)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": f"kgqa-{KIND}",
-            "version": 1,
-            "anchors_sha256": self.anchors_sha256,
-            "shard_size": self.shard_size,
-            "items": self.items,
-            "shards": [entry.to_dict() for entry in self.shards],
-        }
+        return {"format": f"kgqa-{KIND}", "version": 1, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.results import read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import read_summary
 
 RESULT = ".h5"
 # Number of done shards in a row after which all results are listed once.

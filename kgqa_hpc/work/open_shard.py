@@ -18,7 +18,7 @@ from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.cleanup import quarantine_copy
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Lease
-from kgqa_hpc.store.results import Row, Tally, write_rows
+from kgqa_hpc.store.shards import Row, Tally, write_rows
 from kgqa_hpc.work.item_scheduler import Task
 from kgqa_hpc.work.session import Session
 

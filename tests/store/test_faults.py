@@ -27,10 +27,9 @@ from kgqa_hpc.store.journal import journals_of, open_next, read_journal, remove_
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import pass_queue, sweep
-from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed, verify
-from kgqa_hpc.store.shards import write_anchors
+from kgqa_hpc.store.shards import read_result, write_anchors, write_result
 from tests.disk_watch import counted
 from tests.runs import read_shard
 from tests.store.conftest import age, anchor, record

@@ -16,9 +16,8 @@ from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.lease import Lease, holders
 from kgqa_hpc.store.partition import ShardsManifest, shard_name
 from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry, write_result
 from tests.disk_watch import counted
 from tests.store.conftest import in_children
 

@@ -13,8 +13,8 @@ from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.fingerprint import fingerprint
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_result
 from tests.store.conftest import at_once
 
 Dict = dict[str, Any]

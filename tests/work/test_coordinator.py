@@ -17,8 +17,8 @@ from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import partition, read_shards_manifest
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_result
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run

@@ -7,6 +7,7 @@ reflection). Both are read from the raw answers in the run's results.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,10 @@ FIELDS = ("analysis", "draft_question", "draft_answer", "reflection")
 
 def items_of(work: FinishedWork) -> Iterator[tuple[int, Json, Json]]:
     """Finished items in the order of the sample: row in anchors.h5, anchor, the item's record."""
-    for entry in work.manifest.shards:
-        for row, (anchor, item) in enumerate(work.pairs(entry), work.manifest.start(entry.name)):
-            if item is not None:
-                yield row, anchor, item
+    pairs = chain.from_iterable(map(work.pairs, work.manifest.shards))
+    for row, (anchor, item) in enumerate(pairs):
+        if item is not None:
+            yield row, anchor, item
 
 
 class ItemsById:
