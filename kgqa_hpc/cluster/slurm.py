@@ -23,7 +23,9 @@ PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
 
 
 def record_job(logs: Path, job: str, description: str) -> None:
-    """Note that a job belongs to the run. Raises DiskFull, StoreError."""
+    """Note, once, that a job belongs to the run. Raises DiskFull, StoreError."""
+    if job in recorded_jobs(logs):
+        return
     make_folder(logs)
     path = logs / NAME
     line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": description})

@@ -21,7 +21,7 @@ import numpy as np
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.store.fingerprint import ResultOrigin
-from kgqa_hpc.store.sealed import create_sealed, read_header, verify
+from kgqa_hpc.store.sealed import create_sealed, read_header
 from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_table
 
 ANCHORS = "anchors"
@@ -212,11 +212,6 @@ def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, An
     if origin is not None:
         origin.require(path, header)
     return header
-
-
-def verify_result(path: Path, origin: ResultOrigin) -> None:
-    """Verify every byte and the origin of a result. Raises CorruptFile, MissingFile, NewerFormat, StoreError."""
-    origin.require(path, verify(path, RESULT))
 
 
 def count(number: Any) -> int:

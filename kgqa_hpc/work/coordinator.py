@@ -9,7 +9,6 @@ a passing error of the file system it tries again. A lasting error (a full disk 
 and `check` raises it in the main thread.
 """
 
-import os
 import random
 import threading
 import time
@@ -29,8 +28,8 @@ from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.queue import done_shards, sweep
 from kgqa_hpc.store.regular import read_if_there
-from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import verify_result
+from kgqa_hpc.store.sealed import verify
+from kgqa_hpc.store.shards import RESULT
 from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.pace import TransientErrors, may_pass
 from kgqa_hpc.work.session import Session, describe
@@ -108,7 +107,7 @@ class Coordinator:
                 if self._session.stopped():
                     raise StoppedEarly("stopped early while checking results", "run the same command again")
                 try:
-                    verify_result(path, origin)
+                    origin.require(path, verify(path, RESULT))
                     self._verified.add(str(path))
                 except MissingFile:  # another process has just moved it to quarantine
                     continue
@@ -144,13 +143,6 @@ class Coordinator:
         write_file(self._run.status_file, document, durable=False)
         make_folder(self._run.logs)
         write_file(self._run.logs / "metrics.prom", metrics(self.status).encode(), durable=False)
-
-
-def record_own_job(run: RunFolder) -> None:
-    """Record the Slurm job of this process, if there is one; only rank 0 does, once per job."""
-    job = slurm.own_job(os.environ)
-    if job is not None and job not in slurm.recorded_jobs(run.logs):
-        slurm.record_job(run.logs, job, "run")
 
 
 TICK = 0.5  # s between two checks of the timers

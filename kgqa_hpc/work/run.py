@@ -36,7 +36,7 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.terminal import Progress, note
 from kgqa_hpc.text.durations import about
 from kgqa_hpc.text.plain_text import plain
-from kgqa_hpc.work.coordinator import Coordinator, Reporter, record_own_job
+from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.pass_worker import PassWorker
 from kgqa_hpc.work.session import Logbook, Session
 
@@ -106,8 +106,8 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
         facts = _facts(world)
         seconds = None if stop.deadline is None else round(stop.deadline - time.monotonic(), 1)
         log.write("started", **facts, deadline=seconds)
-        if world.rank == 0:
-            record_own_job(run)
+        if world.rank == 0 and (job := slurm.own_job(os.environ)):
+            slurm.record_job(run.logs, job, "run")
         try:
             _work_through(run, config, worker, stop, log, facts)
             while further(run, config, stop.wait):

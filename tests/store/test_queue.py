@@ -113,7 +113,7 @@ def test_workers_share_the_shards_and_none_is_worked_on_twice(many: RunFolder) -
         for _ in range(80):
             assert queue.complete or queue.claim() is None
         assert queue.complete
-        assert len(queue.done()) == 80
+        assert len(done_shards(many, "main")) == 80
 
 
 def test_each_worker_has_its_own_order_and_keeps_it_over_restarts(many: RunFolder) -> None:
@@ -147,7 +147,7 @@ def test_a_result_that_appears_between_look_and_claim_is_not_done_again(
     claim = queue.leases.claim
     monkeypatch.setattr(queue.leases, "claim", lambda name: commit(few, name) or claim(name))
     assert queue.claim() is None
-    assert len(queue.done()) == 5
+    assert len(done_shards(few, "main")) == 5
     assert queue.leases.held == set()
 
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from kgqa_hpc.cluster.slurm import recorded_jobs
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.runs import open_run
@@ -19,7 +18,7 @@ from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
-from kgqa_hpc.work.coordinator import Coordinator, record_own_job
+from kgqa_hpc.work.coordinator import Coordinator
 from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run
 from tests.store.conftest import age, claimed
@@ -124,14 +123,6 @@ def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     write_done(run, "shard-000001")
     assert lead.verify(shards) == 0
     assert events.count("result-corrupt") == 1
-
-
-def test_a_job_is_recorded_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "77")
-    monkeypatch.delenv("SLURM_ARRAY_JOB_ID", raising=False)
-    record_own_job(run)
-    record_own_job(run)
-    assert recorded_jobs(run.logs) == ["77"]
 
 
 @pytest.mark.parametrize("verify", [False, True])
