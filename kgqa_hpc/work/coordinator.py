@@ -35,7 +35,8 @@ from kgqa_hpc.work.pace import TransientErrors, may_pass
 from kgqa_hpc.work.session import Session, describe
 
 ROLE = ".lead"  # no pass can be named so
-NOTE_EVERY = 60.0  # s between two notes in the history
+# Seconds between two notes in the history, and between two calls of squeue, which loads Slurm's controller.
+NOTE_EVERY = 60.0
 SWEEP_EVERY = 3600.0  # s
 
 
@@ -52,6 +53,7 @@ class Coordinator:
         self._lease: Lease | None = None
         self._shards: ShardsManifest | None = None
         self._noted = self._swept = -SWEEP_EVERY
+        self._queue: list[dict[str, str]] | None = None  # the run's jobs at the last note
         self._verified: set[str] = set()
 
     @property
@@ -134,8 +136,10 @@ class Coordinator:
                     self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
 
     def _publish(self, shards: ShardsManifest, *, note: bool) -> None:
-        states, queue = list(read_states(self._run.logs)), slurm.queue_state(self._run.logs)
-        self.status = compose(self._run, shards, self._totals, states, queue)
+        if note:
+            self._queue = slurm.queue_state(self._run.logs)
+        states = list(read_states(self._run.logs))
+        self.status = compose(self._run, shards, self._totals, states, self._queue)
         if note:
             self._noted = time.monotonic()
             note_progress(self._run.logs, self.status["work"]["ended"])

@@ -89,6 +89,21 @@ def test_the_duties_cut_the_shards_and_publish_the_status(run: RunFolder, make_l
     assert (run.logs / "history.jsonl").exists()
 
 
+def test_slurm_is_asked_for_the_queue_once_a_minute_and_at_the_end(
+    run: RunFolder, make_lead: MakeLead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead, calls = make_lead("a"), []
+    monkeypatch.setattr(
+        "kgqa_hpc.cluster.slurm.queue_state", lambda logs: calls.append(logs) or [{"id": "7"}]
+    )
+    for _ in range(3):
+        lead.duties()
+    assert len(calls) == 1
+    assert json.loads(run.status_file.read_text())["queue"] == [{"id": "7"}]
+    lead.duties(last=True)
+    assert len(calls) == 2
+
+
 def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
     run: RunFolder, make_lead: MakeLead
 ) -> None:
