@@ -15,7 +15,7 @@ import kgqa_hpc
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.regular import append, read_if_there
+from kgqa_hpc.store.disk import append, read_if_there
 from kgqa_hpc.text.durations import clock_seconds
 
 NAME = "jobs.jsonl"

@@ -9,7 +9,7 @@ import orjson
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
-from kgqa_hpc.store.regular import open_regular
+from kgqa_hpc.store.disk import open_regular
 
 SUMS = "SHA256SUMS"
 _TRIES = 3  # attempts; another merge may exchange the folder between two reads

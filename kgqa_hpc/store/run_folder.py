@@ -21,6 +21,7 @@ from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, Missin
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.canonical import read_bytes, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
+from kgqa_hpc.store.disk import irregular, names_if_there
 from kgqa_hpc.store.fingerprint import (
     Manifest,
     ResultOrigin,
@@ -34,7 +35,6 @@ from kgqa_hpc.store.fingerprint import (
     require_same,
     write_manifest,
 )
-from kgqa_hpc.store.regular import irregular, names_if_there
 from kgqa_hpc.store.yaml_file import load_yaml
 
 CONFIGURATION = ".configuration"  # lease name of the process that changes it; no pass can have this name

@@ -24,10 +24,10 @@ from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_do
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store.disk import read_if_there
 from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.queue import done_shards, sweep
-from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.sealed import verify
 from kgqa_hpc.store.shards import RESULT
 from kgqa_hpc.terminal import Progress
