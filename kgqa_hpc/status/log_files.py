@@ -63,9 +63,11 @@ def sweep_states(logs: Path) -> None:
 
 
 def read_states(logs: Path) -> Iterator[dict[str, Any]]:
-    """Every worker's state with its `age` in seconds by the file system's clock."""
+    """Every worker's state with its `age` in seconds by the file system's clock; a file without a name is left out."""
     process_scope, now = place(), time_at(logs / STATES)
     for state, written in _documents(logs / STATES):
+        if not isinstance(state.get("worker"), str):
+            continue
         ended = (  # a process of this machine; nothing is known about those of other machines
             all(process_scope.values())
             and {key: state.get(key) for key in process_scope} == process_scope

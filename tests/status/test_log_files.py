@@ -51,6 +51,16 @@ def test_a_killed_worker_of_this_machine_is_known_to_be_dead_at_once(run: RunFol
     assert [entry["age"] > ALIVE for entry in read_states(run.logs)] == [True, False]
 
 
+@pytest.mark.parametrize("age_s", [0, 1000])
+@pytest.mark.parametrize("name", [None, 3, ["w"], {"a": 1}])
+def test_a_state_that_no_worker_wrote_is_left_out(run: RunFolder, name: object, age_s: int) -> None:
+    write_state(run.logs, "other", state(worker=name, silent=1000.0))
+    os.utime(state_file(run.logs, "other"), (time.time() - age_s,) * 2)
+    now = look(run)
+    assert "0 alive" in render(now)
+    assert now["workers"]["list"] == now["workers"]["silent"] == now["workers"]["stalled"] == []
+
+
 def test_states_of_the_long_dead_are_swept(run: RunFolder) -> None:
     for name in ("w0", "w1", "w2"):
         write_state(run.logs, name, state(worker=name))
