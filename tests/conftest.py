@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from tests.work.rig import Processes
+    from tests.work.rig import Nursery, Processes
 
 settings.register_profile(
     "kgqa", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -129,5 +129,15 @@ def processes() -> Iterator[Processes]:
     from tests.work.rig import Processes  # not above: see set_aside
 
     started = Processes()
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    """`kgqa run` processes, forked: for tests that need hundreds."""
+    from tests.work.rig import Nursery
+
+    started = Nursery(tmp_path / "output.log")
     yield started
     started.end()

@@ -17,9 +17,8 @@ from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step, finish
 from kgqa_hpc.store.partition import partition, read_shards_manifest
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import open_shard, write_anchors
+from kgqa_hpc.store.shards import open_shard, write_anchors, write_result
 
 ENGINE = EngineInfo("scripted", "0.1", "scripted-1", digest="abc", quantisation="none")
 ATTEMPTS = 3

@@ -15,8 +15,8 @@ import kgqa_hpc
 from kgqa_hpc import stages
 from kgqa_hpc.errors import FingerprintMismatch, OlderFormat
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.store.results import MOST, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import MOST, read_summary
 from kgqa_hpc.work.run import run_command
 from tests.by_path import load
 

@@ -17,7 +17,7 @@ from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.filters import BEYOND
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
 from tests.project import write_graph

@@ -24,12 +24,11 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.status.snapshot import load_totals, survey, to_document
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, shard_name
 from kgqa_hpc.store.queue import pass_queue
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry, write_result
 
 ITEMS = 4  # items per shard; the headers contain only their number
 
@@ -135,7 +134,7 @@ def _save_sums(run: RunFolder) -> None:
     totals = load_totals(run, names)
     for each in totals:
         each.refresh(run)
-    run.status_file.write_bytes(to_document(run, {}, totals))
+    run.status_file.write_bytes(to_document(run, {}, totals, names))
 
 
 def main() -> None:

@@ -106,9 +106,8 @@ def make_run(path: Path, items: int, near: str | None = None, length: float = 1.
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.runs import fingerprint
     from kgqa_hpc.store.partition import partition
-    from kgqa_hpc.store.results import write_result
     from kgqa_hpc.store.run_folder import RunFolder
-    from kgqa_hpc.store.shards import write_anchors
+    from kgqa_hpc.store.shards import write_anchors, write_result
 
     search = {"dataset": {"duplicates": {"exact": False, "near": 0.9}}} if near else {}
     config = parse_config({"engine": {"kind": "scripted"}} | search, "bench")

@@ -27,13 +27,12 @@ from kgqa_hpc.engines.registry import OPERATIONAL
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.fingerprint import Manifest, anchors_origin, fingerprint, graph_origin, write_manifest
 from kgqa_hpc.store.partition import partition
-from kgqa_hpc.store.results import count, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import require_plain
-from kgqa_hpc.store.shards import write_anchors
+from kgqa_hpc.store.shards import count, write_anchors, write_result
 from kgqa_hpc.store.table import Table
 
 Record = dict[str, Any]

@@ -140,9 +140,10 @@ def requeue(
 ) -> None:
     """For batch scripts: print a mark of the progress; with --since, decide whether to requeue the job."""
     from kgqa_hpc.cluster import submit as room
+    from kgqa_hpc.status.snapshot import survey
 
     if since is None:
-        say(room.progress_mark(run))
+        say(room.progress_mark(survey(run)))
         return
     decision = room.decide(run, since, exit_code, restarts)
     say(decision.text, aside=decision.code == room.GIVE_UP)

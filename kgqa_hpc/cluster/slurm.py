@@ -15,7 +15,7 @@ import kgqa_hpc
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.regular import append, read_if_there
+from kgqa_hpc.store.disk import append, read_if_there
 from kgqa_hpc.text.durations import clock_seconds
 
 NAME = "jobs.jsonl"
@@ -23,7 +23,9 @@ PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
 
 
 def record_job(logs: Path, job: str, description: str) -> None:
-    """Note that a job belongs to the run. Raises DiskFull, StoreError."""
+    """Note, once, that a job belongs to the run. Raises DiskFull, StoreError."""
+    if job in recorded_jobs(logs):
+        return
     make_folder(logs)
     path = logs / NAME
     line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": description})

@@ -37,7 +37,7 @@ class Commands:
     restarts: int = 0
 
     def __call__(self) -> None:
-        self._mark = progress_mark(Path(self.run))
+        self._mark = progress_mark(survey(Path(self.run)))
         for command in self.commands:
             process = subprocess.Popen(command, preexec_fn=_ignore_warnings)
             self._child = process.pid
@@ -64,7 +64,7 @@ class Commands:
         while not _has_ended(self._child) and time.monotonic() < until:
             os.kill(self._child, signal.SIGUSR1)
             time.sleep(0.5)
-        now = progress_mark(Path(self.run))
+        now = progress_mark(survey(Path(self.run)))
         print(f"stopped; kept at the start {self._mark}, now {now}", flush=True)
         if brings_nothing(self._mark, now, REQUEUE, self.restarts):
             return None
@@ -157,12 +157,8 @@ class Decision(NamedTuple):
     text: str
 
 
-def progress_mark(run: Path) -> str:
-    """A text that changes whenever an answer is stored. Raises InputError when there is no run."""
-    return _mark(survey(run))
-
-
-def _mark(status: Mapping[str, Any]) -> str:
+def progress_mark(status: Mapping[str, Any]) -> str:
+    """A text that changes whenever an answer is stored."""
     return f"{status['shards']['done']} shards, {status['journal_answers']} answers in journals"
 
 
@@ -183,7 +179,7 @@ def decide(run: Path, before: str, exit_code: int, restarts: int) -> Decision:
     status = survey(run)
     if status["complete"]:
         return Decision(DONE, f"complete: {run}")
-    if brings_nothing(before, _mark(status), exit_code, restarts):
+    if brings_nothing(before, progress_mark(status), exit_code, restarts):
         return Decision(
             GIVE_UP,
             f"error: this start made no progress (exit code {exit_code}); not requeued\n"

@@ -28,9 +28,8 @@ from kgqa_hpc.steps.lifecycle import begin, retrace
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import AnchorsFile
+from kgqa_hpc.store.shards import AnchorsFile, iter_result
 from kgqa_hpc.text.streams import open_bytes, read_bytes
 
 __all__ = ["explain", "render"]

@@ -7,7 +7,7 @@ from typing import Any
 from kgqa_hpc.kg.load import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
-from kgqa_hpc.runs.entries import texts_of
+from kgqa_hpc.runs.trust import texts_of
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header

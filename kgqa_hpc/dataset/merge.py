@@ -36,7 +36,7 @@ from kgqa_hpc.dataset.write import PART_BYTES, ordered, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
 from kgqa_hpc.store.canonical import canonical
-from kgqa_hpc.store.regular import GONE
+from kgqa_hpc.store.disk import GONE
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES

@@ -25,7 +25,7 @@ from kgqa_hpc.dataset.files import (
 )
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.runs.entries import load_run_plugins
+from kgqa_hpc.runs.trust import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder

@@ -22,10 +22,9 @@ from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, stream_shard
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.results import iter_result, read_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry
+from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry, iter_result, read_result
 from kgqa_hpc.store.table import open_table
 
 # An anchor and its item's record, as stored; None for an unfinished item of an open shard.

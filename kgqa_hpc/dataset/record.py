@@ -23,7 +23,7 @@ VARIANT = Column("variant", "string", "Variant of the study this record is of.")
 class RecordMaker:
     """Builder of the records of a configuration. Raises ConfigError for an unknown kind or step.
 
-    `entries` describes the entries of other packages by name (runs/entries.py:texts_of). `columns` are those that the
+    `entries` describes the entries of other packages by name (runs/trust.py:texts_of). `columns` are those that the
     anchor kind declares, then those of the steps.
     """
 

@@ -20,8 +20,8 @@ from kgqa_hpc.kg.settings import GraphConfig, listed
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.store.atomic import exists
-from kgqa_hpc.store.document import read_document, write_document
-from kgqa_hpc.store.regular import open_regular
+from kgqa_hpc.store.canonical import read_document, write_document
+from kgqa_hpc.store.disk import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from kgqa_hpc.registry import SECTIONS
 from kgqa_hpc.report.findings import combined_facts, read_findings
 from kgqa_hpc.report.graph_pictures import group_drawings
 from kgqa_hpc.report.pictures import pace, pictures
-from kgqa_hpc.status.history import read_notes
+from kgqa_hpc.status.log_files import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 

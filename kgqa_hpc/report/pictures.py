@@ -18,7 +18,7 @@ from kgqa_hpc.dataset.filters import BEYOND, CONTAMINATED, EXACT, NEAR, NOT_DRAW
 from kgqa_hpc.report.findings import Findings
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures
 from kgqa_hpc.report.svg import cut, density, histogram, line, stacked_bars, tag
-from kgqa_hpc.status.history import Notes
+from kgqa_hpc.status.log_files import Notes
 
 STAGES = (
     "not done yet",

@@ -20,7 +20,7 @@ from kgqa_hpc.registry import Registry
 from kgqa_hpc.runs.chain import prompts_of, run_prompts
 from kgqa_hpc.settings import Package, packages
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 
 PICTURES = Package("matplotlib", "kgqa_hpc[report]")

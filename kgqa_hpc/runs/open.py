@@ -21,9 +21,17 @@ from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError, Stoppe
 from kgqa_hpc.kg.load import edited
 from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
-from kgqa_hpc.runs import entries
 from kgqa_hpc.runs.chain import run_prompts
-from kgqa_hpc.runs.trust import effects, require_agreed
+from kgqa_hpc.runs.trust import (
+    effects,
+    entries_section,
+    keep_plugins,
+    load_plugins,
+    only_entries_differ,
+    require_agreed,
+    require_entries,
+    require_unchanged_plugins,
+)
 from kgqa_hpc.store import fingerprint as sections_of
 from kgqa_hpc.store.atomic import exists, make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
@@ -91,7 +99,7 @@ def fingerprint(
     sections = sections_of.fingerprint(
         config.plain(), digests, OPERATIONAL, sections_of.contents(files), pass_contents
     )
-    return sections | entries.entries_section(config)
+    return sections | entries_section(config)
 
 
 def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) -> RunFolder:
@@ -115,13 +123,13 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
         try:
             run = RunFolder.create(folder, config.plain(), sections, trusted)
         except FingerprintMismatch:
-            if accept_code and entries.only_entries_differ(run, sections):
+            if accept_code and only_entries_differ(run, sections):
                 run.accept_entries(sections)
             elif run.untouched():
                 run.remake(config.plain(), sections, trusted)
             else:
                 raise
-        entries.keep_plugins(run, config)
+        keep_plugins(run, config)
         _keep_prompts(run, prompts)
         return run
 
@@ -172,8 +180,8 @@ def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
 def run_config(run: RunFolder) -> RunConfig:
     """Load the plugin files of a run and return its configuration. Raises ConfigError, FingerprintMismatch."""
     data = run.config()
-    entries.load_plugins(run, data)
-    entries.require_entries(run)
+    load_plugins(run, data)
+    require_entries(run)
     return parse_config(data, str(run.config_file))
 
 
@@ -199,7 +207,7 @@ def _require_same(run: RunFolder, config: RunConfig, *, import_again: bool = Fal
     prompts = run_prompts(config, copies)
     _require_whole_growth(run, config)
     run.check(fingerprint(config, prompts=prompts))
-    entries.require_unchanged_plugins(run, config)
+    require_unchanged_plugins(run, config)
     for prompt in prompts.values() if copies else ():
         _require_unchanged(run, config, prompt)
     if not (files := edited(run, config.graph)):

@@ -19,8 +19,8 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.pass_totals import PassTotals
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.results import read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import read_summary
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text.durations import about
 

@@ -16,11 +16,11 @@ from typing import Any
 
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.intervals import wilson
+from kgqa_hpc.store.disk import ABSENT_NOW
 from kgqa_hpc.store.journal import read_on
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.regular import ABSENT_NOW
-from kgqa_hpc.store.results import count, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import count, read_summary
 
 ENDED = ("accepted", "rejected", "invalid", "failed")
 FEW = 1000  # the interval of the acceptance is shown below this number of judged items
@@ -72,8 +72,8 @@ def _tokens(record: dict[str, Any]) -> dict[str, int]:
 class PassTotals:
     """Sums of one pass over the results in `by_shard`, and the `journals` of shards without a result.
 
-    `by_shard` has the items of each shard that ended in this pass; in the last pass, where all have ended, these
-    counts stay empty.
+    `by_shard` has the numbers of items of each shard that this pass rejected, found invalid or failed; the tuples of
+    the last pass, where all items have ended, stay empty.
     """
 
     pass_name: str
@@ -85,7 +85,7 @@ class PassTotals:
     records: Counter[str] = field(default_factory=Counter)  # of lists of items, before merge's filters
     requests: int = 0
     repaired: int = 0
-    by_shard: dict[str, dict[str, int]] = field(default_factory=dict)
+    by_shard: dict[str, tuple[int, ...]] = field(default_factory=dict)
     journals: dict[str, OpenShard] = field(default_factory=dict)
 
     @property
@@ -133,9 +133,9 @@ class PassTotals:
             sums, numbers = getattr(self, key), header.get(key)
             for name, number in numbers.items() if isinstance(numbers, dict) else ():
                 sums[str(name)] += count(number)  # Counter.update is ten times as slow on so few
-        outcomes = header.get("counts") if not self.last else None
-        ended = {name: count(outcomes.get(name)) for name in ENDED[1:]} if isinstance(outcomes, dict) else {}
-        self.by_shard[shard] = ended
+        outcomes: Any = header.get("counts")
+        names = ENDED[1:] if isinstance(outcomes, dict) and not self.last else ()
+        self.by_shard[shard] = tuple(count(outcomes.get(name)) for name in names)
 
 
 def _list_journals(folder: Path) -> dict[str, Sizes]:
@@ -164,7 +164,7 @@ def verdicts(passes: Iterable[PassTotals], items: int) -> dict[str, int]:
         if pass_totals.last:
             totals.update({name: pass_totals.counts[name] for name in ENDED})
         for shard in pass_totals.by_shard.keys() - later:
-            totals.update(pass_totals.by_shard[shard])
+            totals.update(dict(zip(ENDED[1:], pass_totals.by_shard[shard], strict=False)))
         later |= pass_totals.by_shard.keys()
         for shard in pass_totals.journals.keys() - later:
             totals.update({name: pass_totals.journals[shard].ended[name] for name in outcomes})

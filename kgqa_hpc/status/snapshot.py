@@ -14,13 +14,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
-from kgqa_hpc.status import history
 from kgqa_hpc.status.cost import money
+from kgqa_hpc.status.log_files import ALIVE, DAY, described, read_loads, read_rate, read_states
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
-from kgqa_hpc.status.worker_states import ALIVE, described, read_loads, read_states
 from kgqa_hpc.store import canonical
+from kgqa_hpc.store.disk import names_if_there, read_if_there
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
-from kgqa_hpc.store.regular import names_if_there, read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 
 STALLED = 120.0  # s without an answer, with requests in flight, after which a worker counts as stalled
@@ -63,22 +62,33 @@ def load_totals(run: RunFolder, names: Sequence[str]) -> list[PassTotals]:
     """
     passes = run.manifest().sections["passes"]["values"]
     in_order = sorted(passes, key=lambda name: passes[name]["position"])
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
         document = canonical.loads(read_if_there(run.status_file) or b"{}") if names else {}
         if document["totals_check"] == _check(run, document["totals"]):
+            for entry in document["totals"]:
+                # The run may have grown since: then the last names have no counts.
+                counts = dict(zip(names, entry["by_shard"].split(" "), strict=False))
+                counted = ((name, text) for name, text in counts.items() if text != "-")
+                entry["by_shard"] = {name: text.split("/") if text else () for name, text in counted}
             totals = _TOTALS.validate_python(document["totals"])
-            if [entry.pass_name for entry in totals] == in_order and _shards(totals) <= set(names):
+            if [entry.pass_name for entry in totals] == in_order:
                 return totals
     return [PassTotals(name, name == in_order[-1]) for name in in_order]
 
 
-def _shards(totals: Sequence[PassTotals]) -> set[str]:
-    return {shard for entry in totals for shard in (*entry.by_shard, *entry.journals)}
+def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals], names: Sequence[str]) -> bytes:
+    """The content of status.json: the state, and the totals that the next process continues.
 
-
-def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals]) -> bytes:
-    """The content of status.json: the state, and the totals that the next process continues."""
-    saved = _TOTALS.dump_python(list(totals))
+    `by_shard` is a text without the names of the run's shards, because it is written every few seconds: in their order
+    "-" or the counts of each. Totals with the result of an unknown shard are not saved.
+    """
+    unknown = any(entry.by_shard.keys() - set(names) for entry in totals)
+    saved = _TOTALS.dump_python([] if unknown else list(totals))
+    for entry in saved:
+        counts = entry["by_shard"]
+        entry["by_shard"] = " ".join(
+            "/".join(map(str, counts[name])) if name in counts else "-" for name in names
+        )
     return canonical.pretty({**status, "totals": saved, "totals_check": _check(run, saved)})
 
 
@@ -101,7 +111,7 @@ def compose(
     current, complete = (unfinished or totals[-1:])[0], cut > 0 and not unfinished
     counts = verdicts(totals, items)
     work = {"total": items * len(totals), "ended": sum(entry.through for entry in totals)}
-    speed = history.rate(run.logs)
+    speed = read_rate(run.logs)
     per_day = speed.last_hour or speed.overall
     alive = [state for state in states if state["age"] <= ALIVE]
     loads, spent = read_loads(run.logs), money(run, totals)
@@ -131,7 +141,7 @@ def compose(
         ],
         "work": work,
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
-        "seconds_left": max(work["total"] - work["ended"], 0) / per_day * history.DAY
+        "seconds_left": max(work["total"] - work["ended"], 0) / per_day * DAY
         if per_day and not complete
         else None,
         "workers": _workers([] if complete else states, alive),

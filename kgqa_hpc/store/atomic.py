@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import disk
-from kgqa_hpc.store.regular import GONE, NotRegular
+from kgqa_hpc.store.disk import GONE, NotRegular
 
 TEMP_SUFFIX = ".kgqa-tmp"
 # Seconds. A guard file exists for milliseconds; if it is older than this, its owner is dead.

@@ -18,8 +18,8 @@ from pathlib import Path
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
-from kgqa_hpc.store.document import read_bytes, write_document
-from kgqa_hpc.store.regular import names_if_there
+from kgqa_hpc.store.canonical import read_bytes, write_document
+from kgqa_hpc.store.disk import names_if_there
 
 # Seconds between readings of the file system's clock; the monotonic clock extends a reading until the next.
 CLOCK_AGE = 5.0

@@ -20,8 +20,8 @@ from typing import Any
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, OlderFormat
 from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.document import read_document, write_document
 
 Sections = Mapping[str, Mapping[str, Any]]
 MADE_BY = "made_by"

@@ -20,8 +20,8 @@ from typing import Any
 from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store import canonical, disk
 from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, sync_folder
-from kgqa_hpc.store.document import read_bytes, require_kind
-from kgqa_hpc.store.regular import open_regular
+from kgqa_hpc.store.canonical import read_bytes, require_kind
+from kgqa_hpc.store.disk import open_regular
 
 KIND = "journal"
 VERSION = 1

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.cleanup import Clock, machine
-from kgqa_hpc.store.regular import GONE, open_regular
+from kgqa_hpc.store.disk import GONE, open_regular
 from kgqa_hpc.text.streams import read_bytes
 
 SUFFIX = ".lease"

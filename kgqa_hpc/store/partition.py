@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
 from kgqa_hpc.store.atomic import exists, make_folder
+from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -54,10 +54,6 @@ class ShardsManifest:
         """The entry of a shard by name. Raises KeyError for an unknown name."""
         return self.shards[self.position(name)]
 
-    def start(self, name: str) -> int:
-        """The row of a shard's first anchor in anchors.h5."""
-        return sum(entry.items for entry in self.shards[: self.position(name)])
-
     def holder(self, row: int) -> str:
         """The shard that holds a row of anchors.h5. Raises IndexError."""
         for entry in self.shards:
@@ -67,14 +63,7 @@ class ShardsManifest:
         raise IndexError(row)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": f"kgqa-{KIND}",
-            "version": 1,
-            "anchors_sha256": self.anchors_sha256,
-            "shard_size": self.shard_size,
-            "items": self.items,
-            "shards": [entry.to_dict() for entry in self.shards],
-        }
+        return {"format": f"kgqa-{KIND}", "version": 1, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +132,7 @@ def _piece(rounds: list[tuple[int, int, str]], shard_size: int, position: int) -
 
 
 def shard_name(position: int) -> str:
-    """The name of a shard; names sort like positions, and their number of digits never changes within a run."""
+    """The name of a shard. Names sort like positions only below a million shards: no order may depend on names."""
     return f"shard-{position:06d}"
 
 

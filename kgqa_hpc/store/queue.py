@@ -23,8 +23,8 @@ from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.results import read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import read_summary
 
 RESULT = ".h5"
 # Number of done shards in a row after which all results are listed once.
@@ -119,9 +119,16 @@ class ShardQueue:
         second, speculative lease on a shard that its owner has held for more than so many seconds. The first
         committed result wins.
         """
-        lease = self._claim_free()
+        lease = None
+        while lease is None and (name := self.next()) is not None:
+            lease = self._claim_undone(name)
+            self._not_before[name] = time.monotonic() + self.jitter(SOONEST)
         if lease is None and slow_after is not None:
-            lease = self._claim_slow(slow_after)
+            for name in self._random.sample(self._todo, min(SAMPLE, len(self._todo))):
+                holder = None if name in self._claimed else self.leases.holder(name)
+                slow = holder is not None and holder.held > slow_after
+                if slow and (lease := self._claim_undone(name, SPECULATIVE)) is not None:
+                    break
         self._in_vain = 0 if lease is not None else self._in_vain + 1
         return lease
 
@@ -137,29 +144,9 @@ class ShardQueue:
                 os.close(os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY))
         return atomic.exists(self._folder / f"{name}{self._suffix}")
 
-    def done(self) -> set[str]:
-        """The finished shards, from one listing of the results."""
-        return _names(self._folder, self._suffix)
-
     def jitter(self, seconds: float) -> float:
         """A time around `seconds`, so that thousands of waiting workers do not look at the same moment."""
         return seconds * self._random.uniform(0.75, 1.25)
-
-    def _claim_free(self) -> Lease | None:
-        while (name := self.next()) is not None:
-            lease = self._claim_undone(name)
-            self._not_before[name] = time.monotonic() + self.jitter(SOONEST)
-            if lease is not None:
-                return lease
-        return None
-
-    def _claim_slow(self, slow_after: float) -> Lease | None:
-        for name in self._random.sample(self._todo, min(SAMPLE, len(self._todo))):
-            holder = None if name in self._claimed else self.leases.holder(name)
-            slow = holder is not None and holder.held > slow_after
-            if slow and (lease := self._claim_undone(name, SPECULATIVE)) is not None:
-                return lease
-        return None
 
     def _claim_undone(self, name: str, suffix: str = "") -> Lease | None:
         """Claim a shard's lease, and release it if the shard was finished meanwhile."""
@@ -182,7 +169,7 @@ class ShardQueue:
         self._claimed.pop(name, None)
         self._done_in_a_row += 1
         if self._done_in_a_row >= DONE_IN_A_ROW:
-            done = self.done()
+            done = _names(self._folder, self._suffix)
             self._todo = deque(name for name in self._todo if name not in done)
             self._done_in_a_row = 0
         return True

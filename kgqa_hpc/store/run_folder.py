@@ -19,8 +19,9 @@ import yaml
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store.canonical import read_bytes, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
-from kgqa_hpc.store.document import read_bytes, read_document, write_document
+from kgqa_hpc.store.disk import irregular, names_if_there
 from kgqa_hpc.store.fingerprint import (
     Manifest,
     ResultOrigin,
@@ -34,7 +35,6 @@ from kgqa_hpc.store.fingerprint import (
     require_same,
     write_manifest,
 )
-from kgqa_hpc.store.regular import irregular, names_if_there
 from kgqa_hpc.store.yaml_file import load_yaml
 
 CONFIGURATION = ".configuration"  # lease name of the process that changes it; no pass can have this name
@@ -206,19 +206,14 @@ class RunFolder:
         plain: dict[str, Any] = data
         return plain
 
-    def check(self, sections: Sections) -> str:
-        """The digest of the run's fingerprint, after `sections` were compared with it.
-
-        Raises FingerprintMismatch that names each key that changed, old → new.
-        """
-        manifest = self.manifest()
-        recorded = {name: section["values"] for name, section in manifest.sections.items()}
+    def check(self, sections: Sections) -> None:
+        """Raises FingerprintMismatch, which names each key that differs from the run's fingerprint, old → new."""
+        recorded = {name: section["values"] for name, section in self.manifest().sections.items()}
         expected = {name: section["values"] for name, section in sections.items()}
         cure = _CURE
         if recorded.get("entries") != expected.get("entries"):
             cure += f"; other code alone: kgqa init CONFIG {self.path} --accept-changed-code"
         require_same(str(self.path), recorded, expected, cure)
-        return manifest.digest
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
         """Record permanently a fact that becomes known during the run, such as the digest of the weights.

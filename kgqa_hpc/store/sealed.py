@@ -24,8 +24,8 @@ import h5py
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
 from kgqa_hpc.store import atomic, canonical, disk
-from kgqa_hpc.store.document import read_sized, require_kind
-from kgqa_hpc.store.regular import open_regular
+from kgqa_hpc.store.canonical import read_sized, require_kind
+from kgqa_hpc.store.disk import open_regular
 
 HEADER_BYTES = 1024
 # The only supported version of each kind of file; 1 for kinds that are not listed.

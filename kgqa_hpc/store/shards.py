@@ -1,21 +1,26 @@
-"""Files of anchors: anchors.h5 with all sampled anchors in the order of the work, and the shards cut from it.
+"""HDF5 files of a run's work: anchors.h5 with all sampled anchors in the order of the work, shards, and results.
 
-Both are written once and never changed; every byte is verified before the first anchor is read.
-docs/reference/format.md, section 5.
+All are written once and never changed; every byte is verified before the first anchor or record is read. A result holds
+one record per item of a finished shard, in its order: its existence means that the shard is done. The first writer
+wins; the write functions return False to later writers. The header alone gives the counts that `status` shows.
+docs/reference/format.md, sections 5 and 6.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.sealed import create_sealed, read_header
 from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_table
 
@@ -83,9 +88,6 @@ class ShardEntry:
     items: int
     sha256: str
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def write_shard(
     path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any], exclusive: bool = False
@@ -102,3 +104,122 @@ def open_shard(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
     """Open a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
     with open_table(path, SHARD, GROUP) as table:
         yield map(canonical.loads, table.raw("anchor"))
+
+
+RESULT = "result"
+RECORDS = "records"
+RECORD_COLUMNS = {"id": TEXT, "status": TEXT, "record": JSON}
+Row = dict[str, Any]
+# Bytes of the header left for reasons; the rarest are summed up as OTHER when there are too many.
+REASON_BYTES = 300
+OTHER = "(other)"
+# Upper limit of a count, larger than any real count; a sum of a million such counts still fits into 64 bits.
+MOST = 2**40
+
+
+class Tally:
+    """Converts records to rows of a result, and sums them up for its header."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._tokens = {"prompt": 0, "completion": 0, "cached": 0}
+        self._records: Counter[str] = Counter()  # records by outcome, of items that yield lists of records
+        self._repaired = self._requests = 0
+
+    def row(self, record: dict[str, Any], rendered: bytes | None = None) -> Row:
+        """Count a record (`Item.to_record()`) and return its row. `rendered`: its bytes of `canonical.dumps`."""
+        self._counts[record["status"]] += 1
+        if record.get("reason"):
+            self._reasons[record["reason"]] += 1
+        if record["status"] == "accepted":
+            for part in record.get("records") or ():
+                self._records["rejected" if part.get("reason") else "accepted"] += 1
+        for entry in record.get("trace") or ():
+            self._requests += 1
+            self._repaired += bool(entry.get("repaired"))
+            for kind, number in (entry.get("tokens") or {}).items():
+                self._tokens[kind] = self._tokens.get(kind, 0) + count(number)
+        whole = canonical.dumps(record) if rendered is None else rendered
+        return {"id": record["id"], "status": record["status"], "record": whole}
+
+    def summary(self) -> dict[str, Any]:
+        """Members of the header: counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached},
+        repaired, requests; and records {accepted, rejected} if items yield lists.
+
+        Of the reasons, the most frequent ones that fit into the header; the others are summed up as OTHER.
+        """
+        reasons: dict[str, int] = {}
+        room = REASON_BYTES
+        for reason, number in sorted(self._reasons.items(), key=lambda pair: (-pair[1], pair[0])):
+            size = len(canonical.canonical(reason)) + 12
+            if size > room:
+                reasons[OTHER] = reasons.get(OTHER, 0) + number
+            else:
+                reasons[reason] = number
+                room -= size
+        return {
+            "counts": dict(self._counts),
+            "reasons": reasons,
+            "tokens": self._tokens,
+            "repaired": self._repaired,
+            "requests": self._requests,
+            **({"records": dict(self._records)} if self._records else {}),
+        }
+
+
+def write_result(path: Path, records: Iterable[dict[str, Any]], header: dict[str, Any]) -> bool:
+    """Commit the records (`Item.to_record()`) of a finished shard, in its order; see `write_rows`."""
+    tally = Tally()
+    return write_rows(path, [tally.row(record) for record in records], tally, header)
+
+
+def write_rows(path: Path, rows: Sequence[Row], tally: Tally, header: dict[str, Any]) -> bool:
+    """Commit the rows of a finished shard, in its order; `tally` has counted exactly these rows.
+
+    Returns False, and changes nothing, if another worker was first. Raises ValueError on a repeated id.
+    """
+    ids = {row["id"] for row in rows}
+    if len(ids) != len(rows):
+        raise ValueError(f"{path}: {len(rows) - len(ids)} records have an id that another one has")
+    fields = {**header, "rows": len(rows), **tally.summary()}
+    make_folder(path.parent)
+    with create_sealed(path, RESULT, header=fields, exclusive=True) as file:
+        write_table(file.create_group(RECORDS), RECORD_COLUMNS, rows)
+    return file.committed
+
+
+def read_result(path: Path, origin: ResultOrigin | None = None) -> list[dict[str, Any]]:
+    """All records of a result, verified by bytes and `origin`. Raises CorruptFile, MissingFile, StoreError."""
+    return list(iter_result(path, origin))
+
+
+def iter_result(path: Path, origin: ResultOrigin | None = None) -> Iterator[dict[str, Any]]:
+    """The records of a result, one at a time in memory. Raises CorruptFile, MissingFile, StoreError."""
+    if origin is not None:
+        read_summary(path, origin)
+    with open_table(path, RESULT, RECORDS) as table:
+        for row in table.raw("record"):
+            yield canonical.loads(row)
+
+
+def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, Any]:
+    """The header: one read of 1 KiB. Raises CorruptFile, MissingFile, NewerFormat, StoreError.
+
+    With `origin`, a result of another run, pass or shard is a CorruptFile too.
+    """
+    header = read_header(path, RESULT)
+    if origin is not None:
+        origin.require(path, header)
+    return header
+
+
+def count(number: Any) -> int:
+    """An untrusted value as an integer from 0 to MOST; 0 if it is not a number."""
+    if number.__class__ is int and 0 <= number <= MOST:  # fast path: nearly every value, millions of calls
+        return int(number)
+    if isinstance(number, str) and number.isdecimal():
+        return MOST
+    if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
+        return 0
+    return int(min(number, MOST))

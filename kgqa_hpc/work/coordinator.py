@@ -3,29 +3,40 @@
 The role is a lease like any other, so a coordinator that dies is replaced. Rank 0 claims it at once, the other ranks
 when it is free. The work may be done late, or by two processes at once, without harm: workers wait only for the
 partition.
+
+The reporter thread of each worker takes the role when it is free, and writes the worker's state and the progress. After
+a passing error of the file system it tries again. A lasting error (a full disk while cutting shards) ends the thread,
+and `check` raises it in the main thread.
 """
 
-import os
+import random
+import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly
-from kgqa_hpc.status import history
+from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly, StoreError
+from kgqa_hpc.status.log_files import note_progress, read_states, remove_state, sweep_states, write_state
+from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.render import metrics
-from kgqa_hpc.status.snapshot import Status, compose, load_totals, to_document
-from kgqa_hpc.status.worker_states import read_states, sweep_states
+from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_document
+from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store.disk import read_if_there
 from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.queue import done_shards, sweep
-from kgqa_hpc.store.results import verify_result
-from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.session import Session
+from kgqa_hpc.store.sealed import verify
+from kgqa_hpc.store.shards import RESULT
+from kgqa_hpc.terminal import Progress
+from kgqa_hpc.work.pace import TransientErrors, may_pass
+from kgqa_hpc.work.session import Session, describe
 
 ROLE = ".lead"  # no pass can be named so
-NOTE_EVERY = 60.0  # s between two notes in the history
+# Seconds between two notes in the history, and between two calls of squeue, which loads Slurm's controller.
+NOTE_EVERY = 60.0
 SWEEP_EVERY = 3600.0  # s
 
 
@@ -42,6 +53,7 @@ class Coordinator:
         self._lease: Lease | None = None
         self._shards: ShardsManifest | None = None
         self._noted = self._swept = -SWEEP_EVERY
+        self._queue: list[dict[str, str]] | None = None  # the run's jobs at the last note
         self._verified: set[str] = set()
 
     @property
@@ -82,7 +94,7 @@ class Coordinator:
             self._reclaim()
         for totals in self._totals:
             totals.refresh(self._run)
-        self._publish(note=last or now - self._noted >= NOTE_EVERY)
+        self._publish(self._shards, note=last or now - self._noted >= NOTE_EVERY)
 
     def verify(self, shards: Sequence[str]) -> int:
         """Verify the checksum of every result once and move corrupt results to quarantine.
@@ -97,7 +109,7 @@ class Coordinator:
                 if self._session.stopped():
                     raise StoppedEarly("stopped early while checking results", "run the same command again")
                 try:
-                    verify_result(path, origin)
+                    origin.require(path, verify(path, RESULT))
                     self._verified.add(str(path))
                 except MissingFile:  # another process has just moved it to quarantine
                     continue
@@ -123,20 +135,129 @@ class Coordinator:
                     lease.release()
                     self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
 
-    def _publish(self, note: bool) -> None:
-        states, queue = list(read_states(self._run.logs)), slurm.queue_state(self._run.logs)
-        self.status = compose(self._run, self._shards, self._totals, states, queue)
+    def _publish(self, shards: ShardsManifest, *, note: bool) -> None:
+        if note:
+            self._queue = slurm.queue_state(self._run.logs)
+        states = list(read_states(self._run.logs))
+        self.status = compose(self._run, shards, self._totals, states, self._queue)
         if note:
             self._noted = time.monotonic()
-            history.note(self._run.logs, self.status["work"]["ended"])
-        document = to_document(self._run, self.status, self._totals)
+            note_progress(self._run.logs, self.status["work"]["ended"])
+        document = to_document(self._run, self.status, self._totals, shards.names)
         write_file(self._run.status_file, document, durable=False)
         make_folder(self._run.logs)
         write_file(self._run.logs / "metrics.prom", metrics(self.status).encode(), durable=False)
 
 
-def record_own_job(run: RunFolder) -> None:
-    """Record the Slurm job of this process, if there is one; only rank 0 does, once per job."""
-    job = slurm.own_job(os.environ)
-    if job is not None and job not in slurm.recorded_jobs(run.logs):
-        slurm.record_job(run.logs, job, "run")
+TICK = 0.5  # s between two checks of the timers
+# Shortest and longest seconds between two states and two rounds of duties: few workers report often, thousands seldom.
+SOONEST, LATEST = 5.0, 30.0
+# Number of workers that may try to write the final status if the coordinator is dead.
+FEW = 16
+
+
+class Reporter:
+    """The reporter of a worker, as a thread from `start` to `stop`."""
+
+    def __init__(self, session: Session, lead: Coordinator, progress: Progress | None) -> None:
+        self._session, self._run, self._log = session, session.run, session.log.write
+        self._lead, self._progress = lead, progress
+        self._began = time.monotonic()
+        self._every = min(LATEST, max(SOONEST, session.facts["size"] / 20))
+        self._seen: dict[str, Any] | None = None
+        self._ended = threading.Event()
+        self._trouble: BaseException | None = None
+        self._transient_errors = TransientErrors(session.config.runtime.lease)
+        self._thread = threading.Thread(target=self._report, name="reporter", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise the exception that ended the thread, if there was one."""
+        if self._trouble is not None:
+            raise self._trouble
+
+    def stop(self, *, failed: bool, complete: bool) -> None:
+        """Remove this worker's state, write the final status, release the coordinator's role.
+
+        The final status of a `complete` run is written by the first process that finds it missing, even if the
+        coordinator was killed. Raises DiskFull, StoreError.
+        """
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        remove_state(self._run.logs, self._session.worker)
+        try:
+            if not failed and self._trouble is None:
+                self._finish(complete)
+        finally:
+            if self._progress is not None:
+                self._progress.close(*(_words(self._seen) if self._seen else (0, 0, "nothing was begun")))
+            self._lead.resign()
+
+    def _finish(self, complete: bool) -> None:
+        """Write the final status if this process is the coordinator, or no other process does; show the progress."""
+        try:
+            missing = complete and not (self._read_status() or {}).get("complete")
+            few = (
+                self._session.facts["size"] <= FEW
+            )  # of thousands of processes, only the coordinator's successor writes
+            if self._lead.leading or (missing and (few or self._lead.take())):
+                self._lead.duties(last=True)
+            if self._progress is not None:
+                self._seen = self._lead.status or survey(self._run.path)
+        except StoppedEarly:
+            pass  # the shards were not cut yet: there is no state to write
+        except (StoreError, OSError) as problem:
+            if not may_pass(problem):
+                raise
+            self._log("last-look-failed", problem=str(problem))
+
+    def _report(self) -> None:
+        due = 0.0
+        try:
+            while not self._ended.wait(TICK if due else 0):
+                if time.monotonic() >= due:
+                    pause = self._every if self._report_once() else TICK
+                    due = time.monotonic() + pause * random.uniform(0.8, 1.2)
+                if self._progress is not None and self._seen is not None:
+                    self._progress.update(*_words(self._seen))
+        except StoppedEarly:
+            pass  # the main thread stops for the same reason
+        except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
+            self._trouble = problem
+
+    def _report_once(self) -> bool:
+        """Write state and status; returns whether that succeeded. An error that may pass is tolerated for a while."""
+        try:
+            now = time.monotonic()
+            session = self._session
+            state = {**session.facts, "worker": session.worker, "up": round(now - self._began, 1)}
+            write_state(self._run.logs, session.worker, state | describe(session.activity, now))
+            if self._lead.take():
+                self._lead.duties()
+            if self._progress is not None:
+                self._seen = (self._lead.status if self._lead.leading else self._read_status()) or self._seen
+        except (StoreError, OSError) as problem:
+            self._transient_errors.failed(problem)
+            self._log("report-failed", problem=str(problem))
+            return False
+        self._transient_errors.ok()
+        return True
+
+    def _read_status(self) -> dict[str, Any] | None:
+        try:
+            status = canonical.loads(read_if_there(self._run.status_file) or b"")
+        except ValueError:
+            return None
+        return status if isinstance(status, dict) and {"items", "verdicts"} <= status.keys() else None
+
+
+def _words(status: dict[str, Any]) -> tuple[int, int, str]:
+    """The number of finished items, the number of all items, and the text of the progress line."""
+    items, shards = status["items"], status["shards"]
+    words = [f"shards {shards['done']:,} of {shards['total']:,}", acceptance_words(status)]
+    if status["workers"]["alive"] > 1:
+        words.append(f"{status['workers']['alive']} workers")
+    return min(items["ended"], items["total"]), items["total"], " · ".join(filter(None, words))

@@ -18,7 +18,7 @@ from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.cleanup import quarantine_copy
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Lease
-from kgqa_hpc.store.results import Row, Tally, write_rows
+from kgqa_hpc.store.shards import Row, Tally, write_rows
 from kgqa_hpc.work.item_scheduler import Task
 from kgqa_hpc.work.session import Session
 
@@ -108,10 +108,16 @@ class OpenShard:
         self._journal.close()
 
     def _place(self, anchor: Anchor, reached: Record | None, before: Record | None) -> None:
-        """Add an item at the position that it has `reached` according to the journals, or at the begin of the pass."""
+        """Add an item at the position that it has `reached` according to the journals, or at the begin of the pass.
+
+        The pass processes an item that is accepted so far, or whose rejection another judge may overrule.
+        """
         ended = before
         position: tuple[int, ...] = (0, 0, 0)
-        if before is None or self._goes_on(before):
+        overruled = (
+            before is not None and before["status"] == "rejected" and before["decided"] and self._judges
+        )
+        if before is None or before["status"] in ("open", "accepted") or overruled:
             if reached is not None:
                 position = tuple(reached.pop(AT))
                 item = Item.from_record(anchor, reached)
@@ -127,11 +133,6 @@ class OpenShard:
                 self.tasks.append(Task(item, self.name, *position))
                 self._unfinished.add(anchor.id)
         self._rows[anchor.id] = None if ended is None else self._tally.row(ended)
-
-    def _goes_on(self, before: Record) -> bool:
-        """Whether this pass processes an item: it is accepted so far, or another judge may overrule its verdict."""
-        overruled = before["status"] == "rejected" and before["decided"] and self._judges
-        return before["status"] in ("open", "accepted") or overruled
 
     def _resume(self, journals: list[Path]) -> dict[str, Record]:
         """The most advanced record of each item in the journals of all previous workers."""

@@ -18,12 +18,12 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
-from kgqa_hpc.status.worker_states import write_loads
+from kgqa_hpc.status.log_files import LOADS, write_state
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
 from kgqa_hpc.store.queue import pass_queue
-from kgqa_hpc.store.results import read_result
+from kgqa_hpc.store.shards import read_result
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
 from kgqa_hpc.work.pace import Claims, TransientErrors, bring_up
@@ -292,7 +292,7 @@ class PassWorker:
         if any(total.values()) and loads.get(self._pass) != total:
             loads[self._pass] = total
             try:
-                write_loads(self._session.run.logs, self._session.worker, loads)
+                write_state(self._session.run.logs, self._session.worker, loads, LOADS)
             except StoreError as problem:
                 self._log("server-load-not-written", problem=str(problem))
 

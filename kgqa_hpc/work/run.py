@@ -26,9 +26,8 @@ from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.runs.checks import missing_packages
 from kgqa_hpc.runs.trust import require_agreed, shown
 from kgqa_hpc.status.cost import money
-from kgqa_hpc.status.history import HOUR, active_seconds
+from kgqa_hpc.status.log_files import HOUR, active_time, place, read_notes
 from kgqa_hpc.status.snapshot import load_totals
-from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.cleanup import time_at
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
@@ -37,9 +36,8 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.terminal import Progress, note
 from kgqa_hpc.text.durations import about
 from kgqa_hpc.text.plain_text import plain
-from kgqa_hpc.work.coordinator import Coordinator, record_own_job
+from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.pass_worker import PassWorker
-from kgqa_hpc.work.reporter import Reporter
 from kgqa_hpc.work.session import Logbook, Session
 
 LOOK_EVERY_S = 1.0
@@ -108,8 +106,8 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
         facts = _facts(world)
         seconds = None if stop.deadline is None else round(stop.deadline - time.monotonic(), 1)
         log.write("started", **facts, deadline=seconds)
-        if world.rank == 0:
-            record_own_job(run)
+        if world.rank == 0 and (job := slurm.own_job(os.environ)):
+            slurm.record_job(run.logs, job, "run")
         try:
             _work_through(run, config, worker, stop, log, facts)
             while further(run, config, stop.wait):
@@ -237,7 +235,7 @@ class Spending:
         self._totals = load_totals(run, []) if limits else []
         self._began = self._next = now()
         self.cure = "run the same command again"  # after an early stop
-        self._earlier = active_seconds(run.logs) if "hours" in limits else 0.0
+        self._earlier = active_time(read_notes(run.logs))[0] if "hours" in limits else 0.0
 
     def require_rest(self) -> None:
         """Raises InputError when the budget is spent already: the same command again would do nothing."""

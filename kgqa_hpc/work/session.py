@@ -20,10 +20,10 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import ServerLoad
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
+from kgqa_hpc.store.disk import open_append
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest
-from kgqa_hpc.store.regular import open_append
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.item_scheduler import Counters

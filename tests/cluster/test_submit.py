@@ -16,6 +16,7 @@ from kgqa_hpc.cluster.jobs import GRAPHLETS, MERGE, Resources
 from kgqa_hpc.cluster.submit import DONE, GIVE_UP, REQUEUE, Commands, decide, progress_mark, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import programs
@@ -222,8 +223,8 @@ def keep_an_answer(run: RunFolder) -> None:
 def test_a_start_that_kept_an_answer_goes_back_and_without_progress_a_stop_may_be_repeated_once(
     run: RunFolder, progress: bool, code: int, restarts: int, then: int
 ) -> None:
-    before = progress_mark(run.path)
-    assert progress_mark(run.path) == before
+    before = progress_mark(survey(run.path))
+    assert progress_mark(survey(run.path)) == before
     if progress:
         keep_an_answer(run)
     assert decide(run.path, before, code, restarts).code == then

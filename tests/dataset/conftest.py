@@ -22,8 +22,8 @@ from kgqa_hpc.dataset.duplicates import signatures, words
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.staged import SCHEMA, SUFFIX, Staged, StagedFile
 from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import read_result, read_summary, write_result
 from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor, synthetic
 
 

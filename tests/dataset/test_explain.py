@@ -10,7 +10,7 @@ from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.journal import open_next
-from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.shards import write_result
 from tests.runs import SyntheticRun, read_shard, synthetic
 
 

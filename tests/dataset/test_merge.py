@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError
-from kgqa_hpc.store.results import read_result, write_result
+from kgqa_hpc.store.shards import read_result, write_result
 from tests.dataset.conftest import contents, records_of, rewrite
 from tests.runs import SyntheticRun
 

@@ -14,7 +14,7 @@ import pytest
 from kgqa_hpc.dataset.merge import merge, merge_shared
 from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
-from kgqa_hpc.store.results import read_result, write_result
+from kgqa_hpc.store.shards import read_result, write_result
 from tests.dataset.conftest import contents
 
 SETTINGS = {"split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}

@@ -9,7 +9,7 @@ import pytest
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, KgqaError, MissingFile
-from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import write_shard

@@ -7,8 +7,8 @@ import pytest
 
 from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
 from kgqa_hpc.store.partition import partition
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_result
 from tests.runs import make_run
 
 

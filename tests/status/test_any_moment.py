@@ -6,7 +6,6 @@ import random
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,6 @@ ENGINE = {  # all of it would take two workers a minute and a half, so that none
     "faults": {"garbage": 0.2, "error": 0.1},
 }
 RUNTIME = {"shard_size": 20, "commit_every": 0.5, "lease": 3.0}
-
-
-@pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[Nursery]:
-    one = Nursery(tmp_path / "output.log")
-    yield one
-    one.end()
 
 
 def look(run: RunFolder, seen: dict[str, Any] | None) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status import history
 from kgqa_hpc.status.cost import ENOUGH, _half_width
 from kgqa_hpc.status.forecast import DAY, PUBLISHED_TOKENS, Pilot, forecast, item_pace, plan, render
+from kgqa_hpc.status.log_files import note_progress
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
@@ -101,7 +101,7 @@ def test_a_pilot_is_measured_in_whole_items_however_it_was_cut_into_passes(
     sections = {"passes": TWO_PASSES} if len(passes) > 1 else {}
     pilot = _part_done(tmp_path / "pilot", passes, tokens=300, **sections)
     for now, ended in ((0, 0), (60, 60 * len(passes))):  # an item a second
-        history.note(pilot.logs, ended, now=float(now))
+        note_progress(pilot.logs, ended, now=float(now))
     document = plan(make_run(tmp_path / "run", 1000).path, pilot=pilot.path, pilot_gpus=2, gpus=4)
     assert document["wall_seconds"] == pytest.approx(1000 * 2 / 4 + 300)
     assert document["answer_tokens"] == 1000 * 300 * len(passes)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.cluster import slurm
+from kgqa_hpc.status.log_files import state_file, write_state
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance_words
 from kgqa_hpc.status.render import WATCH_EVERY, metrics, render, watch
 from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
-from kgqa_hpc.status.worker_states import state_file, write_state
 from kgqa_hpc.store.journal import Journal, remove_journals
-from kgqa_hpc.store.partition import partition, read_shards_manifest
+from kgqa_hpc.store.partition import partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed
 from tests.runs import make_run
@@ -56,7 +56,7 @@ def test_saved_sums_are_used_and_thrown_away_when_a_result_is_gone_or_damaged(ru
     names = read_shards_manifest(run).names
     (totals,) = load_totals(run, names)
     totals.refresh(run)
-    run.status_file.write_bytes(to_document(run, {}, [totals]))
+    run.status_file.write_bytes(to_document(run, {}, [totals], names))
     (again,) = load_totals(run, names)
     assert again == totals
     run.result("main", "shard-000000").unlink()
@@ -70,6 +70,19 @@ def test_saved_sums_are_used_and_thrown_away_when_a_result_is_gone_or_damaged(ru
     done(run, "shard-000000")
     run.status_file.write_text('{"totals": [{"pass_name": "main", "items": "zz"')
     assert survey(run.path)["shards"]["done"] == 1
+
+
+def test_the_saved_sums_of_ten_thousand_shards_stay_small_and_exact(run: RunFolder) -> None:
+    names = [shard_name(position) for position in range(10_000)]
+    totals = PassTotals("main", by_shard={name: (n % 7, n, 0) for n, name in enumerate(names) if n % 3})
+    document = to_document(run, {}, [totals, PassTotals("last", by_shard=dict.fromkeys(names, ()))], names)
+    assert len(document) < 120_000
+    totals.by_shard = dict.fromkeys(names[::2], ())
+    document = to_document(run, {}, [totals], names)
+    assert len(document) < 20_000
+    run.status_file.write_bytes(document)
+    assert load_totals(run, [*names, shard_name(10_000)]) == [totals], "also after the run has grown"
+    assert load_totals(run, []) == [PassTotals("main")]
 
 
 def test_journaled_items_count_as_progress_and_headers_do_not(run: RunFolder) -> None:
@@ -120,7 +133,7 @@ def test_queue_state_is_of_this_runs_jobs_only(
     monkeypatch.setenv("PATH", f"{squeue.parent}:{os.environ['PATH']}")
     slurm.record_job(run.logs, "12", "run")
     slurm.record_job(run.logs, "12", "run")
-    assert slurm.recorded_jobs(run.logs) == ["12"]
+    assert (run.logs / "jobs.jsonl").read_bytes().count(b"\n") == 1
     now = survey(run.path, slurm.queue_state(run.logs))
     assert [job["id"] for job in now["queue"]] == ["12", "12_3"]
     assert "12 kgqa-run running, 1-02:03:04 left · 12_3 kgqa-run pending (Dependency)" in render(now)
@@ -167,7 +180,7 @@ def test_counts_are_the_same_read_on_from_saved_sums_and_never_fall_when_a_shard
         for each in totals:
             each.refresh(run)
         now = checked(compose(run, read_shards_manifest(run), totals, [], None))
-        run.status_file.write_bytes(to_document(run, now, totals))
+        run.status_file.write_bytes(to_document(run, now, totals, names))
         assert now["items"]["ended"] == number + 1 >= seen
         seen = now["items"]["ended"]
     done(run, "shard-000000")
@@ -204,7 +217,7 @@ def test_absurd_numbers_on_the_disk_neither_stop_nor_overflow_the_status(run: Ru
     now = look(run)
     assert now["passes"][0]["tokens"]["prompt"] < 2**53
     assert render(now)
-    assert json.loads(to_document(run, now, []))
+    assert json.loads(to_document(run, now, [], []))
 
 
 def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> None:

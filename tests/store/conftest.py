@@ -3,8 +3,8 @@
 import os
 import threading
 import time
-import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_anchors
+from tests.store.strikes import DONE, end, start
 
 Dict = dict[str, Any]
 
@@ -106,20 +107,8 @@ def at_once(number: int, act: Callable[[int], object]) -> list[Any]:
 
 def in_children(number: int, act: Callable[[int], object]) -> None:
     """Call `act(0)` to `act(number - 1)` in forked processes side by side; all must end well."""
-    children = []
-    for own in range(number):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                act(own)
-                code = 0
-            except BaseException:  # noqa: BLE001  a forked child must not return
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0] * number
+    children = [start(partial(act, own), lambda call, where: None) for own in range(number)]
+    assert [end(child) for child in children] == [DONE] * number
 
 
 def age(path: Path, seconds: float) -> None:

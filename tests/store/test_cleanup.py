@@ -9,11 +9,11 @@ import pytest
 
 from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.store import atomic, cleanup
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.cleanup import quarantine, quarantine_copy, sweep_temps
-from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.queue import Swept, sweep
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_result
 from tests.disk_watch import refuse, watch
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, NewerFormat
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.canonical import read_document, write_document
 
 JSON = st.recursive(
     st.none()

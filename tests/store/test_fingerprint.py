@@ -17,9 +17,8 @@ from kgqa_hpc.store import fingerprint as module
 from kgqa_hpc.store.fingerprint import anchors_origin, digest, keeps_own, pass_digest, require_same
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.queue import sweep
-from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import write_anchors
+from kgqa_hpc.store.shards import read_result, write_anchors, write_result
 from tests.store.conftest import anchor
 
 Dict = dict[str, Any]

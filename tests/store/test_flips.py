@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, NewerFormat
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.cleanup import quarantine_copy
-from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.fingerprint import read_manifest
 from kgqa_hpc.store.journal import Journal, read_journal
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES, create_sealed, verify
-from kgqa_hpc.store.shards import AnchorsFile
+from kgqa_hpc.store.shards import AnchorsFile, read_result, write_result
 from tests.runs import read_shard
 from tests.store.conftest import record
 

@@ -15,14 +15,13 @@ import pytest
 
 from kgqa_hpc.errors import OlderFormat
 from kgqa_hpc.store import atomic, cleanup, queue, sealed, table
-from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.journal import journals_of, open_next, read_journal
 from kgqa_hpc.store.lease import Leases, holders
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.results import read_result, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import AnchorsFile
+from kgqa_hpc.store.shards import AnchorsFile, read_result, read_summary
 from tests.store.conftest import anchor, record
 
 TESTS = Path(__file__).parents[1]

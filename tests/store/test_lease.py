@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import DiskFull, StoreError
-from kgqa_hpc.status.worker_states import read_states, sweep_states, write_state
+from kgqa_hpc.status.log_files import read_states, sweep_states, write_state
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.cleanup import machine, sweep_temps
 from kgqa_hpc.store.lease import Leases, holders

@@ -2,15 +2,16 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoppedEarly, StoreError
-from kgqa_hpc.store import document
+from kgqa_hpc.store import canonical
 from kgqa_hpc.store import partition as partition_module
-from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -120,7 +121,7 @@ def test_another_builds_bytes_of_the_same_anchors_are_listed_anew(cut_run: RunFo
     origin = {"anchors_sha256": manifest.anchors_sha256, "shard_size": 4, "start": 4}
     other = write_shard(cut_run.shard(SHARD), ROWS[4:8], {**origin, "zlib": "another"})
     # Only its header differs here; what counts is that the manifest's sha256 is not the file's.
-    shards = [{**entry.to_dict(), "sha256": "0" * 64} for entry in manifest.shards]
+    shards = [{**asdict(entry), "sha256": "0" * 64} for entry in manifest.shards]
     write_document(cut_run.shards_manifest, {**manifest.to_dict(), "shards": shards})
     assert load_shard(cut_run, read_shards_manifest(cut_run), SHARD) == ROWS[4:8]
     assert partition(cut_run, 4).entry(SHARD) == other
@@ -207,15 +208,15 @@ def test_a_file_that_another_process_set_aside_meanwhile_is_made_again(
     manifest, expected = read_shards_manifest(cut_run), files(cut_run)
     set_aside(cut_run.shard(SHARD))
     assert load_shard(cut_run, manifest, SHARD) == ROWS[4:8]
-    read = document.read_sized
+    read = canonical.read_sized
 
     def read_too_late(path: Path, limit: int = -1) -> tuple[bytes, int]:
         if path == cut_run.shards_manifest:
             path.unlink()
-            monkeypatch.setattr(document, "read_sized", read)
+            monkeypatch.setattr(canonical, "read_sized", read)
         return read(path, limit)
 
-    monkeypatch.setattr(document, "read_sized", read_too_late)
+    monkeypatch.setattr(canonical, "read_sized", read_too_late)
     partition(cut_run, 4)
     assert files(cut_run) == expected
 

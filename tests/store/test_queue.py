@@ -12,13 +12,12 @@ import pytest
 
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store import queue as queue_module
-from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.lease import Lease, holders
 from kgqa_hpc.store.partition import ShardsManifest, shard_name
 from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry, write_result
 from tests.disk_watch import counted
 from tests.store.conftest import in_children
 
@@ -114,7 +113,7 @@ def test_workers_share_the_shards_and_none_is_worked_on_twice(many: RunFolder) -
         for _ in range(80):
             assert queue.complete or queue.claim() is None
         assert queue.complete
-        assert len(queue.done()) == 80
+        assert len(done_shards(many, "main")) == 80
 
 
 def test_each_worker_has_its_own_order_and_keeps_it_over_restarts(many: RunFolder) -> None:
@@ -148,7 +147,7 @@ def test_a_result_that_appears_between_look_and_claim_is_not_done_again(
     claim = queue.leases.claim
     monkeypatch.setattr(queue.leases, "claim", lambda name: commit(few, name) or claim(name))
     assert queue.claim() is None
-    assert len(queue.done()) == 5
+    assert len(done_shards(few, "main")) == 5
     assert queue.leases.held == set()
 
 
@@ -208,7 +207,7 @@ def test_waiting_workers_look_at_few_shards_and_list_nothing(
     looks: list[str] = []
     monkeypatch.setattr(idle.leases, "holder", looks.append)
     monkeypatch.setattr(idle, "is_done", lambda name, surely=False: looks.append(name))
-    monkeypatch.setattr(idle, "done", lambda: pytest.fail("listed"))
+    monkeypatch.setattr(queue_module, "_names", lambda folder, suffix: pytest.fail("listed"))
     assert idle.claim() is None
     assert len(looks) <= queue_module.SAMPLE
 
@@ -237,8 +236,8 @@ def test_a_nearly_complete_run_is_learnt_by_one_listing(
         commit(many, shard_name(number))
     queue = queue_of(many, "w1")
     listings = []
-    done = queue.done
-    monkeypatch.setattr(queue, "done", lambda: listings.append(1) or done())
+    names = queue_module._names
+    monkeypatch.setattr(queue_module, "_names", lambda *args: listings.append(1) or names(*args))
     assert work_off(many, queue) == ["shard-000079"]
     assert len(listings) <= 1
     assert queue.complete

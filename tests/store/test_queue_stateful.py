@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kgqa_hpc.store import atomic, disk
-from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue

@@ -15,11 +15,11 @@ from kgqa_hpc.engines.models import read_size
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.prompts.templates import import_templates
-from kgqa_hpc.status.history import note
+from kgqa_hpc.status.log_files import note_progress
 from kgqa_hpc.store import sealed
-from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.canonical import read_document
+from kgqa_hpc.store.disk import NotRegular, append, irregular
 from kgqa_hpc.store.lease import Leases
-from kgqa_hpc.store.regular import NotRegular, append, irregular
 from kgqa_hpc.work.session import Logbook
 
 
@@ -31,7 +31,7 @@ def victim(tmp_path: Path) -> Path:
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
-    "history.jsonl": lambda logs: note(logs, 1),
+    "history.jsonl": lambda logs: note_progress(logs, 1),
     "jobs.jsonl": lambda logs: record_job(logs, "1", "run"),
     "worker.jsonl": lambda logs: Logbook(logs / "worker.jsonl", "w"),
 }

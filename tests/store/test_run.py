@@ -10,11 +10,11 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.cleanup import LITTER_AGE
-from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.fingerprint import fingerprint
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_result
 from tests.store.conftest import at_once
 
 Dict = dict[str, Any]
@@ -26,7 +26,7 @@ def test_a_new_run_holds_its_configuration_and_manifest(tmp_path: Path, config: 
     assert run.config() == config
     assert run.manifest().sections == sections
     assert run.manifest().program.startswith("kgqa_hpc ")
-    assert run.check(sections) == run.manifest().digest
+    run.check(sections)
     assert os.listdir(tmp_path / "deep") == ["run"]
     assert RunFolder.open(tmp_path / "deep" / "run") == run
 
@@ -112,7 +112,7 @@ def test_a_damaged_manifest_is_found_and_made_again_by_init(
         RunFolder.open(run.path)
     assert "kgqa init" in caught.value.cure
     RunFolder.create(run.path, config, sections)
-    assert RunFolder.open(run.path).check(sections)
+    RunFolder.open(run.path).check(sections)
     assert len(list(run.quarantine.glob("*manifest*"))) == 2
 
 

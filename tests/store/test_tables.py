@@ -17,9 +17,18 @@ from hypothesis import strategies as st
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
 from kgqa_hpc.store import shards, table
-from kgqa_hpc.store.results import OTHER, Tally, read_result, read_summary, write_result
 from kgqa_hpc.store.sealed import create_sealed, read_header
-from kgqa_hpc.store.shards import AnchorsFile, ShardEntry, write_anchors, write_shard
+from kgqa_hpc.store.shards import (
+    OTHER,
+    AnchorsFile,
+    ShardEntry,
+    Tally,
+    read_result,
+    read_summary,
+    write_anchors,
+    write_result,
+    write_shard,
+)
 from kgqa_hpc.store.table import TableWriter, open_table, write_table
 from tests.runs import read_shard
 from tests.store.conftest import anchor, record

@@ -19,8 +19,8 @@ import psutil
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.runs import fingerprint
-from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import read_result
 from kgqa_hpc.work.run import run_command
 from tests.command import environment
 from tests.disk_watch import watch

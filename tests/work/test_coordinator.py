@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from kgqa_hpc.cluster.slurm import recorded_jobs
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.runs import open_run
@@ -17,9 +16,9 @@ from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import partition, read_shards_manifest
-from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.coordinator import Coordinator, record_own_job
+from kgqa_hpc.store.shards import write_result
+from kgqa_hpc.work.coordinator import Coordinator
 from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run
 from tests.store.conftest import age, claimed
@@ -90,6 +89,21 @@ def test_the_duties_cut_the_shards_and_publish_the_status(run: RunFolder, make_l
     assert (run.logs / "history.jsonl").exists()
 
 
+def test_slurm_is_asked_for_the_queue_once_a_minute_and_at_the_end(
+    run: RunFolder, make_lead: MakeLead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead, calls = make_lead("a"), []
+    monkeypatch.setattr(
+        "kgqa_hpc.cluster.slurm.queue_state", lambda logs: calls.append(logs) or [{"id": "7"}]
+    )
+    for _ in range(3):
+        lead.duties()
+    assert len(calls) == 1
+    assert json.loads(run.status_file.read_text())["queue"] == [{"id": "7"}]
+    lead.duties(last=True)
+    assert len(calls) == 2
+
+
 def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
     run: RunFolder, make_lead: MakeLead
 ) -> None:
@@ -124,14 +138,6 @@ def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     write_done(run, "shard-000001")
     assert lead.verify(shards) == 0
     assert events.count("result-corrupt") == 1
-
-
-def test_a_job_is_recorded_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "77")
-    monkeypatch.delenv("SLURM_ARRAY_JOB_ID", raising=False)
-    record_own_job(run)
-    record_own_job(run)
-    assert recorded_jobs(run.logs) == ["77"]
 
 
 @pytest.mark.parametrize("verify", [False, True])

@@ -11,8 +11,8 @@ from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition
-from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import read_result
 from kgqa_hpc.work.item_scheduler import Task
 from kgqa_hpc.work.open_shard import AT, OpenShard
 from tests.runs import make_run

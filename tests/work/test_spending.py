@@ -10,7 +10,7 @@ import yaml
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.status.history import note
+from kgqa_hpc.status.log_files import note_progress
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import Spending
 from tests.command import kgqa
@@ -100,7 +100,7 @@ def test_done_shards_count_once_after_a_restart(tmp_path: Path) -> None:
 def test_hours_count_over_all_starts_of_a_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 4)
     for minute in range(31):
-        note(run.logs, 0, now=1e9 + 60 * minute)
+        note_progress(run.logs, 0, now=1e9 + 60 * minute)
     clock = iter([0.0, 1000.0, 1801.0])
     spending = Spending(run, {"hours": 1.0}, lambda: next(clock))
     spending.require_rest()

@@ -12,6 +12,7 @@ The published BioGraphletQA records have 14 fields: `id` is the graphlet's posit
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ FIELDS = ("analysis", "draft_question", "draft_answer", "reflection")
 
 def items_of(work: FinishedWork) -> Iterator[tuple[int, Json, Json]]:
     """Finished items in the order of the sample: row in anchors.h5, anchor, the item's record."""
-    for entry in work.manifest.shards:
-        for row, (anchor, item) in enumerate(work.pairs(entry), work.manifest.start(entry.name)):
-            if item is not None:
-                yield row, anchor, item
+    pairs = chain.from_iterable(map(work.pairs, work.manifest.shards))
+    for row, (anchor, item) in enumerate(pairs):
+        if item is not None:
+            yield row, anchor, item
 
 
 class ItemsById:

@@ -20,8 +20,8 @@ from kgqa_hpc.plugins.evaluation.compare import compare, recommendation, summari
 from kgqa_hpc.stages import STAGES, init
 from kgqa_hpc.steps.variants import MARK
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import iter_result
 
 Price = tuple[float, float]  # per million prompt tokens and completion tokens, in any currency
 

@@ -22,7 +22,7 @@ from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25 import manifest, shard
 from kgqa_hpc.plugins.literature.documents.read import document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
-from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.threads import usable_cores
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.canonical import read_document, write_document
 
 NAME = "index.json"
 VERSION = 1

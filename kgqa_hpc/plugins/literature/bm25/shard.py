@@ -27,7 +27,7 @@ import tantivy
 
 from kgqa_hpc.plugins.literature.documents.document import Document, OtherAbstract
 from kgqa_hpc.plugins.literature.documents.read import Standing, changes
-from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.replace_folder import replaced_folder
 
 PART_FACTS = "part.json"

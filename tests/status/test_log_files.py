@@ -7,18 +7,21 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.stages import STAGES, standing
-from kgqa_hpc.status import history
-from kgqa_hpc.status.render import render
-from kgqa_hpc.status.snapshot import survey
-from kgqa_hpc.status.worker_states import (
+from kgqa_hpc.status.log_files import (
     ALIVE,
+    HISTORY,
+    Rate,
+    note_progress,
     place,
+    read_rate,
     read_states,
     remove_state,
     state_file,
     sweep_states,
     write_state,
 )
+from kgqa_hpc.status.render import render
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
@@ -48,6 +51,16 @@ def test_a_killed_worker_of_this_machine_is_known_to_be_dead_at_once(run: RunFol
     assert [entry["age"] > ALIVE for entry in read_states(run.logs)] == [True, False]
 
 
+@pytest.mark.parametrize("age_s", [0, 1000])
+@pytest.mark.parametrize("name", [None, 3, ["w"], {"a": 1}])
+def test_a_state_that_no_worker_wrote_is_left_out(run: RunFolder, name: object, age_s: int) -> None:
+    write_state(run.logs, "other", state(worker=name, silent=1000.0))
+    os.utime(state_file(run.logs, "other"), (time.time() - age_s,) * 2)
+    now = look(run)
+    assert "0 alive" in render(now)
+    assert now["workers"]["list"] == now["workers"]["silent"] == now["workers"]["stalled"] == []
+
+
 def test_states_of_the_long_dead_are_swept(run: RunFolder) -> None:
     for name in ("w0", "w1", "w2"):
         write_state(run.logs, name, state(worker=name))
@@ -70,12 +83,12 @@ def test_a_complete_run_lists_no_dead_worker(run: RunFolder) -> None:
 def noted(logs: Path, *notes: tuple[float, int], began: float = 0.0) -> None:
     """Write notes: seconds since the beginning, and the items that had ended."""
     for now, ended in notes:
-        history.note(logs, ended, now=began + now)
+        note_progress(logs, ended, now=began + now)
 
 
 def test_rates_leave_out_the_time_nobody_worked(tmp_path: Path) -> None:
     noted(tmp_path, (0, 0), (60, 60), (120, 120), (90_000, 120), (90_060, 240))
-    speed = history.rate(tmp_path, now=90_061)
+    speed = read_rate(tmp_path, now=90_061)
     assert speed.overall == pytest.approx(240 / 180 * 86_400)
     assert speed.last_hour == pytest.approx(120 / 60 * 86_400)
 
@@ -88,10 +101,10 @@ def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
 
 def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:
     noted(tmp_path, (0, 0), (60, 60))
-    with (tmp_path / history.NAME).open("ab") as file:
+    with (tmp_path / HISTORY).open("ab") as file:
         file.write(b'\xff\x00\n{"time": 3}\n[1]\n{"time":')
-    assert history.rate(tmp_path, now=61).overall == pytest.approx(86_400)
-    assert history.rate(tmp_path / "empty") == history.Rate()
+    assert read_rate(tmp_path, now=61).overall == pytest.approx(86_400)
+    assert read_rate(tmp_path / "empty") == Rate()
 
 
 def finished(run: RunFolder) -> list[str]:

@@ -1,0 +1,168 @@
+"""Small files in the logs of a run that `status` reads: states of workers, failed requests, history of the progress.
+
+The state of a worker is one file per process in logs/workers/, rewritten every few seconds. A worker with an old file
+is dead or suspended. A worker that ends normally removes its file; the coordinator removes the others.
+
+A worker whose requests to a model server failed also writes logs/servers/WORKER.json, which stays after its end:
+retries, refusals (HTTP 429) and the seconds waited for both, by pass.
+
+The coordinator appends the number of finished items to logs/history.jsonl every minute. Results hold no times (equal
+work gives equal bytes), so rates need this file. If it is lost or damaged, only the rate and the remaining time are
+unknown for a while.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import disk_errors, make_folder, write_file
+from kgqa_hpc.store.cleanup import machine, time_at
+from kgqa_hpc.store.disk import append, names_if_there, read_if_there, read_if_there_with_state
+
+ALIVE = 90.0  # s; three missed rewrites at the longest interval
+LITTER = 86_400.0  # s; age at which the file of a dead worker is removed
+LARGEST = 1 << 16  # bytes
+STATES, LOADS = "workers", "servers"  # folders in logs/
+
+
+def state_file(logs: Path, worker: str, folder: str = STATES) -> Path:
+    return logs / folder / f"{worker}.json"
+
+
+def write_state(logs: Path, worker: str, state: Mapping[str, Any], folder: str = STATES) -> None:
+    """Write a worker's state, or into LOADS its counts of failed requests by pass. Raises DiskFull, StoreError.
+
+    The file is not fsynced, because it is soon rewritten.
+    """
+    path = state_file(logs, worker, folder)
+    make_folder(path.parent)
+    write_file(path, canonical.dumps(state) + b"\n", durable=False)
+
+
+def remove_state(logs: Path, worker: str) -> None:
+    with suppress(OSError):  # a file that remains is soon old
+        state_file(logs, worker).unlink()
+
+
+def sweep_states(logs: Path) -> None:
+    """Remove the state files of workers that have been dead for a day."""
+    folder = logs / STATES
+    names, now = names_if_there(folder), time_at(folder)
+    for path in (folder / name for name in names):
+        with suppress(OSError):
+            if now - path.stat().st_mtime > LITTER:
+                path.unlink()
+
+
+def read_states(logs: Path) -> Iterator[dict[str, Any]]:
+    """Every worker's state with its `age` in seconds by the file system's clock; a file without a name is left out."""
+    process_scope, now = place(), time_at(logs / STATES)
+    for state, written in _documents(logs / STATES):
+        if not isinstance(state.get("worker"), str):
+            continue
+        ended = (  # a process of this machine; nothing is known about those of other machines
+            all(process_scope.values())
+            and {key: state.get(key) for key in process_scope} == process_scope
+            and isinstance(state.get("pid"), int)
+            and not psutil.pid_exists(state["pid"])
+        )
+        yield {**state, "age": round(max(now - written, ALIVE + 1 if ended else 0.0), 1)}
+
+
+def place() -> dict[str, str]:
+    """The scope in which a process id is unique: the running kernel and its pid namespace."""
+    try:
+        return {"machine": machine(), "pid_namespace": os.readlink("/proc/self/ns/pid")}
+    except OSError:
+        return {"machine": machine(), "pid_namespace": ""}
+
+
+def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
+    """The sums over all workers by pass."""
+    sums: dict[str, Counter[str]] = {}
+    for loads, _ in _documents(logs / LOADS):
+        for pass_name, load in loads.items():
+            for key, value in load.items() if isinstance(load, dict) else ():
+                if isinstance(value, int | float) and 0 <= value < 2**53:
+                    sums.setdefault(pass_name, Counter())[key] += value  # type: ignore[assignment]
+    return {pass_name: described(total) for pass_name, total in sums.items()}
+
+
+def described(load: Mapping[str, float]) -> dict[str, Any]:
+    """The counts for the status: whole numbers, and seconds with one decimal."""
+    numbers = {key: int(load.get(key, 0)) for key in ("retries", "throttled")}
+    return {**numbers, "waited_s": round(load.get("waited_s", 0.0), 1)}
+
+
+def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:
+    """The content and modification time of each file; unreadable files are left out, for they are soon rewritten."""
+    for name in (name for name in names_if_there(folder) if name.endswith(".json")):
+        entry = read_if_there_with_state(folder / name, LARGEST)
+        try:
+            document = canonical.loads(entry[0]) if entry else None
+        except ValueError:
+            continue
+        if entry and isinstance(document, dict):
+            yield document, entry[1].st_mtime
+
+
+HISTORY = "history.jsonl"
+IDLE = 600.0  # s; a longer gap between two notes means that no worker was running, and does not count
+HOUR, DAY = 3600.0, 86_400.0
+TAIL = 1 << 20  # bytes; about two weeks of notes
+
+Notes = list[tuple[float, int]]  # seconds since 1970, items ended
+
+
+class Rate(NamedTuple):
+    """Items per day: over all time in which a worker ran, and over the last hour; None if unknown."""
+
+    overall: float | None = None
+    last_hour: float | None = None
+
+
+def note_progress(logs: Path, ended: int, now: float | None = None) -> None:
+    """Append the number of finished items to the history. Raises DiskFull, StoreError."""
+    make_folder(logs)
+    line = canonical.dumps({"time": round(time.time() if now is None else now, 1), "ended": ended})
+    with disk_errors(logs / HISTORY):
+        append(logs / HISTORY, line + b"\n")
+
+
+def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
+    """The readable notes in the last `limit` bytes."""
+    notes = []
+    for line in (read_if_there(logs / HISTORY, limit) or b"").split(b"\n"):
+        try:
+            entry = canonical.loads(line)
+            notes.append((float(entry["time"]), int(entry["ended"])))
+        except (ValueError, TypeError, KeyError, OverflowError):
+            continue  # a line cut at the front, torn at the end, or mixed by two coordinators is left out
+    return notes
+
+
+def read_rate(logs: Path, now: float | None = None) -> Rate:
+    """The rates computed from the history."""
+    notes = read_notes(logs, TAIL)
+    newest = time.time() if now is None else now
+    recent = [note for note in notes if note[0] > newest - HOUR]
+    overall, last_hour = (
+        items / seconds * DAY if seconds >= 1 else None
+        for seconds, items in map(active_time, (notes, recent))
+    )
+    return Rate(overall, last_hour)
+
+
+def active_time(notes: Notes) -> tuple[float, int]:
+    """Seconds in which a worker ran, and the items that ended in them; a minute of each start may be missing."""
+    steps = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(notes)]
+    steps = [(seconds, items) for seconds, items in steps if 0 < seconds < IDLE and items >= 0]
+    return sum(seconds for seconds, _ in steps), sum(items for _, items in steps)
