@@ -15,11 +15,10 @@ from kgqa_hpc.graphlets.choose_method import pass_seconds
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.from_libraries import simple_csr
 from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
-from kgqa_hpc.graphlets.occurrences import arrange
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
+from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
 from kgqa_hpc.kg import connectivity
 from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -66,7 +65,7 @@ def _graphlet_kernels() -> None:
             Stream(ground, structure, seed=0).draw(0, 1)
     pick_roots(np.ones(1), np.zeros(2, np.int64), np.zeros(1), 0, np.zeros(1, np.int64))  # float64 weights
     sample = enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
-    cap_nodes(*arrange(graph, sample), per_shape=1, max_per_node=1)
+    cap_nodes(*sample.arranged(graph.original), per_shape=1, max_per_node=1)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,8 @@ from pathlib import Path
 import numpy as np
 
 from kgqa_hpc.errors import InputError, KgqaError
-from kgqa_hpc.graphlets.occurrences import Found
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
-from kgqa_hpc.graphlets.shapes import SHAPES, bit
+from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences, bit
 from kgqa_hpc.graphlets.splitmix import key_of, mix
 
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
@@ -52,7 +51,7 @@ def count(graph: OrderedGraph) -> dict[int, int]:
     return {int(i): int(text) for i, text in zip(answer["ids"], answer["totals"], strict=True)}
 
 
-def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Found]:
+def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Occurrences]:
     """Exact counts, and a sample with each occurrence of a shape with probability sizes[shape] / total.
 
     Drawn on one thread, so that the same version of graph-tool gives the same sample.
@@ -65,7 +64,7 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
         for k, step, shapes in runs
     ]
     if not draws:
-        return totals, Found.empty()
+        return totals, Occurrences.empty()
     answer = _ask(graph, {"draws": draws, "threads": 1})
     step = np.array([step for _, step, _ in runs])[answer["draw"]]
     # Rows of the distinct occurrences, each from the run with the smallest probability that kept it.
@@ -80,7 +79,7 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
     chosen = np.flatnonzero((moment < limit) | (limit == 1.0))
     chosen = chosen[np.argsort(shape[chosen], kind="stable")]
     shape, nodes = shape[chosen], nodes[chosen]
-    return totals, Found(shape, nodes, _codes(graph, nodes), (moment * total)[chosen].astype(np.int64))
+    return totals, Occurrences(shape, nodes, _codes(graph, nodes), (moment * total)[chosen].astype(np.int64))
 
 
 def _first_step(total: int) -> int:

@@ -9,7 +9,7 @@ second vertices, so several threads share the work of a hub.
 Ranks depend on graph and seed alone, hence so does the sample: not on threads or blocks. The ranks of a
 smaller sample come first in those of a larger one (splitmix.rank_sequence), so samples are nested. Time
 grows with the connected sets of three and four vertices, not with those of five
-(kernels.count.walk_counts); memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a
+(kernels.count.walk); memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a
 window, 60 bytes per sampled graphlet. Counts are int64: totals up to 2**62.
 """
 
@@ -20,11 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.count import walk_counts
+from kgqa_hpc.graphlets.kernels.count import walk as walk_kernels
 from kgqa_hpc.graphlets.kernels.draw import ranks as rank_kernels
-from kgqa_hpc.graphlets.occurrences import Found
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, list_triangles
-from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
+from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, Occurrences
 from kgqa_hpc.graphlets.splitmix import rank_sequence
 
 BLOCK_PREFIXES = 8_000  # approximate number of 3-prefixes of a block; a few milliseconds of work
@@ -158,7 +157,7 @@ class _Walk:
         """Connected vertex sets of three by shape, int64 (30,); their sum is the block's 3-prefixes."""
         work = self._units.block(block)
         with self._counting.lent(work[0][0]) as scratch:
-            counts: np.ndarray = walk_counts.count_triples(*work, *self._rows, scratch, _TABLES)
+            counts: np.ndarray = walk_kernels.count_triples(*work, *self._rows, scratch, _TABLES)
         return counts
 
     def count(self, block: int, largest: int, trail: np.ndarray) -> np.ndarray:
@@ -168,7 +167,9 @@ class _Walk:
         work = self._units.block(block)
         graph = *self._rows, *self._triangles
         with self._counting.lent(work[0][0]) as scratch:
-            counts: np.ndarray = walk_counts.count_units(*work, largest == 5, *graph, scratch, _TABLES, trail)
+            counts: np.ndarray = walk_kernels.count_units(
+                *work, largest == 5, *graph, scratch, _TABLES, trail
+            )
         return counts
 
     def look_up(
@@ -178,7 +179,7 @@ class _Walk:
         trail: np.ndarray,
         ranks: np.ndarray,
         starts: np.ndarray,
-        occurrences: Found,
+        occurrences: Occurrences,
     ) -> None:
         """Write the occurrences whose ranks within the block are ranks[starts[0, s]:starts[1, s]], for each shape s."""
         work = self._units.block(block)
@@ -215,7 +216,7 @@ def enumerate_sample(
     *,
     blocks: int | None = None,
     window: int | None = None,
-) -> Found:
+) -> Occurrences:
     """`sizes[shape]` occurrences of each shape, uniform without replacement; all where there are fewer.
 
     `lists` are the graph's triangles, `totals` the exact counts of at least these shapes. Raises RuntimeError
@@ -244,17 +245,17 @@ def enumerate_sample(
 
 def _choose_ranks(
     totals: Mapping[int, int], sizes: Mapping[int, int], seed: int
-) -> tuple[dict[int, np.ndarray], Found]:
+) -> tuple[dict[int, np.ndarray], Occurrences]:
     """The requested ranks of each shape, ascending, and an empty array for their occurrences in this order."""
     ranks, rooms = {}, []
     for shape, size in sorted(sizes.items()):
         drawn = rank_sequence(totals[shape], size, seed, shape)
-        room = Found.empty(len(drawn))
+        room = Occurrences.empty(len(drawn))
         room.shape[:] = shape
         room.position[:] = np.argsort(drawn)
         ranks[shape] = drawn[room.position]
         rooms.append(room)
-    return ranks, Found.join(rooms)
+    return ranks, Occurrences.join(rooms)
 
 
 def _go_through(
@@ -265,7 +266,7 @@ def _go_through(
     trails: list[np.ndarray],
     before: np.ndarray,
     ranks: Mapping[int, np.ndarray],
-    occurrences: Found,
+    occurrences: Occurrences,
 ) -> np.ndarray:
     """Count the blocks of a window and look up the ranks in them; returns their occurrences by shape.
 

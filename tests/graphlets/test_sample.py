@@ -12,7 +12,7 @@ from scipy import stats
 from kgqa_hpc.drawing.graph_layout import crossings, few_nodes
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import choose_method, sample
-from kgqa_hpc.graphlets.sample import COLUMNS, sample_graphlets, statistics_csv
+from kgqa_hpc.graphlets.sample import COLUMNS, sample_graphlets, shapes_png, statistics_csv
 from kgqa_hpc.graphlets.sample_by_draws import pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 
@@ -270,8 +270,6 @@ def test_the_table_has_the_columns_of_the_papers_table_1(drawn):
 
 def test_the_picture_is_a_png_and_the_same_sample_gives_the_same_bytes(drawn):
     pytest.importorskip("matplotlib", reason="MATPLOTLIB IS NOT INSTALLED: NO PICTURE (extra: report)")
-    from kgqa_hpc.graphlets.figure import shapes_png
-
     picture = shapes_png(drawn)
     assert picture.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", picture[16:24])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets import sample_by_draws, streams
+from kgqa_hpc.graphlets import sample_by_draws
 from kgqa_hpc.graphlets.choose_method import assign, draw_limits, expected_draws, resize
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
@@ -41,7 +41,7 @@ def drawn(ground, size, seed, threads=None):
 def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batch, segment):
     expected = drawn(ground, 20, seed=1)
     monkeypatch.setattr(sample_by_draws, "BATCH", batch)
-    monkeypatch.setattr(streams, "SEGMENT", segment)
+    monkeypatch.setattr(sample_by_draws, "SEGMENT", segment)
     found = drawn(ground, 20, seed=1, threads=3)
     for name in ("shape", "nodes", "codes", "position"):
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()

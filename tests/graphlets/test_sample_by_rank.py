@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets.count import closed_form_counts
-from kgqa_hpc.graphlets.occurrences import arrange
+from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
@@ -23,7 +22,7 @@ def counted_and_sampled(graph, sizes, seed, threads=None, **options):
 
 
 def rows_of(graph, found):
-    shape, nodes, _ = arrange(graph, found)
+    shape, nodes, _ = found.arranged(graph.original)
     return [(int(s), [int(v) for v in row if v >= 0]) for s, row in zip(shape, nodes, strict=True)]
 
 
@@ -69,9 +68,8 @@ def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, block
 def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(graph_of, density):
     for seed in range(5):
         source, target = np.nonzero(np.triu(np.random.default_rng(seed).random((60, 60)) < density, 1))
-        graph = order_graph(*graph_of(60, set(zip(source.tolist(), target.tolist(), strict=True))))
-        graph = replace(graph, workers=Workers(2))
-        expected = closed_form_counts(graph)
+        csr = graph_of(60, set(zip(source.tolist(), target.tolist(), strict=True)))
+        graph, expected = order_graph(*csr, Workers(2)), count_graphlets(*csr)
         for blocks in (1, 7, 500):
             assert count_by_enumeration(graph, blocks=blocks) == expected
 
