@@ -100,7 +100,10 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
     corners = (lists.starts, lists.corners)
 
     def sums_of(function: Callable[[int], np.ndarray], label: str) -> list[int]:
-        return _whole(graph.workers.run(function, range(parts), label))
+        # As Python integers: the sums of all parts can exceed 64 bits.
+        low, high = np.array(graph.workers.run(function, range(parts), label)).astype(object).sum(axis=0)
+        sums: list[int] = (low + high * 2**triangles.CARRY_BITS).tolist()
+        return sums
 
     edge = sums_of(lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, *corners), "edges")
     copies, paths = _from_triangles(graph, all_starts, edge)
@@ -129,11 +132,6 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
             )
         )
     return CopyCounts(copies, squares, cliques, pentagons)
-
-
-def _whole(parts: list[np.ndarray]) -> list[int]:
-    width = parts[0].shape[1]
-    return [sum(int(p[0, i]) + (int(p[1, i]) << triangles.CARRY_BITS) for p in parts) for i in range(width)]
 
 
 def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:

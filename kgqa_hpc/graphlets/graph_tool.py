@@ -35,6 +35,7 @@ VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"
 RATIO = 0.25  # ratio of the probabilities of consecutive runs
 _WORKER = Path(__file__).with_name("graph_tool_worker.py")
+_ISOLATED = "-I"  # without our environment and this folder: graph_tool.py here would hide the library
 
 
 def find_interpreter() -> str | None:
@@ -138,7 +139,7 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
         np.save(folder / "nodes.npy", np.int64(graph.num_nodes))
         shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
         (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
-        command = [*_alone(python), str(_WORKER), name]
+        command = [python, _ISOLATED, str(_WORKER), name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
@@ -167,14 +168,7 @@ def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:
 @functools.cache
 def _has_graph_tool(python: str) -> bool:
     try:
-        probe = [*_alone(python), "-c", "import graph_tool.clustering"]
+        probe = [python, _ISOLATED, "-c", "import graph_tool.clustering"]
         return subprocess.run(probe, capture_output=True, check=False, timeout=120).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
-
-
-def _alone(python: str) -> list[str]:
-    """The interpreter's command, without our environment and this folder: graph_tool.py here would hide the
-    library.
-    """
-    return [python, "-I"]

@@ -212,7 +212,7 @@ def _enumerate(
         )
     totals = exact
     if len(exact) < len(SHAPES):
-        totals = count_by_enumeration(graph)
+        totals = count_by_enumeration(graph, lists)
     plan = explain_enumeration(totals, counted)
     announce(plan)
     occurrences = enumerate_sample(graph, lists, totals, sizes, seed)

@@ -75,9 +75,7 @@ class Stream:
             draw(i)
 
         run = self._ground.graph.workers.run
-        if (
-            self.structure.family == "rows"
-        ):  # no data is shared between draws of a root, so segments are independent
+        if self.structure.family == "rows":  # draws of a root share no data: segments are independent
             run(pick_and_draw, range(segments))
         else:
             run(pick, range(segments))
@@ -172,11 +170,10 @@ class _Collector:
 
     def add(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         """Add the next hits, in batches of about the number that is still needed."""
-        start = 0
-        while self.open and start < len(codes):
-            stop = start + max(2 * (self.size - len(self.codes)), 1 << 14)
-            self._take(nodes[start:stop], codes[start:stop])
-            start = stop
+        while self.open and len(codes):
+            count = max(2 * (self.size - len(self.codes)), 1 << 14)
+            self._take(nodes[:count], codes[:count])
+            nodes, codes = nodes[count:], codes[count:]
 
     def _take(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         had = len(self.codes)
@@ -216,9 +213,8 @@ def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), dra
 
 def _classified(stream: Stream, start: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     nodes, codes = stream.draw(start, count)
-    shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(
-        np.int8
-    )  # code -1 is the last entry
+    # Code -1 is the last entry.
+    shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)
     return nodes, codes, shape_of[codes]
 
 

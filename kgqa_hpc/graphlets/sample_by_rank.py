@@ -22,11 +22,12 @@ import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count import walk as walk_kernels
 from kgqa_hpc.graphlets.kernels.draw import ranks as rank_kernels
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, list_triangles
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, Occurrences
 from kgqa_hpc.graphlets.splitmix import rank_sequence
 
 BLOCK_PREFIXES = 8_000  # approximate number of 3-prefixes of a block; a few milliseconds of work
+WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
 
 
 @dataclass(frozen=True)
@@ -87,32 +88,23 @@ class Scratches:
 
     @contextlib.contextmanager
     def lent(self, root: int) -> Iterator[tuple[np.ndarray, ...]]:
-        """The working arrays of kernels.count.walk for walks from `root` on; shapes and dtypes as in `_new`."""
+        """The working arrays of kernels.count.walk for walks from `root` on.
+
+        reached int64 (1,), cursor int64 (n,), marks uint8 (n,), extension int32 (n + 1,), near int32 (n, 4).
+        """
+        n = self._graph.num_nodes
         try:
             scratch = self._idle.pop()
         except IndexError:
-            scratch = self._new()
-        if scratch[0][0] > root:
-            self._restart(scratch)
+            arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
+            scratch = np.full(1, n, np.int64), *arrays, np.zeros((n, 4), np.int32)
+        reached, cursor, _, _, near = scratch
+        if reached[0] > root:  # another round, or new arrays
+            reached[0] = -1
+            cursor[:] = self._graph.indptr[:-1]
+            near[:, 0] = self._graph.degree
         yield scratch
         self._idle.append(scratch)
-
-    def _new(self) -> tuple[np.ndarray, ...]:
-        n = self._graph.num_nodes
-        # The arrays reached, cursor, marks, extension and near.
-        arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
-        scratch = np.zeros(1, np.int64), *arrays, np.zeros((n, 4), np.int32)
-        self._restart(scratch)
-        return scratch
-
-    def _restart(self, scratch: tuple[np.ndarray, ...]) -> None:
-        reached, cursor, _, _, near = scratch
-        reached[0] = -1
-        cursor[:] = self._graph.indptr[:-1]
-        near[:, 0] = self._graph.degree
-
-
-WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
 
 
 def _bulk_tables() -> tuple[np.ndarray, ...]:
@@ -189,22 +181,19 @@ class _Walk:
 
 
 def count_by_enumeration(
-    graph: OrderedGraph, *, largest: int = 5, blocks: int | None = None
+    graph: OrderedGraph, lists: TriangleLists, *, blocks: int | None = None
 ) -> dict[int, int]:
-    """Exact induced occurrences of every shape of up to `largest` nodes."""
+    """Exact induced occurrences of every shape; `lists` are the graph's triangles."""
     units = cut_units(graph, blocks)
-    walk = _Walk(graph, list_triangles(graph), units)
-
+    walk = _Walk(graph, lists, units)
     triples = graph.workers.run(walk.triples, range(units.blocks))
 
     def count(block: int) -> np.ndarray:
-        return walk.count(block, largest, np.empty((triples[block].sum(), SLOTS), np.int64))
+        return walk.count(block, 5, np.empty((triples[block].sum(), SLOTS), np.int64))
 
-    counts = list(triples)
-    if largest > 3:
-        counts += graph.workers.run(count, range(units.blocks), "counting")
+    counts = triples + graph.workers.run(count, range(units.blocks), "counting")
     total = np.array(counts, np.int64).reshape(-1, SLOTS).sum(axis=0)
-    return {shape: int(total[shape]) for shape in SHAPES if SHAPES[shape].k <= largest}
+    return {shape: int(total[shape]) for shape in SHAPES}
 
 
 def enumerate_sample(

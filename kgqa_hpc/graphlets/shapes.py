@@ -118,17 +118,17 @@ def _subcopies(shape: Shape) -> dict[int, int]:
 SUBCOPIES: dict[int, dict[int, int]] = {shape.id: _subcopies(shape) for shape in SHAPES.values()}
 
 
-def _automorphisms(shape: Shape) -> np.ndarray:
-    code = code_of(shape.edges)
-    matches = [
-        permutation
-        for permutation in itertools.permutations(range(shape.k))
-        if code_of(shape.edges, permutation) == code
-    ]
-    return np.array(matches, np.int64)
-
-
-AUTOMORPHISMS: dict[int, np.ndarray] = {shape.id: _automorphisms(shape) for shape in SHAPES.values()}
+AUTOMORPHISMS: dict[int, np.ndarray] = {
+    shape.id: np.array(
+        [
+            permutation
+            for permutation in itertools.permutations(range(shape.k))
+            if code_of(shape.edges, permutation) == code_of(shape.edges)
+        ],
+        np.int64,
+    )
+    for shape in SHAPES.values()
+}
 
 
 def template_order(shape: int, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
