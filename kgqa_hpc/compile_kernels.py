@@ -41,7 +41,7 @@ def _graph_kernels() -> None:
     ends = np.arange(3, dtype=np.int32)
     rows = simple_graph(4, ends, ends + np.int32(1))
     connectivity.k_core(*rows, 1)
-    connectivity.component_sizes(*rows)
+    connectivity.components(*rows)
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))

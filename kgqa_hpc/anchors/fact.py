@@ -19,8 +19,8 @@ from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries, property_cyph
 from kgqa_hpc.anchors.routes import Incidence, Routes, code_of
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.kg.export import value_text
 from kgqa_hpc.kg.graph import Codes, Mask
-from kgqa_hpc.kg.iris import value_text
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
