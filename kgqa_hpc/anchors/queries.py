@@ -61,14 +61,13 @@ def chain_cypher(subject: Node, chain: Sequence[Step], unnamed: bool) -> str:
     return f"MATCH {path}{filter_clause}\nRETURN DISTINCT answer.id AS answer"
 
 
-def property_sparql(subject: Node, name: str) -> str:
-    """The value of a property of a node."""
-    return select([f"{iri('node', subject.id)} {iri('property', name)} ?answer ."])
-
-
-def property_cypher(subject: Node, name: str) -> str:
+def property_queries(subject: Node, name: str) -> dict[str, str]:
+    """The columns QUERY and CYPHER for the value of a property of a node."""
     match = f"MATCH (given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
-    return f"{match}\nRETURN DISTINCT given.{_quoted(name)} AS answer"
+    return {
+        QUERY.name: select([f"{iri('node', subject.id)} {iri('property', name)} ?answer ."]),
+        CYPHER.name: f"{match}\nRETURN DISTINCT given.{_quoted(name)} AS answer",
+    }
 
 
 def premises_sparql(nodes: Sequence[Node], relations: Sequence[Relation], asked: int) -> str:
