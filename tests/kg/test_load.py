@@ -143,7 +143,7 @@ def test_each_common_key_is_documented():
 
 @pytest.mark.plugin("biokg")
 def test_the_recipe_of_the_page_is_accepted():
-    from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe
+    from kgqa_hpc.plugins.biokg.recipe import Recipe
 
     (recipe,) = [block for block in BLOCKS if "classes" in block]
     recipe["spaces"]["pubchem"]["date"] = str(recipe["spaces"]["pubchem"]["date"])
