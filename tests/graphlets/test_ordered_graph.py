@@ -63,7 +63,11 @@ def test_many_rows_and_long_ones_are_ordered_by_any_number_of_threads(graph_of, 
 
 
 @pytest.mark.parametrize(
-    ("indptr", "indices"), [([0, 1], []), ([1, 1], [0]), ([0, 2, 1], [0]), ([0, 1], [1]), ([0, 1], [-1])]
+    ("indptr", "indices"),
+    [
+        *(([0, 1], []), ([0, 2], [0]), ([1, 1], [0]), ([1, 2], [0, 0]), ([0, 2, 1], [0])),
+        *(([0, 1], [1]), ([0, 1, 2], [1, 2]), ([0, 1], [-1]), ([0, 1, 2], [-1, 0])),
+    ],
 )
 def test_arrays_that_do_not_fit_together_are_refused(indptr, indices):
     with pytest.raises(InputError):

@@ -25,12 +25,16 @@ def ground(small_graphs):
     return Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
 
 
-def drawn(ground, size, seed, threads=None):
-    """A sample; streams are assigned as they always are."""
-    ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
-    totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
+def assigned(ground, overestimate=1.0, **size):
+    """The totals, and the stream of each shape as it always is assigned."""
+    totals = {s: overestimate * t for s, t in induced_counts(ground.counts.copies).items()}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments = assign(totals, SHAPES, copies, NO_TIME, len(ground.graph.indices))
+    return totals, assign(totals, SHAPES, copies, NO_TIME, len(ground.graph.indices), **size)
+
+
+def drawn(ground, size, seed, threads=None):
+    ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
+    totals, assignments = assigned(ground)
     limits = draw_limits(assignments, SHAPES)
     sizes = dict.fromkeys(SHAPES, size)
     planned = resize(assignments, totals, sizes)
@@ -61,9 +65,7 @@ def test_when_a_stream_is_left_does_not_depend_on_batches(batch, waits, expected
 
 
 def test_the_limit_of_draws_is_kept(ground):
-    totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
-    copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments = assign(totals, SHAPES, copies, NO_TIME, 1)
+    _, assignments = assigned(ground)
     hits = HitCounts()
     limits = {a.shape: 7 for a in assignments}
     found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 1000), limits, 1, hits)
@@ -116,9 +118,7 @@ def test_expected_draws_are_those_of_the_coupon_collector(total, size):
 
 def test_a_stream_is_left_when_it_brings_nothing_new(ground):
     """Totals that are estimates do not say when a shape is complete; its hits do."""
-    totals = {s: 2.0 * t for s, t in induced_counts(ground.counts.copies).items()}
-    copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments = assign(totals, SHAPES, copies, NO_TIME, 1, size=10**6)
+    _, assignments = assigned(ground, overestimate=2.0, size=10**6)
     hits = HitCounts()
     limits = {a.shape: 10**9 for a in assignments}
     found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 10**6), limits, 1, hits)
