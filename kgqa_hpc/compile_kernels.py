@@ -11,7 +11,7 @@ import pyarrow as pa
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
-from kgqa_hpc.graphlets.choose_method import pass_seconds
+from kgqa_hpc.graphlets.choose_method import Costs
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.from_libraries import simple_csr
 from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
@@ -57,7 +57,7 @@ def _graphlet_kernels() -> None:
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
     graph = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
     lists = list_triangles(graph)
-    pass_seconds(graph, lists)
+    Costs.of(graph, lists)
     copies = copy_counts(graph, lists)
     for passes in (PASSES, ()):  # without, some structures are drawn in another way
         ground = Ground(graph, lists, copies, frozenset(passes))

@@ -15,17 +15,14 @@ from kgqa_hpc.graphlets.choose_method import (
     REFERENCE_SIZE,
     SHORT_SECONDS,
     Announce,
+    Costs,
     Method,
     Plan,
-    affordable_passes,
     assign,
-    counting_seconds,
     draw_limits,
-    drawing_seconds,
     enumeration_seconds,
     explain_drawing,
     explain_enumeration,
-    pass_seconds,
     resize,
 )
 from kgqa_hpc.graphlets.count import Backend, copy_counts, induced_counts
@@ -164,32 +161,29 @@ def _draw(
 ) -> _Drawn:
     """Count what can be counted in reasonable time, choose the method, and draw."""
     lists = list_triangles(graph)
-    seconds = pass_seconds(graph, lists)
-    passes = affordable_passes(seconds)
-    counts = copy_counts(graph, lists, passes)
+    costs = Costs.of(graph, lists)
+    counts = copy_counts(graph, lists, costs.affordable)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
     # At most the total: a search for more would run until its limit.
     sizes = {s: min(size, exact.get(s, size)) for s in shapes if exact.get(s, 1) > 0}
-    counted = counting_seconds(seconds, len(graph.indices))
+    counted = costs.counting()
     if method == "enumerate" or (
         method == "auto" and complete and enumeration_seconds(exact) <= SHORT_SECONDS
     ):
         return _enumerate(graph, lists, exact, sizes, counted, seed, announce)
-    ground = Ground(graph, lists, counts, passes)
+    ground = Ground(graph, lists, counts, costs.affordable)
     hits, guess = HitCounts(), {shape: float(total) for shape, total in exact.items()}
     if not complete:  # a pilot estimates the unknown totals
         hits = pilot(ground, seed, [shape for shape in SHAPES if shape not in exact])
         estimates, errors = hits.estimate()
         guess = {shape: guess.get(shape, estimates[shape] or errors[shape]) for shape in SHAPES}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    reference = assign(guess, sizes, copies, seconds, len(graph.indices))
-    usual = drawing_seconds(reference, seconds, len(graph.indices))
-    if method == "auto" and complete and enumeration_seconds(exact) <= usual:
+    reference = assign(guess, sizes, copies, costs)
+    if method == "auto" and complete and enumeration_seconds(exact) <= costs.drawing(reference):
         return _enumerate(graph, lists, exact, sizes, counted, seed, announce)
     assignments = resize(reference, guess, sizes)
-    drawing = drawing_seconds(assignments, seconds, len(graph.indices))
-    plan = explain_drawing(guess, len(SHAPES) - len(exact), counted, drawing)
+    plan = explain_drawing(guess, len(SHAPES) - len(exact), counted, costs.drawing(assignments))
     announce(plan)
     longest = resize(reference, guess, {shape: max(size, REFERENCE_SIZE) for shape in sizes})
     limits = draw_limits(longest, exact)

@@ -112,7 +112,7 @@ def assert_nested(sampled, sizes):
 def test_a_smaller_sample_is_part_of_a_larger_one(variety, method, blind, monkeypatch):
     """From none to all, so shapes pass from a part to the whole; with exact totals and with estimates."""
     if blind:
-        monkeypatch.setattr(sample, "affordable_passes", lambda seconds: frozenset())
+        monkeypatch.setattr(choose_method, "EXACT_SECONDS", -1.0)
         monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
     assert_nested(
         lambda size: sample_graphlets(*variety, per_shape=size, seed=4, method=method),
@@ -168,7 +168,7 @@ def test_a_star_of_200_000_leaves_is_sampled(star_of):
 def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(variety, monkeypatch):
     """The same graph once with all passes and once with none that costs anything."""
     exact = sample_graphlets(*variety, per_shape=0, seed=1).totals
-    monkeypatch.setattr(sample, "affordable_passes", lambda seconds: frozenset())
+    monkeypatch.setattr(choose_method, "EXACT_SECONDS", -1.0)
     monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
     monkeypatch.setattr(choose_method, "BLIND_SECONDS", 0.004)
     scores = []

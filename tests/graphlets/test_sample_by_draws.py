@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.graphlets import sample_by_draws
-from kgqa_hpc.graphlets.choose_method import assign, draw_limits, expected_draws, resize
+from kgqa_hpc.graphlets.choose_method import Costs, assign, draw_limits, expected_draws, resize
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground, root_copies
 from kgqa_hpc.threads import Workers
-
-NO_TIME = dict.fromkeys(PASSES, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +27,8 @@ def assigned(ground, overestimate=1.0, **size):
     """The totals, and the stream of each shape as it always is assigned."""
     totals = {s: overestimate * t for s, t in induced_counts(ground.counts.copies).items()}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    return totals, assign(totals, SHAPES, copies, NO_TIME, len(ground.graph.indices), **size)
+    costs = Costs(dict.fromkeys(PASSES, 0.0), len(ground.graph.indices))
+    return totals, assign(totals, SHAPES, copies, costs, **size)
 
 
 def drawn(ground, size, seed, threads=None):
