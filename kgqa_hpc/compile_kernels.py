@@ -11,15 +11,14 @@ import pyarrow as pa
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
-from kgqa_hpc.graphlets.choose_method import pass_seconds
+from kgqa_hpc.graphlets.choose_method import Costs
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.from_libraries import simple_csr
 from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
-from kgqa_hpc.graphlets.occurrences import arrange
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
+from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
 from kgqa_hpc.kg import connectivity
 from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -42,7 +41,7 @@ def _graph_kernels() -> None:
     ends = np.arange(3, dtype=np.int32)
     rows = simple_graph(4, ends, ends + np.int32(1))
     connectivity.k_core(*rows, 1)
-    connectivity.component_sizes(*rows)
+    connectivity.components(*rows)
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
@@ -58,7 +57,7 @@ def _graphlet_kernels() -> None:
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
     graph = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
     lists = list_triangles(graph)
-    pass_seconds(graph, lists)
+    Costs.of(graph, lists)
     copies = copy_counts(graph, lists)
     for passes in (PASSES, ()):  # without, some structures are drawn in another way
         ground = Ground(graph, lists, copies, frozenset(passes))
@@ -66,7 +65,7 @@ def _graphlet_kernels() -> None:
             Stream(ground, structure, seed=0).draw(0, 1)
     pick_roots(np.ones(1), np.zeros(2, np.int64), np.zeros(1), 0, np.zeros(1, np.int64))  # float64 weights
     sample = enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
-    cap_nodes(*arrange(graph, sample), per_shape=1, max_per_node=1)
+    cap_nodes(*sample.arranged(graph.original), per_shape=1, max_per_node=1)
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ def _whole_hpo() -> tuple:
     import csv
 
     from kgqa_hpc.graphlets.from_libraries import simple_csr
-    from kgqa_hpc.kg.sources.hpo import _data_folder
+    from kgqa_hpc.kg.sources.hpo import data_folder
 
-    folder, number, edges = _data_folder(), {}, []
+    folder, number, edges = data_folder(), {}, []
 
     def link(a: str, b: str) -> None:
         edges.append((number.setdefault(a, len(number)), number.setdefault(b, len(number))))

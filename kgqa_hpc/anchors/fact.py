@@ -15,12 +15,12 @@ from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, askable, content_id, difficulty, place, wording
-from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries, property_cypher, property_sparql
+from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries, property_queries
 from kgqa_hpc.anchors.routes import Incidence, Routes, code_of
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.kg.export import value_text
 from kgqa_hpc.kg.graph import Codes, Mask
-from kgqa_hpc.kg.iris import value_text
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
@@ -111,17 +111,12 @@ class FactAnchors(AnchorKind):
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         subject, data, name = anchor.nodes[0], anchor.data, anchor.data["relation"]
-        if len(anchor.nodes) > 1:
-            queries = chain_queries(anchor, [{"relation": name, "out": data["out"], "type": data["asked"]}])
-        else:
-            queries = {
-                QUERY.name: property_sparql(subject, name),
-                CYPHER.name: property_cypher(subject, name),
-            }
+        step = {"relation": name, "out": data["out"], "type": data["asked"]}
+        is_property = len(anchor.nodes) == 1
         return {
             "answers": list(data["answers"]),
             "aliases": list(data["aliases"]),
-            **queries,
+            **(property_queries(subject, name) if is_property else chain_queries(anchor, [step])),
             **difficulty(1, len(anchor.nodes), data["degree"]),
         }
 

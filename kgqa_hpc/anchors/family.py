@@ -1,16 +1,28 @@
-"""Functions for all question families: ids and random order by content, difficulty, and rules for the wording."""
+"""What all question families share: ids and random order by content, difficulty, rules for the wording, distractors."""
+
+from __future__ import annotations
 
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import lru_cache
+from heapq import merge
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from kgqa_hpc.anchors.anchor import Anchor, Drawn
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.text.digests import short_digest
+
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.graph import KnowledgeGraph
 
 T = TypeVar("T")
 DIFFICULTY = (
@@ -20,6 +32,7 @@ DIFFICULTY = (
     Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
 )
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these raise the difficulty by one level
+NEAR = 4  # candidates for wrong options, those nearest in degree, as a multiple of the number of options
 # Words of a question that refer to a source, which its readers do not see.
 SOURCES = re.compile(
     r"\b(?:(?:the|this) (?:above |given |provided )?"
@@ -114,3 +127,48 @@ def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:
         every.setdefault(named.id, named)
     ordered = sorted(every.values(), key=lambda anchor: place(seed, anchor.id))
     return Drawn(ordered[: getattr(settings, "number", None)], Counter(a.group for a in ordered))
+
+
+class Distractors:
+    """Draws wrong options from the graph on which answers are computed.
+
+    They are nodes of the answer's type and of similar degree that are no neighbours of the subject. Neighbours of the
+    answer are excluded too, because a more general or more specific term is often correct as well.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, shared_names: Collection[str]) -> None:
+        self._graph, self._shared = graph, shared_names
+        self._degrees = graph.degrees()
+        self._of_type = lru_cache(maxsize=None)(self._sorted_by_degree)
+
+    def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
+        """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
+        ends = (*subjects, answer)
+        starts, neighbours = self._graph.csr()
+        around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
+        excluded = {*ends, *chain.from_iterable(around)}
+        used = {plain(str(self._graph.names[node])) for node in ends}
+        near: list[int] = []
+        for node in self._by_degree(answer):
+            name = str(self._graph.names[node])
+            if node in excluded or name in self._shared or plain(name) in used:
+                continue
+            used.add(plain(name))
+            near.append(node)
+            if len(near) == NEAR * number:
+                break
+        return chance.sample(near, min(number, len(near)))
+
+    def _by_degree(self, answer: int) -> Iterator[int]:
+        """All nodes of the answer's type by distance in degree from the answer; below before above."""
+        nodes, degrees = self._of_type(int(self._graph.node_type[answer]))
+        degree = self._degrees[answer]
+        middle = int(np.searchsorted(degrees, degree))
+        below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
+        above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))
+        return (int(nodes[k]) for _, _, k in merge(below, above))
+
+    def _sorted_by_degree(self, kind: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        nodes = np.flatnonzero(self._graph.node_type == kind)
+        order = np.argsort(self._degrees[nodes], kind="stable")
+        return nodes[order], self._degrees[nodes][order]

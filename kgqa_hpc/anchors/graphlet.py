@@ -95,7 +95,7 @@ class GraphletAnchors(AnchorKind):
     def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
         """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
         from kgqa_hpc.graphlets.ordered_graph import order_graph
-        from kgqa_hpc.graphlets.sample import sample_ordered, statistics_csv
+        from kgqa_hpc.graphlets.sample import sample_ordered, shapes_png, statistics_csv
         from kgqa_hpc.threads import Workers
 
         assert source.graph is not None
@@ -121,8 +121,6 @@ class GraphletAnchors(AnchorKind):
             )
         files = {"graphlets.csv": statistics_csv(drawn).encode()}
         if find_spec("matplotlib"):  # without the extra `report` there is only the CSV file
-            from kgqa_hpc.graphlets.figure import shapes_png
-
             files["graphlets.png"] = shapes_png(drawn)
         totals = {group_of(shape): int(total) for shape, total in sorted(drawn.totals.items())}
         return Drawn(

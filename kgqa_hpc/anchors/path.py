@@ -26,21 +26,83 @@ from kgqa_hpc.anchors.family import (
     in_turn,
     wording,
 )
-from kgqa_hpc.anchors.metapaths import shipped_metapaths
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
+from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import KindSettings
 
 IN_VAIN = 20_000  # consecutive draws without a new question after which drawing ends
+# Metapaths of the bundled graph sources, by the name that `anchors.patterns` gives. Each is a kind of scientific
+# question and was chosen by hand (symptom, disease, drug: "Which drug treats the disease that has this symptom?");
+# arbitrary sequences of node types, such as gene, process, gene, give questions of no interest.
+METAPATHS: dict[str, list[list[str]]] = {
+    "hpo": [
+        ["phenotype", "disease", "gene"],
+        ["gene", "disease", "phenotype"],
+        ["disease", "gene", "disease"],
+        ["gene", "disease", "gene"],
+        ["phenotype", "disease", "gene", "disease"],
+    ],
+    "hetionet": [
+        ["Compound", "Gene", "Disease"],
+        ["Compound", "Gene", "Pathway"],
+        ["Disease", "Gene", "Compound"],
+        ["Disease", "Gene", "Pathway"],
+        ["Symptom", "Disease", "Compound"],
+        ["Compound", "Disease", "Symptom"],
+        ["Side Effect", "Compound", "Disease"],
+        ["Pharmacologic Class", "Compound", "Disease"],
+        ["Symptom", "Disease", "Gene"],
+        ["Pathway", "Gene", "Disease"],
+        ["Symptom", "Disease", "Gene", "Compound"],
+    ],
+    "primekg": [
+        ["drug", "gene/protein", "disease"],
+        ["drug", "gene/protein", "pathway"],
+        ["disease", "gene/protein", "drug"],
+        ["disease", "gene/protein", "pathway"],
+        ["effect/phenotype", "disease", "drug"],
+        ["effect/phenotype", "disease", "gene/protein"],
+        ["drug", "disease", "effect/phenotype"],
+        ["exposure", "disease", "gene/protein"],
+        ["effect/phenotype", "disease", "gene/protein", "drug"],
+    ],
+    "oregano": [
+        ["compound", "protein", "gene"],
+        ["compound", "gene", "disease"],
+        ["compound", "gene", "pathway"],
+        ["disease", "gene", "compound"],
+        ["disease", "gene", "pathway"],
+        ["disease", "compound", "protein"],
+        ["gene", "protein", "compound"],
+        ["pathway", "gene", "disease"],
+        ["compound", "protein", "gene", "disease"],
+    ],
+}
+
+
+def _shipped(value: Any) -> Any:
+    """The metapaths of a source, if `value` is its name; other values unchanged.
+
+    Raises ValueError for an unknown name.
+    """
+    if isinstance(value, str) and value not in METAPATHS:
+        names = ", ".join(METAPATHS)
+        raise ValueError(
+            f"no metapaths are shipped for {value!r}{did_you_mean(value, METAPATHS)}; for {names}"
+        )
+    return METAPATHS[value] if isinstance(value, str) else value
+
+
 Metapath = list[str | None]
 Metapaths = Annotated[
     list[Annotated[Metapath, Field(min_length=2, max_length=9)]],
     Field(min_length=1),
-    BeforeValidator(shipped_metapaths, json_schema_input_type=str | list[Metapath]),
+    BeforeValidator(_shipped, json_schema_input_type=str | list[Metapath]),
 ]
 STEP = {"entity": "string", "relation": "string", "target": "string"}
 

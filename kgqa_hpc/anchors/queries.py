@@ -10,7 +10,7 @@ from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.columns import Column
-from kgqa_hpc.kg import iris
+from kgqa_hpc.kg.export import LABEL, iri
 from kgqa_hpc.kg.relations import Node, Relation
 
 QUERY = Column("query", "string", "SPARQL 1.1 that gives the answers on the graph of `kgqa kg export`.")
@@ -36,14 +36,14 @@ def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None
 
 def chain_sparql(subject: Node, chain: Sequence[Step], unnamed: bool) -> str:
     """The ends of simple paths from a node along a chain of relations and types."""
-    terms = [iris.node_iri(subject.id), *(f"?node{number}" for number in range(1, len(chain))), "?answer"]
+    terms = [iri("node", subject.id), *(f"?node{number}" for number in range(1, len(chain))), "?answer"]
     lines = []
     for term, there, step in zip(terms, terms[1:], chain, strict=False):
         source, target = (term, there) if step["out"] else (there, term)
-        lines.append(f"{source} {iris.relation_iri(step['relation'])} {target} .")
-        lines.append(f"{there} a {iris.type_iri(step['type'])} .")
+        lines.append(f"{source} {iri('relation', step['relation'])} {target} .")
+        lines.append(f"{there} a {iri('type', step['type'])} .")
         if unnamed:
-            lines.append(f"{there} {iris.LABEL} [] .")
+            lines.append(f"{there} {LABEL} [] .")
     return select([*lines, *(f"FILTER({terms[a]} != {terms[b]})" for a, b in _alike(subject, chain))])
 
 
@@ -61,20 +61,19 @@ def chain_cypher(subject: Node, chain: Sequence[Step], unnamed: bool) -> str:
     return f"MATCH {path}{filter_clause}\nRETURN DISTINCT answer.id AS answer"
 
 
-def property_sparql(subject: Node, name: str) -> str:
-    """The value of a property of a node."""
-    return select([f"{iris.node_iri(subject.id)} {iris.property_iri(name)} ?answer ."])
-
-
-def property_cypher(subject: Node, name: str) -> str:
+def property_queries(subject: Node, name: str) -> dict[str, str]:
+    """The columns QUERY and CYPHER for the value of a property of a node."""
     match = f"MATCH (given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
-    return f"{match}\nRETURN DISTINCT given.{_quoted(name)} AS answer"
+    return {
+        QUERY.name: select([f"{iri('node', subject.id)} {iri('property', name)} ?answer ."]),
+        CYPHER.name: f"{match}\nRETURN DISTINCT given.{_quoted(name)} AS answer",
+    }
 
 
 def premises_sparql(nodes: Sequence[Node], relations: Sequence[Relation], asked: int) -> str:
     """A query for the node in question, which requires every statement to be in the graph."""
-    terms = [iris.node_iri(node.id) for node in nodes]
-    edges = [f"{terms[r.source]} {iris.relation_iri(r.type)} {terms[r.target]} ." for r in relations]
+    terms = [iri("node", node.id) for node in nodes]
+    edges = [f"{terms[r.source]} {iri('relation', r.type)} {terms[r.target]} ." for r in relations]
     return select([f"VALUES ?answer {{ {terms[asked]} }}", *edges])
 
 

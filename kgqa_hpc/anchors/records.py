@@ -14,8 +14,7 @@ from typing import Any, BinaryIO, Literal
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.distractors import Distractors
-from kgqa_hpc.anchors.family import place, shared_names
+from kgqa_hpc.anchors.family import Distractors, place, shared_names
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError

@@ -7,6 +7,8 @@ one sequence and a smaller sample is part of a larger one. Rates turn steps into
 were measured on one core of a 2.5 GHz Xeon with tools/bench_graphlets.py.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from kgqa_hpc.graphlets.count import PASSES
-from kgqa_hpc.graphlets.kernels.count.pentagons import pentagon_steps
+from kgqa_hpc.graphlets.kernels.count.cycles import pentagon_steps
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, restrict_to_core
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
@@ -76,19 +78,57 @@ class Assignment:
     rate: float
 
 
-def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
-    """Predicted core-seconds of each expensive pass of the closed forms."""
-    core, lists = restrict_to_core(graph, lists)
-    degree = core.degree.astype(float)
-    # Integer arithmetic gives the same result on every machine; pieces keep the memory small.
-    pieces = (piece.astype(np.int64) for piece in np.array_split(lists.per_slot(), 64))
-    links = sum(int(piece @ piece) for piece in pieces)
-    far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
-    return {
-        "links": links / 2 * PASS_RATES["links"],
-        "codegrees": float((degree * (degree - 1)).sum()) / 2 * PASS_RATES["codegrees"] * far,
-        "5-cycles": _pentagon_steps(core) * PASS_RATES["5-cycles"] * far,
-    }
+@dataclass(frozen=True)
+class Costs:
+    """Predicted core-seconds on one graph.
+
+    `passes`: of each expensive pass of the closed forms (PASSES); `slots`: entries of the graph's rows.
+    """
+
+    passes: Mapping[str, float]
+    slots: int
+
+    @classmethod
+    def of(cls, graph: OrderedGraph, lists: TriangleLists) -> Costs:
+        """The prediction for a graph with these triangles."""
+        core, lists = restrict_to_core(graph, lists)
+        degree = core.degree.astype(float)
+        # Integer arithmetic gives the same result on every machine; pieces keep the memory small.
+        pieces = (piece.astype(np.int64) for piece in np.array_split(lists.per_slot(), 64))
+        links = sum(int(piece @ piece) for piece in pieces)
+        far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
+        passes = {
+            "links": links / 2 * PASS_RATES["links"],
+            "codegrees": float((degree * (degree - 1)).sum()) / 2 * PASS_RATES["codegrees"] * far,
+            "5-cycles": _pentagon_steps(core) * PASS_RATES["5-cycles"] * far,
+        }
+        return cls(passes, len(graph.indices))
+
+    @property
+    def affordable(self) -> frozenset[str]:
+        """The passes that are made for sampling."""
+        return frozenset(name for name in PASSES if self.passes[name] <= EXACT_SECONDS)
+
+    def counting(self) -> float:
+        """The closed forms: their preparation and the affordable passes."""
+        return self.slots * SLOT_RATE + sum(self.passes[name] for name in PASSES if name in self.affordable)
+
+    def form(self, structure: int) -> Structure:
+        """How copies of a structure are drawn after the affordable passes, if at all, else after all."""
+        return way_of(structure, self.affordable) or STRUCTURES[structure]
+
+    def stream(self, structure: int, draws: float) -> float:
+        """A stream: root weights, about one more pass if the structure needs a pass, and draws."""
+        form = self.form(structure)
+        setup = self.slots * ROW_SETUP_RATE + (self.passes[form.needs] if form.needs else 0.0)
+        return setup + draws * DRAW_RATES[form.family]
+
+    def drawing(self, assignments: Iterable[Assignment]) -> float:
+        """All draws; shapes that share a stream wait for the longest of them."""
+        planned: dict[int, float] = {}
+        for a in assignments:
+            planned[a.structure] = max(planned.get(a.structure, 0.0), a.draws)
+        return sum(self.stream(structure, draws) for structure, draws in planned.items())
 
 
 def _pentagon_steps(graph: OrderedGraph) -> float:
@@ -106,11 +146,6 @@ def _pentagon_steps(graph: OrderedGraph) -> float:
     return float(((steps[1:] + steps[:-1]) / 2 * np.diff(probes)).sum() + steps[0])
 
 
-def affordable_passes(seconds: Mapping[str, float], limit: float = EXACT_SECONDS) -> frozenset[str]:
-    """The passes whose predicted time on one core stays below `limit` seconds."""
-    return frozenset(name for name in PASSES if seconds[name] <= limit)
-
-
 def expected_draws(total: float, size: int, probability: float) -> float:
     """Expected draws until `size` of `total` occurrences are hit; `probability`: that a draw hits one."""
     size = min(size, math.ceil(total))
@@ -125,8 +160,7 @@ def assign(
     totals: Mapping[int, float],
     shapes: Collection[int],
     copies: Mapping[int, float],
-    passes: Mapping[str, float],
-    slots: int,
+    costs: Costs,
     size: int = REFERENCE_SIZE,
 ) -> list[Assignment]:
     """Choose for each of `shapes` the structure whose stream gives its sample, for samples of `size`.
@@ -141,15 +175,19 @@ def assign(
             options[shape] = []
             for s in inner:
                 probability = min(1.0, total * SUBCOPIES[shape][s] / copies[s])
-                draws, rate = expected_draws(total, size, probability), DRAW_RATES[_way_of(s, passes).family]
+                draws, rate = expected_draws(total, size, probability), DRAW_RATES[costs.form(s).family]
                 options[shape].append(Assignment(shape, s, probability, draws, rate))
-    alone = {
-        shape: min(_cost(o, {}, passes, slots) for o in candidates) for shape, candidates in options.items()
-    }
     planned: dict[int, float] = {}
+
+    def cost(option: Assignment) -> float:
+        already = planned.get(option.structure, 0.0)
+        whole = costs.stream(option.structure, max(option.draws, already))
+        return whole - (costs.stream(option.structure, already) if already else 0.0)
+
+    alone = {shape: min(map(cost, candidates)) for shape, candidates in options.items()}
     chosen = []
     for shape in sorted(alone, key=lambda shape: (-alone[shape], shape)):
-        best = min(options[shape], key=lambda o: (_cost(o, planned, passes, slots), o.structure))
+        best = min(options[shape], key=lambda option: (cost(option), option.structure))
         planned[best.structure] = max(planned.get(best.structure, 0.0), best.draws)
         chosen.append(best)
     return sorted(chosen, key=lambda a: a.shape)
@@ -166,33 +204,8 @@ def resize(
     ]
 
 
-def drawing_seconds(assignments: Iterable[Assignment], passes: Mapping[str, float], slots: int) -> float:
-    """Predicted core-seconds of drawing; shapes that share a stream wait for the longest of them."""
-    planned: dict[int, float] = {}
-    for a in assignments:
-        planned[a.structure] = max(planned.get(a.structure, 0.0), a.draws)
-    return sum(_stream_cost(s, draws, passes, slots) for s, draws in planned.items())
-
-
-def _way_of(structure: int, passes: Mapping[str, float]) -> Structure:
-    return way_of(structure, affordable_passes(passes)) or STRUCTURES[structure]
-
-
-def _cost(option: Assignment, planned: Mapping[int, float], passes: Mapping[str, float], slots: int) -> float:
-    already = planned.get(option.structure, 0.0)
-    whole = _stream_cost(option.structure, max(option.draws, already), passes, slots)
-    return whole - (_stream_cost(option.structure, already, passes, slots) if already else 0.0)
-
-
-def _stream_cost(structure: int, draws: float, passes: Mapping[str, float], slots: int) -> float:
-    """Core-seconds of a stream: root weights, about one more pass if the structure needs a pass, and draws."""
-    kind = _way_of(structure, passes)
-    setup = slots * ROW_SETUP_RATE + (passes[kind.needs] if kind.needs else 0.0)
-    return setup + draws * DRAW_RATES[kind.family]
-
-
 def enumeration_seconds(totals: Mapping[int, float]) -> float:
-    """Predicted core-seconds of counting and sampling by enumeration (see kernels.count.walk_counts)."""
+    """Predicted core-seconds of counting and sampling by enumeration (see kernels.count.walk)."""
     triples, fours = (sum(totals[shape] for shape in SHAPES if SHAPES[shape].k == k) for k in (3, 4))
     return triples * TRIPLE_RATE + fours * FOUR_RATE
 
@@ -208,11 +221,6 @@ def draw_limits(assignments: Iterable[Assignment], exact_shapes: Collection[int]
         most = seconds / a.rate
         limits[a.shape] = int(min(10 * a.draws + 2e5, most))
     return limits
-
-
-def counting_seconds(passes: Mapping[str, float], slots: int) -> float:
-    """Predicted core-seconds of the closed forms: their preparation and the affordable `passes`."""
-    return slots * SLOT_RATE + sum(passes[name] for name in affordable_passes(passes))
 
 
 def explain_enumeration(totals: Mapping[int, int], counted: float) -> Plan:

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from kgqa_hpc.graphlets import graph_tool
-from kgqa_hpc.graphlets.kernels.count import codegrees, links, pentagons, triangles
+from kgqa_hpc.graphlets.kernels.count import cycles, links, triangles
 from kgqa_hpc.graphlets.ordered_graph import (
     OrderedGraph,
     TriangleLists,
@@ -48,7 +48,7 @@ class CopyCounts:
 
     squares int64 (n, 3): squares, banners and K2,3 of the pairs whose smaller label is the vertex; cliques
     int64 (n, 2): 4-cliques through it, and these with a triangle on an edge at it; cycles int64 (n,): the
-    root weights of kernels.count.pentagons. Rows stay zero where a pass was left out.
+    root weights of kernels.count.cycles. Rows stay zero where a pass was left out.
     """
 
     copies: dict[int, int]
@@ -73,11 +73,8 @@ def count_graphlets(
     describe a graph.
     """
     graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
-    return graph_tool.count(graph) if backend == "graph-tool" else closed_form_counts(graph)
-
-
-def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:
-    """Exact induced counts of the 29 shapes."""
+    if backend == "graph-tool":
+        return graph_tool.count(graph)
     return induced_counts(copy_counts(graph, list_triangles(graph)).copies)
 
 
@@ -98,12 +95,15 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
     core, lists = restrict_to_core(graph, lists)
     rows = (core.indptr, core.indices)
     n, parts = graph.num_nodes, parts_of(graph)
-    squares, cliques = np.zeros((n, codegrees.ROOTED), np.int64), np.zeros((n, 2), np.int64)
-    cycles = np.zeros(n, np.int64)
+    squares, cliques = np.zeros((n, cycles.ROOTED), np.int64), np.zeros((n, 2), np.int64)
+    pentagons = np.zeros(n, np.int64)
     corners = (lists.starts, lists.corners)
 
     def sums_of(function: Callable[[int], np.ndarray], label: str) -> list[int]:
-        return _whole(graph.workers.run(function, range(parts), label))
+        # As Python integers: the sums of all parts can exceed 64 bits.
+        low, high = np.array(graph.workers.run(function, range(parts), label)).astype(object).sum(axis=0)
+        sums: list[int] = (low + high * 2**triangles.CARRY_BITS).tolist()
+        return sums
 
     edge = sums_of(lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, *corners), "edges")
     copies, paths = _from_triangles(graph, all_starts, edge)
@@ -113,30 +113,25 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
     if "codegrees" in passes:
         te = lists.per_slot()
         codegree = sums_of(
-            lambda part: codegrees.codegree_sums(part, parts, *rows, graph.degree, te, *corners, squares),
+            lambda part: cycles.codegree_sums(part, parts, *rows, graph.degree, te, *corners, squares),
             "codegrees",
         )
         diamond = copies[7]
-        copies[5] = codegree[codegrees.SQUARE] // 2
+        copies[5] = codegree[cycles.SQUARE] // 2
         copies[9] = paths - 4 * copies[5]  # the ends meet
-        copies[16] = codegree[codegrees.BANNER] - 2 * diamond  # the tail ends in the opposite corner
-        copies[20] = codegree[codegrees.K23]
-        copies[21] = codegree[codegrees.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
-        copies[25] = codegree[codegrees.DIAMOND_PLUS]
+        copies[16] = codegree[cycles.BANNER] - 2 * diamond  # the tail ends in the opposite corner
+        copies[20] = codegree[cycles.K23]
+        copies[21] = codegree[cycles.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
+        copies[25] = codegree[cycles.DIAMOND_PLUS]
     if "5-cycles" in passes:
         copies[15] = sum(
             graph.workers.run(
-                lambda part: int(pentagons.count_pentagons(part, parts, *rows, cycles)),
+                lambda part: int(cycles.count_pentagons(part, parts, *rows, pentagons)),
                 range(parts),
                 "5-cycles",
             )
         )
-    return CopyCounts(copies, squares, cliques, cycles)
-
-
-def _whole(parts: list[np.ndarray]) -> list[int]:
-    width = parts[0].shape[1]
-    return [sum(int(p[0, i]) + (int(p[1, i]) << triangles.CARRY_BITS) for p in parts) for i in range(width)]
+    return CopyCounts(copies, squares, cliques, pentagons)
 
 
 def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:

@@ -27,15 +27,15 @@ from pathlib import Path
 import numpy as np
 
 from kgqa_hpc.errors import InputError, KgqaError
-from kgqa_hpc.graphlets.occurrences import Found
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
-from kgqa_hpc.graphlets.shapes import SHAPES, bit
+from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences, bit
 from kgqa_hpc.graphlets.splitmix import key_of, mix
 
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"
 RATIO = 0.25  # ratio of the probabilities of consecutive runs
 _WORKER = Path(__file__).with_name("graph_tool_worker.py")
+_ISOLATED = "-I"  # without our environment and this folder: graph_tool.py here would hide the library
 
 
 def find_interpreter() -> str | None:
@@ -52,7 +52,7 @@ def count(graph: OrderedGraph) -> dict[int, int]:
     return {int(i): int(text) for i, text in zip(answer["ids"], answer["totals"], strict=True)}
 
 
-def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Found]:
+def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Occurrences]:
     """Exact counts, and a sample with each occurrence of a shape with probability sizes[shape] / total.
 
     Drawn on one thread, so that the same version of graph-tool gives the same sample.
@@ -65,7 +65,7 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
         for k, step, shapes in runs
     ]
     if not draws:
-        return totals, Found.empty()
+        return totals, Occurrences.empty()
     answer = _ask(graph, {"draws": draws, "threads": 1})
     step = np.array([step for _, step, _ in runs])[answer["draw"]]
     # Rows of the distinct occurrences, each from the run with the smallest probability that kept it.
@@ -80,7 +80,7 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
     chosen = np.flatnonzero((moment < limit) | (limit == 1.0))
     chosen = chosen[np.argsort(shape[chosen], kind="stable")]
     shape, nodes = shape[chosen], nodes[chosen]
-    return totals, Found(shape, nodes, _codes(graph, nodes), (moment * total)[chosen].astype(np.int64))
+    return totals, Occurrences(shape, nodes, _codes(graph, nodes), (moment * total)[chosen].astype(np.int64))
 
 
 def _first_step(total: int) -> int:
@@ -139,7 +139,7 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
         np.save(folder / "nodes.npy", np.int64(graph.num_nodes))
         shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
         (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
-        command = [*_alone(python), str(_WORKER), name]
+        command = [python, _ISOLATED, str(_WORKER), name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
@@ -168,14 +168,7 @@ def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:
 @functools.cache
 def _has_graph_tool(python: str) -> bool:
     try:
-        probe = [*_alone(python), "-c", "import graph_tool.clustering"]
+        probe = [python, _ISOLATED, "-c", "import graph_tool.clustering"]
         return subprocess.run(probe, capture_output=True, check=False, timeout=120).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
-
-
-def _alone(python: str) -> list[str]:
-    """The interpreter's command, without our environment and this folder: graph_tool.py here would hide the
-    library.
-    """
-    return [python, "-I"]

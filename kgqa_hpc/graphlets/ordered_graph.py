@@ -11,7 +11,6 @@ from itertools import pairwise
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets.kernels import relabel
 from kgqa_hpc.graphlets.kernels.count import triangles
 from kgqa_hpc.threads import Workers
 
@@ -69,10 +68,10 @@ def order_graph(indptr: np.ndarray, indices: np.ndarray, workers: Workers = ALON
         raise InputError(f"a neighbour lies outside 0..{n - 1}", "indices are node numbers")
     # Copies, because numba treats read-only arrays as another type, and kernels are compiled for writable ones.
     indptr, indices = np.array(indptr, np.int64), np.array(indices, np.int32)
-    original, label, new_indptr = relabel.by_degree(indptr)
+    original, label, new_indptr = triangles.by_degree(indptr)
     new_indices = np.empty(len(indices), np.int32)
     workers.run(
-        lambda rows: relabel.fill_rows(*rows, indptr, indices, original, label, new_indptr, new_indices),
+        lambda rows: triangles.fill_rows(*rows, indptr, indices, original, label, new_indptr, new_indices),
         row_ranges(new_indptr),
     )
     return OrderedGraph(new_indptr, new_indices, original, workers)

@@ -8,31 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from kgqa_hpc.drawing.graph_layout import few_nodes
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import balance, graph_tool
 from kgqa_hpc.graphlets.choose_method import (
     REFERENCE_SIZE,
     SHORT_SECONDS,
     Announce,
+    Costs,
     Method,
     Plan,
-    affordable_passes,
     assign,
-    counting_seconds,
     draw_limits,
-    drawing_seconds,
     enumeration_seconds,
     explain_drawing,
     explain_enumeration,
-    pass_seconds,
     resize,
 )
 from kgqa_hpc.graphlets.count import Backend, copy_counts, induced_counts
-from kgqa_hpc.graphlets.occurrences import Found, arrange
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
-from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
 from kgqa_hpc.graphlets.structures import Ground, root_copies
 from kgqa_hpc.terminal import StageProgress
@@ -40,6 +37,10 @@ from kgqa_hpc.threads import Workers
 
 # Columns of statistics_csv.
 COLUMNS = ("id", "name", "nodes", "edges", "total", "standard_error", "ratio", "sampled")
+# The figure of the shapes; sizes in inches, of a cell and of the shape in it.
+SHAPES_IN_A_ROW = 6
+WIDTH, HEIGHT, RADIUS = 2.0, 2.3, 0.68
+_INK, _NODE, _EMPTY = "#22303c", "#2a7f9e", "#c9d1d6"
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class _Drawn:
 
     totals: dict[int, int]
     errors: dict[int, float]
-    occurrences: Found
+    occurrences: Occurrences
     plan: Plan
 
 
@@ -139,7 +140,7 @@ def sample_ordered(
         drawn = _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan)
     else:
         drawn = _draw(graph, shape_ids, size, seed, method, announce or (lambda plan: None))
-    shape, nodes, position = arrange(graph, drawn.occurrences)
+    shape, nodes, position = drawn.occurrences.arranged(graph.original)
     weight, plan = np.ones(len(shape)), drawn.plan
     if balanced:
         if max_per_node is not None:
@@ -160,32 +161,29 @@ def _draw(
 ) -> _Drawn:
     """Count what can be counted in reasonable time, choose the method, and draw."""
     lists = list_triangles(graph)
-    seconds = pass_seconds(graph, lists)
-    passes = affordable_passes(seconds)
-    counts = copy_counts(graph, lists, passes)
+    costs = Costs.of(graph, lists)
+    counts = copy_counts(graph, lists, costs.affordable)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
     # At most the total: a search for more would run until its limit.
     sizes = {s: min(size, exact.get(s, size)) for s in shapes if exact.get(s, 1) > 0}
-    counted = counting_seconds(seconds, len(graph.indices))
+    counted = costs.counting()
     if method == "enumerate" or (
         method == "auto" and complete and enumeration_seconds(exact) <= SHORT_SECONDS
     ):
         return _enumerate(graph, lists, exact, sizes, counted, seed, announce)
-    ground = Ground(graph, lists, counts, passes)
+    ground = Ground(graph, lists, counts, costs.affordable)
     hits, guess = HitCounts(), {shape: float(total) for shape, total in exact.items()}
     if not complete:  # a pilot estimates the unknown totals
         hits = pilot(ground, seed, [shape for shape in SHAPES if shape not in exact])
         estimates, errors = hits.estimate()
         guess = {shape: guess.get(shape, estimates[shape] or errors[shape]) for shape in SHAPES}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    reference = assign(guess, sizes, copies, seconds, len(graph.indices))
-    usual = drawing_seconds(reference, seconds, len(graph.indices))
-    if method == "auto" and complete and enumeration_seconds(exact) <= usual:
+    reference = assign(guess, sizes, copies, costs)
+    if method == "auto" and complete and enumeration_seconds(exact) <= costs.drawing(reference):
         return _enumerate(graph, lists, exact, sizes, counted, seed, announce)
     assignments = resize(reference, guess, sizes)
-    drawing = drawing_seconds(assignments, seconds, len(graph.indices))
-    plan = explain_drawing(guess, len(SHAPES) - len(exact), counted, drawing)
+    plan = explain_drawing(guess, len(SHAPES) - len(exact), counted, costs.drawing(assignments))
     announce(plan)
     longest = resize(reference, guess, {shape: max(size, REFERENCE_SIZE) for shape in sizes})
     limits = draw_limits(longest, exact)
@@ -208,14 +206,14 @@ def _enumerate(
         )
     totals = exact
     if len(exact) < len(SHAPES):
-        totals = count_by_enumeration(graph)
+        totals = count_by_enumeration(graph, lists)
     plan = explain_enumeration(totals, counted)
     announce(plan)
     occurrences = enumerate_sample(graph, lists, totals, sizes, seed)
     return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan)
 
 
-def _estimated(exact: Mapping[int, int], hits: HitCounts, occurrences: Found, plan: Plan) -> _Drawn:
+def _estimated(exact: Mapping[int, int], hits: HitCounts, occurrences: Occurrences, plan: Plan) -> _Drawn:
     estimates, errors = hits.estimate()
     counts = np.bincount(occurrences.shape, minlength=max(SHAPES) + 1)
     totals = {s: exact.get(s, max(round(estimates[s]), int(counts[s]))) for s in SHAPES}
@@ -237,4 +235,38 @@ def statistics_csv(sample: GraphletSample) -> str:
         ratio = f"{drawn / total:.6g}" if total else ""
         error = f"{sample.errors[number]:.6g}"
         writer.writerow([number, shape.name, shape.k, len(shape.edges), total, error, ratio, drawn])
+    return out.getvalue()
+
+
+def shapes_png(sample: GraphletSample) -> bytes:
+    """A figure of the 29 shapes with their totals and sample sizes (after the paper's Figure 5), as PNG.
+
+    The same sample gives the same bytes (for one version of matplotlib, which the extra `report` installs).
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+
+    rows = -(-len(SHAPES) // SHAPES_IN_A_ROW)
+    figure = Figure(figsize=(WIDTH * SHAPES_IN_A_ROW, HEIGHT * rows))
+    FigureCanvasAgg(figure)
+    # One axes object for all shapes: 29 separate axes take five times as long.
+    plane = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH * SHAPES_IN_A_ROW), ylim=(HEIGHT * rows, 0))
+    plane.set_axis_off()
+    sampled = sample.sampled()
+    for number, shape in enumerate(SHAPES.values()):
+        row, column = divmod(number, SHAPES_IN_A_ROW)
+        x, y = (column + 0.5) * WIDTH, row * HEIGHT
+        total, error = sample.totals[shape.id], sample.errors[shape.id]
+        at = few_nodes(shape.edges) * (RADIUS, -RADIUS) + (x, y + 1.1)  # y grows downwards on this plane
+        colour = _NODE if total else _EMPTY
+        lines = list(at[np.array(shape.edges)])
+        plane.add_collection(LineCollection(lines, colors=colour, linewidths=1.6, zorder=1))
+        plane.scatter(at[:, 0], at[:, 1], s=70, color=colour, edgecolors="white", linewidths=1.0, zorder=2)
+        plane.text(x, y + 0.2, f"{shape.id}  {shape.name}", fontsize=9, color=_INK, ha="center")
+        amount = f"{total:,}" if total < 10**12 else f"{total:.3g}"
+        caption = f"{amount}{f' ± {error:.1g}' if error else ''}\n{sampled[shape.id]:,} drawn"
+        plane.text(x, y + 1.92, caption, fontsize=8, color=_INK, ha="center", va="top")
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=110, metadata={"Software": None})
     return out.getvalue()

@@ -1,5 +1,9 @@
 """Samples and estimates from streams of draws: the method for graphs with hubs.
 
+A stream is the endless sequence of copies of one structure. Draw number i depends on (graph, seed, structure, i)
+alone: any part of a stream can be drawn at any time by any number of threads. Draws are made in batches sorted
+by root, so that the data of a root is built once and stays in the cache.
+
 A shape's sample of size n is the first n *different* occurrences that its stream hits. Draws that hit a shape
 are uniform on its occurrences; by symmetry the sample is exactly uniform without replacement for every n, and
 a pure function of (graph, seed, shape, stream). A larger sample continues a smaller one. Ours.
@@ -10,16 +14,96 @@ a binomial standard error.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from kgqa_hpc.graphlets.choose_method import Assignment
-from kgqa_hpc.graphlets.occurrences import Found
-from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
-from kgqa_hpc.graphlets.streams import Stream
-from kgqa_hpc.graphlets.structures import Ground
+from kgqa_hpc.graphlets.kernels.draw import rows
+from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
+from kgqa_hpc.graphlets.kernels.draw.cliques import draw_cliques
+from kgqa_hpc.graphlets.kernels.draw.cycles import draw_cycles
+from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES, Occurrences, code_of
+from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
+from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights
+
+SEGMENTS = 16  # largest number of parts of a batch, drawn in parallel
+SEGMENT = 4096  # smallest number of draws
+BUCKETS = 1 << 16  # of the lookup table that finds roots
+
+
+class Stream:
+    """The endless sequence of draws of one structure; `copies`: how many copies a draw chooses from."""
+
+    def __init__(self, ground: Ground, shape: int, seed: int) -> None:
+        self.structure = ground.way_of(shape)
+        self._ground = ground
+        self._key = key_of(seed, shape, 1)
+        self._root_key = key_of(seed, shape, 2)
+        total = float(root_weights(ground, shape, np.float64).sum())
+        # Beyond 2**62 weights are float64: a root's probability is then off by some parts in 2**52.
+        dtype: type = np.int64 if total < MAX_TOTAL else np.float64
+        self._cumulative: np.ndarray = np.cumsum(root_weights(ground, shape, dtype))
+        self._total: int | float = self._cumulative[-1].item() if len(self._cumulative) else 0
+        bounds = np.linspace(0, self._total, BUCKETS + 1)
+        self._guide = np.searchsorted(self._cumulative, bounds, side="right")
+        self.copies = float(self._total) / self.structure.ways
+
+    def draw(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draws start, …, start + count - 1: nodes int32 (count, 5), -1 padded; codes int16, -1 for a
+        rejected draw.
+        """
+        nodes, codes = np.empty((count, 5), np.int32), np.empty(count, np.int16)
+        segments = max(1, min(SEGMENTS, count // SEGMENT))
+        cuts = [count * i // segments for i in range(segments + 1)]
+        kernel = self._kernel(start, nodes, codes)
+        picks = np.empty(count, np.int64)
+
+        def pick(i: int) -> None:
+            block = slice(cuts[i], cuts[i + 1])
+            numbers = np.arange(start + cuts[i], start + cuts[i + 1], dtype=np.int64)
+            goals = scaled(self._root_key, numbers, self._total)
+            pick_roots(self._cumulative, self._guide, goals, cuts[i], picks[block])
+
+        def draw(i: int) -> None:
+            kernel(picks[cuts[i] : cuts[i + 1]])
+
+        def pick_and_draw(i: int) -> None:
+            pick(i)
+            picks[cuts[i] : cuts[i + 1]].sort()
+            draw(i)
+
+        run = self._ground.graph.workers.run
+        if self.structure.family == "rows":  # draws of a root share no data: segments are independent
+            run(pick_and_draw, range(segments))
+        else:
+            run(pick, range(segments))
+            picks.sort()
+            run(draw, range(segments))
+        return nodes, codes
+
+    def _kernel(self, start: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:
+        """The kernel that draws a copy for each pick (root << 32 | i) into row i of `nodes` and `codes`."""
+        shape, graph, lists = self.structure.shape, self._ground.graph, self._ground.lists
+        size, full_code = SHAPES[shape].k, code_of(SHAPES[shape].edges)
+        drawn = full_code & ~code_of(self.structure.closing)
+        key, slots = np.uint64(self._key), (graph.indptr, graph.indices)
+        corners = (lists.starts, lists.corners)
+        out = (edge_table(self._ground), nodes, codes)
+        if self.structure.family == "rows":
+            kind = rows.TAILS if shape == 13 else self.structure.kind
+            needed = shape not in STARS and kind != rows.TRIANGLES
+            weights = slot_weights(self._ground, kind) if needed else np.zeros(0, np.int64)
+            return lambda picks: rows.draw_rows(
+                shape, size, drawn, full_code, key, start, picks, weights, *slots, *corners, *out
+            )
+        if self.structure.family == "cliques":
+            return lambda picks: draw_cliques(
+                shape, size, full_code, key, start, picks, *slots, *corners, *out
+            )
+        return lambda picks: draw_cycles(shape, size, full_code, key, start, picks, *slots, *out)
+
 
 # Largest number of draws in memory at a time (65 MB).
 BATCH = 1 << 21
@@ -86,11 +170,10 @@ class _Collector:
 
     def add(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         """Add the next hits, in batches of about the number that is still needed."""
-        start = 0
-        while self.open and start < len(codes):
-            stop = start + max(2 * (self.size - len(self.codes)), 1 << 14)
-            self._take(nodes[start:stop], codes[start:stop])
-            start = stop
+        while self.open and len(codes):
+            count = max(2 * (self.size - len(self.codes)), 1 << 14)
+            self._take(nodes[:count], codes[:count])
+            nodes, codes = nodes[count:], codes[count:]
 
     def _take(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         had = len(self.codes)
@@ -130,9 +213,8 @@ def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), dra
 
 def _classified(stream: Stream, start: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     nodes, codes = stream.draw(start, count)
-    shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(
-        np.int8
-    )  # code -1 is the last entry
+    # Code -1 is the last entry.
+    shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)
     return nodes, codes, shape_of[codes]
 
 
@@ -143,7 +225,7 @@ def draw_samples(
     limits: Mapping[int, int],
     seed: int,
     counts: HitCounts,
-) -> Found:
+) -> Occurrences:
     """`sizes[shape]` occurrences of each assigned shape, or fewer if `limits[shape]` draws hit fewer.
 
     Streams are read from their beginning, so the pilot's draws are drawn again; `counts` gets the others.
@@ -157,9 +239,9 @@ def draw_samples(
         stream = Stream(ground, structure, seed)
         _read_stream(stream, by_structure[structure], collectors, limits, counts)
         ground.graph.workers.tell(done, len(by_structure), "sampling")
-    return Found.join(
+    return Occurrences.join(
         [
-            Found(np.full(len(c.codes), shape, np.int64), c.nodes, c.codes, np.arange(len(c.codes)))
+            Occurrences(np.full(len(c.codes), shape, np.int64), c.nodes, c.codes, np.arange(len(c.codes)))
             for shape, c in sorted(collectors.items())
         ]
     )

@@ -9,7 +9,7 @@ second vertices, so several threads share the work of a hub.
 Ranks depend on graph and seed alone, hence so does the sample: not on threads or blocks. The ranks of a
 smaller sample come first in those of a larger one (splitmix.rank_sequence), so samples are nested. Time
 grows with the connected sets of three and four vertices, not with those of five
-(kernels.count.walk_counts); memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a
+(kernels.count.walk); memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a
 window, 60 bytes per sampled graphlet. Counts are int64: totals up to 2**62.
 """
 
@@ -20,14 +20,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.count import walk_counts
+from kgqa_hpc.graphlets.kernels.count import walk as walk_kernels
 from kgqa_hpc.graphlets.kernels.draw import ranks as rank_kernels
-from kgqa_hpc.graphlets.occurrences import Found
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, list_triangles
-from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists
+from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, Occurrences
 from kgqa_hpc.graphlets.splitmix import rank_sequence
 
 BLOCK_PREFIXES = 8_000  # approximate number of 3-prefixes of a block; a few milliseconds of work
+WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
 
 
 @dataclass(frozen=True)
@@ -88,32 +88,23 @@ class Scratches:
 
     @contextlib.contextmanager
     def lent(self, root: int) -> Iterator[tuple[np.ndarray, ...]]:
-        """The working arrays of kernels.count.walk for walks from `root` on; shapes and dtypes as in `_new`."""
+        """The working arrays of kernels.count.walk for walks from `root` on.
+
+        reached int64 (1,), cursor int64 (n,), marks uint8 (n,), extension int32 (n + 1,), near int32 (n, 4).
+        """
+        n = self._graph.num_nodes
         try:
             scratch = self._idle.pop()
         except IndexError:
-            scratch = self._new()
-        if scratch[0][0] > root:
-            self._restart(scratch)
+            arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
+            scratch = np.full(1, n, np.int64), *arrays, np.zeros((n, 4), np.int32)
+        reached, cursor, _, _, near = scratch
+        if reached[0] > root:  # another round, or new arrays
+            reached[0] = -1
+            cursor[:] = self._graph.indptr[:-1]
+            near[:, 0] = self._graph.degree
         yield scratch
         self._idle.append(scratch)
-
-    def _new(self) -> tuple[np.ndarray, ...]:
-        n = self._graph.num_nodes
-        # The arrays reached, cursor, marks, extension and near.
-        arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
-        scratch = np.zeros(1, np.int64), *arrays, np.zeros((n, 4), np.int32)
-        self._restart(scratch)
-        return scratch
-
-    def _restart(self, scratch: tuple[np.ndarray, ...]) -> None:
-        reached, cursor, _, _, near = scratch
-        reached[0] = -1
-        cursor[:] = self._graph.indptr[:-1]
-        near[:, 0] = self._graph.degree
-
-
-WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
 
 
 def _bulk_tables() -> tuple[np.ndarray, ...]:
@@ -158,7 +149,7 @@ class _Walk:
         """Connected vertex sets of three by shape, int64 (30,); their sum is the block's 3-prefixes."""
         work = self._units.block(block)
         with self._counting.lent(work[0][0]) as scratch:
-            counts: np.ndarray = walk_counts.count_triples(*work, *self._rows, scratch, _TABLES)
+            counts: np.ndarray = walk_kernels.count_triples(*work, *self._rows, scratch, _TABLES)
         return counts
 
     def count(self, block: int, largest: int, trail: np.ndarray) -> np.ndarray:
@@ -168,7 +159,9 @@ class _Walk:
         work = self._units.block(block)
         graph = *self._rows, *self._triangles
         with self._counting.lent(work[0][0]) as scratch:
-            counts: np.ndarray = walk_counts.count_units(*work, largest == 5, *graph, scratch, _TABLES, trail)
+            counts: np.ndarray = walk_kernels.count_units(
+                *work, largest == 5, *graph, scratch, _TABLES, trail
+            )
         return counts
 
     def look_up(
@@ -178,7 +171,7 @@ class _Walk:
         trail: np.ndarray,
         ranks: np.ndarray,
         starts: np.ndarray,
-        occurrences: Found,
+        occurrences: Occurrences,
     ) -> None:
         """Write the occurrences whose ranks within the block are ranks[starts[0, s]:starts[1, s]], for each shape s."""
         work = self._units.block(block)
@@ -188,22 +181,19 @@ class _Walk:
 
 
 def count_by_enumeration(
-    graph: OrderedGraph, *, largest: int = 5, blocks: int | None = None
+    graph: OrderedGraph, lists: TriangleLists, *, blocks: int | None = None
 ) -> dict[int, int]:
-    """Exact induced occurrences of every shape of up to `largest` nodes."""
+    """Exact induced occurrences of every shape; `lists` are the graph's triangles."""
     units = cut_units(graph, blocks)
-    walk = _Walk(graph, list_triangles(graph), units)
-
+    walk = _Walk(graph, lists, units)
     triples = graph.workers.run(walk.triples, range(units.blocks))
 
     def count(block: int) -> np.ndarray:
-        return walk.count(block, largest, np.empty((triples[block].sum(), SLOTS), np.int64))
+        return walk.count(block, 5, np.empty((triples[block].sum(), SLOTS), np.int64))
 
-    counts = list(triples)
-    if largest > 3:
-        counts += graph.workers.run(count, range(units.blocks), "counting")
+    counts = triples + graph.workers.run(count, range(units.blocks), "counting")
     total = np.array(counts, np.int64).reshape(-1, SLOTS).sum(axis=0)
-    return {shape: int(total[shape]) for shape in SHAPES if SHAPES[shape].k <= largest}
+    return {shape: int(total[shape]) for shape in SHAPES}
 
 
 def enumerate_sample(
@@ -215,7 +205,7 @@ def enumerate_sample(
     *,
     blocks: int | None = None,
     window: int | None = None,
-) -> Found:
+) -> Occurrences:
     """`sizes[shape]` occurrences of each shape, uniform without replacement; all where there are fewer.
 
     `lists` are the graph's triangles, `totals` the exact counts of at least these shapes. Raises RuntimeError
@@ -244,17 +234,17 @@ def enumerate_sample(
 
 def _choose_ranks(
     totals: Mapping[int, int], sizes: Mapping[int, int], seed: int
-) -> tuple[dict[int, np.ndarray], Found]:
+) -> tuple[dict[int, np.ndarray], Occurrences]:
     """The requested ranks of each shape, ascending, and an empty array for their occurrences in this order."""
     ranks, rooms = {}, []
     for shape, size in sorted(sizes.items()):
         drawn = rank_sequence(totals[shape], size, seed, shape)
-        room = Found.empty(len(drawn))
+        room = Occurrences.empty(len(drawn))
         room.shape[:] = shape
         room.position[:] = np.argsort(drawn)
         ranks[shape] = drawn[room.position]
         rooms.append(room)
-    return ranks, Found.join(rooms)
+    return ranks, Occurrences.join(rooms)
 
 
 def _go_through(
@@ -265,7 +255,7 @@ def _go_through(
     trails: list[np.ndarray],
     before: np.ndarray,
     ranks: Mapping[int, np.ndarray],
-    occurrences: Found,
+    occurrences: Occurrences,
 ) -> np.ndarray:
     """Count the blocks of a window and look up the ranks in them; returns their occurrences by shape.
 

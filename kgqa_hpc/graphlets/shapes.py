@@ -1,4 +1,4 @@
-"""The 29 connected shapes on 3-5 nodes: ids and edge templates as published, and what follows from them.
+"""The 29 connected shapes on 3-5 nodes (ids and edge templates as published), and occurrences of them in a graph.
 
 `SHAPES` is the only definition of the shapes in the code (BioGraphletQA, Figure 5 and Table 1; ids and edges
 as in the published template file). Everything else here is derived from it once, at import:
@@ -10,6 +10,8 @@ as in the published template file). Everything else here is derived from it once
 - `SUBCOPIES[t][s]`: how many copies of shape s (as a not necessarily induced subgraph on all nodes) shape t
   contains.
 """
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -116,17 +118,17 @@ def _subcopies(shape: Shape) -> dict[int, int]:
 SUBCOPIES: dict[int, dict[int, int]] = {shape.id: _subcopies(shape) for shape in SHAPES.values()}
 
 
-def _automorphisms(shape: Shape) -> np.ndarray:
-    code = code_of(shape.edges)
-    matches = [
-        permutation
-        for permutation in itertools.permutations(range(shape.k))
-        if code_of(shape.edges, permutation) == code
-    ]
-    return np.array(matches, np.int64)
-
-
-AUTOMORPHISMS: dict[int, np.ndarray] = {shape.id: _automorphisms(shape) for shape in SHAPES.values()}
+AUTOMORPHISMS: dict[int, np.ndarray] = {
+    shape.id: np.array(
+        [
+            permutation
+            for permutation in itertools.permutations(range(shape.k))
+            if code_of(shape.edges, permutation) == code_of(shape.edges)
+        ],
+        np.int64,
+    )
+    for shape in SHAPES.values()
+}
 
 
 def template_order(shape: int, nodes: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -147,3 +149,50 @@ def template_order(shape: int, nodes: np.ndarray, codes: np.ndarray) -> np.ndarr
         out[:, t] = candidates.min(axis=1)
         alive &= candidates == out[:, t, None]
     return out
+
+
+@dataclass(frozen=True)
+class Occurrences:
+    """Occurrences of shapes as a sampler gives them.
+
+    shape int64 (m,); nodes int32 (m, 5) in the labels of the ordered graph, -1 padded; codes int64 (m,):
+    adjacency codes of these nodes in this order; position int64 (m,): samples with per_shape > position
+    contain the occurrence.
+    """
+
+    shape: np.ndarray
+    nodes: np.ndarray
+    codes: np.ndarray
+    position: np.ndarray
+
+    @classmethod
+    def join(cls, parts: Sequence[Occurrences]) -> Occurrences:
+        """Concatenate `parts`."""
+        parts = [cls.empty(), *parts]
+        columns = ("shape", "nodes", "codes", "position")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+
+    @classmethod
+    def empty(cls, size: int = 0) -> Occurrences:
+        """Arrays for `size` occurrences, to be filled."""
+        shape, codes, position = (np.zeros(size, np.int64) for _ in range(3))
+        return cls(shape, np.full((size, 5), -1, np.int32), codes, position)
+
+    def arranged(self, original: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The occurrences labelled by template, sorted by shape and nodes; `original` int32 (n,) is each label's node.
+
+        Returns shape int16 (m,), nodes int32 (m, 5), position int64 (m,).
+        """
+        original = np.append(original, np.int32(-1))  # so that -1 stays -1
+        shapes, rows = [np.zeros(0, np.int16)], [np.zeros((0, 5), np.int32)]
+        positions = [np.zeros(0, np.int64)]
+        for shape in SHAPES:
+            which = self.shape == shape
+            if not which.any():
+                continue
+            nodes = template_order(shape, original[self.nodes[which]], self.codes[which])
+            order = np.lexsort(nodes.T[::-1])
+            shapes.append(np.full(len(order), shape, np.int16))
+            rows.append(nodes[order])
+            positions.append(self.position[which][order])
+        return np.concatenate(shapes), np.concatenate(rows), np.concatenate(positions)

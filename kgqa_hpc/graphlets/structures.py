@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kgqa_hpc.graphlets.count import CopyCounts
-from kgqa_hpc.graphlets.kernels.count import codegrees
-from kgqa_hpc.graphlets.kernels.draw import adjacency, rows
+from kgqa_hpc.graphlets.kernels.count import cycles
+from kgqa_hpc.graphlets.kernels.draw import choices, rows
 from kgqa_hpc.graphlets.ordered_graph import PARTS, OrderedGraph, TriangleLists, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, Edge
 
@@ -118,9 +118,9 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
         return _choose(d, SHAPES[shape].k - 1)
     form = ground.way_of(shape)
     if form.family == "squares":
-        return ground.counts.squares[
-            :, {5: codegrees.SQUARE, 16: codegrees.BANNER, 20: codegrees.K23}[shape]
-        ].astype(dtype)
+        return ground.counts.squares[:, {5: cycles.SQUARE, 16: cycles.BANNER, 20: cycles.K23}[shape]].astype(
+            dtype
+        )
     if form.family == "pentagons":
         return ground.counts.cycles.astype(dtype)
     if shape in (8, 23):
@@ -188,13 +188,13 @@ def slot_weights(ground: Ground, kind: int) -> np.ndarray:
 
 
 def edge_table(ground: Ground) -> np.ndarray:
-    """The bit table of all edges that kernels.draw.adjacency searches, uint64."""
+    """The bit table of all edges that kernels.draw.choices searches, uint64."""
     if ("edges", 0) not in ground._made:
         graph = ground.graph
-        bits = min(adjacency.BITS_PER_EDGE * graph.num_edges, 2**32 - 64)
+        bits = min(choices.BITS_PER_EDGE * graph.num_edges, 2**32 - 64)
         table = np.zeros(bits // 64 + 1, np.uint64)
         graph.workers.run(
-            lambda part: adjacency.set_bits(part, TABLE_PARTS, graph.indptr, graph.indices, table),
+            lambda part: choices.set_bits(part, TABLE_PARTS, graph.indptr, graph.indices, table),
             range(TABLE_PARTS),
         )
         ground._made["edges", 0] = table

@@ -1,34 +1,18 @@
 """The simple undirected graph as rows of neighbours, its components and k-cores: compiled, linear in edges."""
 
 import numpy as np
-import numpy.typing as npt
 
 from kgqa_hpc.jit import kernel
 
 
-def component_sizes(
-    indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The component of each node, int32 (n,), numbered by their first node, and the size of each."""
-    component: npt.NDArray[np.int32] = _components(indptr, indices)
-    return component, np.bincount(component, minlength=0).astype(np.int64)
+@kernel
+def both_ways(num_nodes, pairs):
+    """Sorted rows of neighbours (CSR) from distinct, sorted pairs lower << 32 | higher, int64 (m,).
 
-
-def both_ways(
-    num_nodes: int, pairs: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Sorted rows of neighbours (CSR) from distinct, sorted pairs lower << 32 | higher.
-
-    indptr int64 (n + 1,), indices int32 (2 * pairs,).
+    indptr int64 (n + 1,), indices int32 (2m,).
     """
     indptr = np.zeros(num_nodes + 1, np.int64)
     indices = np.empty(2 * len(pairs), np.int32)
-    _fill(pairs, indptr, indices)
-    return indptr, indices
-
-
-@kernel
-def _fill(pairs, indptr, indices):
     low_half = np.int64(0xFFFFFFFF)
     for pair in pairs:
         indptr[(pair >> 32) + 1] += 1
@@ -45,10 +29,12 @@ def _fill(pairs, indptr, indices):
         low = pair >> 32
         indices[cursor[low]] = pair & low_half
         cursor[low] += 1
+    return indptr, indices
 
 
 @kernel
-def _components(indptr, indices):
+def components(indptr, indices):
+    """The component of each node, int32 (n,), numbered by their first node."""
     n = len(indptr) - 1
     component = np.full(n, -1, np.int32)
     stack = np.empty(n, np.int32)

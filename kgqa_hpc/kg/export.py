@@ -1,7 +1,7 @@
 """A knowledge graph as a file for other programs: N-Triples, Turtle, GraphML, or two CSV tables.
 
-RDF holds types, names, relations and the properties of nodes (`urn:kgqa:property:…`); the other forms hold the
-properties of edges as well, and can be read again (sources csv and graphml).
+RDF holds types, names, relations and the properties of nodes; the other forms hold the properties of edges as well,
+and can be read again (sources csv and graphml). The queries of records name the IRIs of RDF.
 """
 
 import csv
@@ -12,20 +12,45 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg import iris
 from kgqa_hpc.kg.graph import KnowledgeGraph, Properties, type_name
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 
+RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+RELATIONS = "urn:kgqa:relation:"  # prefix of the IRI of every relation
+_XSD = "http://www.w3.org/2001/XMLSchema#"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_Row = tuple[str, str, str, tuple[Any, ...]]
 _GRAPHML_TYPES = {"integer": "long", "decimal": "double", "boolean": "boolean", "text": "string"}
+_Row = tuple[str, str, str, tuple[Any, ...]]
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def iri(space: Literal["node", "relation", "type", "property"], name: str) -> str:
+    """`<urn:kgqa:SPACE:…>` of a node's id, or of the name of a relation, type or property, percent-encoded."""
+    return f"<urn:kgqa:{space}:{quote(name, safe='')}>"
+
+
+def literal(value: Any) -> str:
+    """A text, integer, decimal or truth value as an RDF literal."""
+    if isinstance(value, str):
+        return f'"{value.translate(_ESCAPES)}"'
+    kind = "boolean" if isinstance(value, bool) else "integer" if isinstance(value, int) else "double"
+    return f'"{value_text(value)}"^^<{_XSD}{kind}>'
+
+
+def value_text(value: Any) -> str:
+    """A property's value as the text of its literal; a decimal without fraction has no point."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def export_graph(graph: KnowledgeGraph, excluded: Iterable[str], path: Path) -> list[Path]:
@@ -42,35 +67,29 @@ def export_graph(graph: KnowledgeGraph, excluded: Iterable[str], path: Path) -> 
     files = []
     for part, lines in writers.items():
         file = path.with_suffix(f"{part}{path.suffix}")
-        _write(file, lines(graph))
         files.append(file)
+        with temp_file(file) as (fd, temp), disk_errors(file):
+            with open(os.dup(fd), "w", encoding="utf-8", newline="") as sink:
+                sink.writelines(lines(graph))
+            commit(fd, temp, file, exclusive=False)
     return files
-
-
-def _write(path: Path, lines: Iterator[str]) -> None:
-    with temp_file(path) as (fd, temp), disk_errors(path):
-        with open(os.dup(fd), "w", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
-        commit(fd, temp, path, exclusive=False)
 
 
 def _triples(graph: KnowledgeGraph) -> Iterator[tuple[str, str, str]]:
     """The distinct triples in RDF's notation, ordered by subject."""
-    types = [iris.type_iri(kind) for kind in graph.node_types]
-    relations = [iris.relation_iri(kind) for kind in graph.edge_types]
-    nodes = [iris.node_iri(node) for node in graph.node_ids]
-    columns = [
-        (iris.property_iri(name), column.to_pylist()) for name, column in graph.node_properties.items()
-    ]
+    types = [iri("type", kind) for kind in graph.node_types]
+    relations = [iri("relation", kind) for kind in graph.edge_types]
+    nodes = [iri("node", node) for node in graph.node_ids]
+    columns = [(iri("property", name), column.to_pylist()) for name, column in graph.node_properties.items()]
     edges = np.unique(np.stack([graph.edge_source, graph.edge_type, graph.edge_target]), axis=1).T.tolist()
     rows = {source: list(group) for source, group in groupby(edges, key=lambda edge: edge[0])}
     for position, node in enumerate(nodes):
-        yield node, iris.RDF_TYPE, types[graph.node_type[position]]
+        yield node, RDF_TYPE, types[graph.node_type[position]]
         if graph.names[position].strip():
-            yield node, iris.LABEL, iris.literal(graph.names[position])
+            yield node, LABEL, literal(graph.names[position])
         for name, values in columns:
             if values[position] is not None:
-                yield node, name, iris.literal(values[position])
+                yield node, name, literal(values[position])
         for _, kind, target in rows.get(position, ()):
             yield node, relations[kind], nodes[target]
 
@@ -101,7 +120,7 @@ def _graphml(graph: KnowledgeGraph) -> Iterator[str]:
 
 
 def _data(keys: list[tuple[str, str]], domain: str, cells: tuple[Any, ...]) -> str:
-    further = [(f"{domain}{k}", iris.value_text(cell)) for k, cell in enumerate(cells) if cell is not None]
+    further = [(f"{domain}{k}", value_text(cell)) for k, cell in enumerate(cells) if cell is not None]
     return "".join(f'<data key="{key}">{escape(_xml(text))}</data>' for key, text in (*keys, *further))
 
 
@@ -122,7 +141,7 @@ def _table(columns: Iterable[str], rows: Iterator[_Row]) -> Iterator[str]:
     for *texts, cells in rows:
         yield line.getvalue()
         line.seek(line.truncate(0))
-        writer.writerow([*texts, *("" if cell is None else iris.value_text(cell) for cell in cells)])
+        writer.writerow([*texts, *("" if cell is None else value_text(cell) for cell in cells)])
     yield line.getvalue()
 
 

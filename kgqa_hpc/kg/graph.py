@@ -91,24 +91,23 @@ class KnowledgeGraph:
     edge_properties: Properties = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, kind in (("node_ids", object), ("names", object), ("node_type", np.int32)):
-            self._freeze(name, kind, len(self.node_ids))
-        for name in ("edge_source", "edge_target", "edge_type"):
-            self._freeze(name, np.int32, len(self.edge_source))
-        _check_codes("node_type", self.node_type, len(self.node_types))
-        _check_codes("edge_type", self.edge_type, len(self.edge_types))
-        _check_codes("edge_source", self.edge_source, self.num_nodes)
-        _check_codes("edge_target", self.edge_target, self.num_nodes)
-        _check_properties(self.node_properties, self.num_nodes)
-        _check_properties(self.edge_properties, self.num_edges)
-
-    def _freeze(self, name: str, kind: type, length: int) -> None:
-        # A read-only view; the caller's array stays writable.
-        array: np.ndarray = np.asarray(getattr(self, name), dtype=kind).view()
-        if array.shape != (length,):
-            raise ValueError(f"{name} has shape {array.shape}, expected ({length},)")
-        array.flags.writeable = False
-        object.__setattr__(self, name, array)
+        nodes, edges = len(self.node_ids), len(self.edge_source)
+        codes = {"node_type": len(self.node_types), "edge_type": len(self.edge_types)}
+        codes |= {"edge_source": nodes, "edge_target": nodes}
+        for name in ("node_ids", "names", *codes):
+            kind = np.int32 if name in codes else object
+            length = edges if name.startswith("edge") else nodes
+            array: np.ndarray = np.asarray(getattr(self, name), dtype=kind).view()
+            if array.shape != (length,):
+                raise ValueError(f"{name} has shape {array.shape}, expected ({length},)")
+            if name in codes and length and (array.min() < 0 or array.max() >= codes[name]):
+                raise ValueError(f"{name} has values outside 0..{codes[name] - 1}")
+            array.flags.writeable = False  # of this view; the caller's array stays writable
+            object.__setattr__(self, name, array)
+        for properties, length in ((self.node_properties, nodes), (self.edge_properties, edges)):
+            for name, column in properties.items():
+                if len(column) != length:
+                    raise ValueError(f"property {name!r} has {len(column)} values, expected {length}")
 
     def __repr__(self) -> str:
         return f"KnowledgeGraph({self.num_nodes:,} nodes, {self.num_edges:,} edges)"
@@ -225,14 +224,3 @@ def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
     indptr, indices = both_ways(num_nodes, pairs)
     indptr.flags.writeable = indices.flags.writeable = False
     return indptr, indices
-
-
-def _check_properties(columns: Properties, size: int) -> None:
-    for name, column in columns.items():
-        if len(column) != size:
-            raise ValueError(f"property {name!r} has {len(column)} values, expected {size}")
-
-
-def _check_codes(name: str, codes: Codes, size: int) -> None:
-    if len(codes) and (codes.min() < 0 or codes.max() >= size):
-        raise ValueError(f"{name} has values outside 0..{size - 1}")

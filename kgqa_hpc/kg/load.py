@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, ExtensionError, GraphFormatError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -23,9 +23,6 @@ from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.disk import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from kgqa_hpc.kg.settings import GraphConfig
 
 # Functions (graph, recipe file, folder of tables) -> graph; they give names to unnamed nodes.
 HYDRATORS = Registry("hydrators", "hydrator", {})

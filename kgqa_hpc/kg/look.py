@@ -29,7 +29,7 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     degrees = np.diff(indptr)
     bins = np.append(0, 2 ** np.arange(0, 33))
     nodes, _ = np.histogram(degrees, bins)
-    _, sizes = connectivity.component_sizes(indptr, indices)
+    sizes = np.bincount(connectivity.components(indptr, indices))
     pairs = graph.edge_source.astype(np.int64) << 32 | graph.edge_target
     order = np.lexsort((graph.edge_type, pairs))
     return {

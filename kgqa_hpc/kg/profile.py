@@ -64,17 +64,19 @@ def profile(graph: KnowledgeGraph) -> Profile:
     sizes = np.bincount(graph.node_type, minlength=len(graph.node_types))
     lengths = pc.utf8_length(pa.array(graph.names, pa.large_string())).to_numpy()
     order = [code for code in np.argsort(-sizes, kind="stable") if sizes[code]]
-    by_type = {code: lengths[(graph.node_type == code) & (lengths > 0)] for code in order}
+    names = {}
+    for code in order:
+        of_type = lengths[(graph.node_type == code) & (lengths > 0)]
+        if len(of_type):
+            low, lower, middle, upper, high = np.percentile(of_type, _QUANTILES).round(1).tolist()
+            quantiles, above = (low, lower, middle, upper, high), int((of_type > LONGEST).sum())
+            names[graph.node_types[code]] = NameLengths(len(of_type), quantiles, int(of_type.max()), above)
     return Profile(
         graph.num_nodes,
         graph.num_edges,
         dict(zip(degrees.tolist(), nodes.tolist(), strict=True)),
         {graph.node_types[code]: int(sizes[code]) for code in order},
-        {
-            graph.node_types[code]: _lengths(type_lengths)
-            for code, type_lengths in by_type.items()
-            if len(type_lengths)
-        },
+        names,
     )
 
 
@@ -90,13 +92,6 @@ def read_profiles(path: Path) -> Profiles | None:
         return None if data is None else _STORED.validate_json(data)
     except ValidationError:
         raise InputError(f"{path}: is not what kgqa sample wrote", "remove it") from None
-
-
-def _lengths(lengths: np.ndarray) -> NameLengths:
-    low, lower, middle, upper, high = np.percentile(lengths, _QUANTILES).round(1).tolist()
-    return NameLengths(
-        len(lengths), (low, lower, middle, upper, high), int(lengths.max()), int((lengths > LONGEST).sum())
-    )
 
 
 def draw_figures(folder: Path, profiles: Profiles) -> list[Path]:

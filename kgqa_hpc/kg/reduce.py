@@ -163,8 +163,10 @@ def _connected(
         if not graph.num_nodes:
             raise EmptyGraphError(f"the reduced graph has no {limits.k_core}-core", "lower graph.k_core")
     if limits.largest_component:
-        component, sizes = connectivity.component_sizes(*graph.csr())
-        keep = component == np.argmax(sizes)  # of equally large ones, that of the lowest node
+        component = connectivity.components(*graph.csr())
+        keep = component == np.argmax(
+            np.bincount(component)
+        )  # of equally large ones, that of the lowest node
         graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
     return graph, origins, lost
 

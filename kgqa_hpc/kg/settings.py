@@ -73,12 +73,6 @@ class SourceSettings(GraphConfig):
     registry: ClassVar[str] = "sources"
 
 
-def model_of(source: str) -> type[SourceSettings]:
-    """The model of `graph:` for one source. Raises ConfigError for an unknown one."""
-    model: type[SourceSettings] = SOURCES.get(source).Settings
-    return model
-
-
 def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     """Check plain data against the model of its source. Relative paths start in `base`.
 
@@ -93,7 +87,7 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
         problems.add(("graph", "source"), SOURCES.unknown(str(source)))
     else:
         try:
-            model = model_of(source)
+            model: type[SourceSettings] = SOURCES.get(source).Settings
             return model.model_validate(value, context={"base": base})
         except ConfigError as problem:
             problems.add(("graph", "source"), str(problem))

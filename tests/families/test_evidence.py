@@ -9,7 +9,7 @@ import pytest
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.anchors.metapaths import METAPATHS
+from kgqa_hpc.anchors.path import METAPATHS
 from kgqa_hpc.prompts.prompt import load_prompt
 from tests.families.graphs import draw, graph_of, random_graph
 

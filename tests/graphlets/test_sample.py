@@ -12,7 +12,7 @@ from scipy import stats
 from kgqa_hpc.drawing.graph_layout import crossings, few_nodes
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import choose_method, sample
-from kgqa_hpc.graphlets.sample import COLUMNS, sample_graphlets, statistics_csv
+from kgqa_hpc.graphlets.sample import COLUMNS, sample_graphlets, shapes_png, statistics_csv
 from kgqa_hpc.graphlets.sample_by_draws import pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 
@@ -112,7 +112,7 @@ def assert_nested(sampled, sizes):
 def test_a_smaller_sample_is_part_of_a_larger_one(variety, method, blind, monkeypatch):
     """From none to all, so shapes pass from a part to the whole; with exact totals and with estimates."""
     if blind:
-        monkeypatch.setattr(sample, "affordable_passes", lambda seconds: frozenset())
+        monkeypatch.setattr(choose_method, "EXACT_SECONDS", -1.0)
         monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
     assert_nested(
         lambda size: sample_graphlets(*variety, per_shape=size, seed=4, method=method),
@@ -149,13 +149,13 @@ def test_only_the_wanted_shapes_are_sampled_but_all_are_counted(small_graphs, me
 
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 @pytest.mark.parametrize("n", [0, 1, 6])
-def test_a_graph_without_edges_gives_an_empty_sample(n, method):
+def test_a_graph_without_edges_has_no_graphlets_and_an_empty_sample(n, method):
     drawn = sample_graphlets(
         np.zeros(n + 1, np.int64), np.zeros(0, np.int32), per_shape=3, seed=1, method=method
     )
     assert len(drawn) == 0
     assert drawn.nodes.shape == (0, 5)
-    assert set(drawn.totals.values()) == {0}
+    assert drawn.totals == dict.fromkeys(SHAPES, 0)
 
 
 def test_a_star_of_200_000_leaves_is_sampled(star_of):
@@ -168,7 +168,7 @@ def test_a_star_of_200_000_leaves_is_sampled(star_of):
 def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(variety, monkeypatch):
     """The same graph once with all passes and once with none that costs anything."""
     exact = sample_graphlets(*variety, per_shape=0, seed=1).totals
-    monkeypatch.setattr(sample, "affordable_passes", lambda seconds: frozenset())
+    monkeypatch.setattr(choose_method, "EXACT_SECONDS", -1.0)
     monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
     monkeypatch.setattr(choose_method, "BLIND_SECONDS", 0.004)
     scores = []
@@ -270,8 +270,6 @@ def test_the_table_has_the_columns_of_the_papers_table_1(drawn):
 
 def test_the_picture_is_a_png_and_the_same_sample_gives_the_same_bytes(drawn):
     pytest.importorskip("matplotlib", reason="MATPLOTLIB IS NOT INSTALLED: NO PICTURE (extra: report)")
-    from kgqa_hpc.graphlets.figure import shapes_png
-
     picture = shapes_png(drawn)
     assert picture.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", picture[16:24])

@@ -6,16 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets import sample_by_draws, streams
-from kgqa_hpc.graphlets.choose_method import assign, draw_limits, expected_draws, resize
+from kgqa_hpc.graphlets import sample_by_draws
+from kgqa_hpc.graphlets.choose_method import Costs, assign, draw_limits, expected_draws, resize
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground, root_copies
 from kgqa_hpc.threads import Workers
-
-NO_TIME = dict.fromkeys(PASSES, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +23,17 @@ def ground(small_graphs):
     return Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
 
 
-def drawn(ground, size, seed, threads=None):
-    """A sample; streams are assigned as they always are."""
-    ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
-    totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
+def assigned(ground, overestimate=1.0, **size):
+    """The totals, and the stream of each shape as it always is assigned."""
+    totals = {s: overestimate * t for s, t in induced_counts(ground.counts.copies).items()}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments = assign(totals, SHAPES, copies, NO_TIME, len(ground.graph.indices))
+    costs = Costs(dict.fromkeys(PASSES, 0.0), len(ground.graph.indices))
+    return totals, assign(totals, SHAPES, copies, costs, **size)
+
+
+def drawn(ground, size, seed, threads=None):
+    ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
+    totals, assignments = assigned(ground)
     limits = draw_limits(assignments, SHAPES)
     sizes = dict.fromkeys(SHAPES, size)
     planned = resize(assignments, totals, sizes)
@@ -41,7 +44,7 @@ def drawn(ground, size, seed, threads=None):
 def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batch, segment):
     expected = drawn(ground, 20, seed=1)
     monkeypatch.setattr(sample_by_draws, "BATCH", batch)
-    monkeypatch.setattr(streams, "SEGMENT", segment)
+    monkeypatch.setattr(sample_by_draws, "SEGMENT", segment)
     found = drawn(ground, 20, seed=1, threads=3)
     for name in ("shape", "nodes", "codes", "position"):
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
@@ -61,9 +64,7 @@ def test_when_a_stream_is_left_does_not_depend_on_batches(batch, waits, expected
 
 
 def test_the_limit_of_draws_is_kept(ground):
-    totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
-    copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments = assign(totals, SHAPES, copies, NO_TIME, 1)
+    _, assignments = assigned(ground)
     hits = HitCounts()
     limits = {a.shape: 7 for a in assignments}
     found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 1000), limits, 1, hits)
@@ -116,9 +117,7 @@ def test_expected_draws_are_those_of_the_coupon_collector(total, size):
 
 def test_a_stream_is_left_when_it_brings_nothing_new(ground):
     """Totals that are estimates do not say when a shape is complete; its hits do."""
-    totals = {s: 2.0 * t for s, t in induced_counts(ground.counts.copies).items()}
-    copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments = assign(totals, SHAPES, copies, NO_TIME, 1, size=10**6)
+    _, assignments = assigned(ground, overestimate=2.0, size=10**6)
     hits = HitCounts()
     limits = {a.shape: 10**9 for a in assignments}
     found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 10**6), limits, 1, hits)

@@ -9,8 +9,8 @@ from scipy import stats
 
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
+from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
-from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import OPEN, STRUCTURES, Ground, root_copies
 from kgqa_hpc.threads import Workers
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import type_name, typed
-from kgqa_hpc.kg.sources.csv import read_csv
+from tests.kg.conftest import load_source
 
 
 def _typed(cells):
@@ -70,8 +70,8 @@ def test_batches_that_lack_a_property_have_nothing_there():
 def test_further_csv_columns_are_properties_of_the_kept_rows(write):
     nodes = "id,name,type,year,note,note\na,A,x,1975,,p\nb,B,x,,n,q\na,C,x,2000,,r\n"
     edges = "source_id,target_id,type,weight\na,b,r,0.5\na,z,r,7\nb,a,r,\n"
-    policy = Policy(unknown_nodes="drop", duplicate_nodes="first")
-    graph = read_csv(write("n.csv", nodes), write("e.csv", edges), policy)
+    files = {"nodes": write("n.csv", nodes), "edges": write("e.csv", edges)}
+    graph = load_source("csv", **files, unknown_nodes="drop", duplicate_nodes="first")
     years = {"year": [1975, None], "note": [None, "n"]}
     assert {k: c.to_pylist() for k, c in graph.node_properties.items()} == years
     assert {k: c.to_pylist() for k, c in graph.edge_properties.items()} == {"weight": [0.5, None]}

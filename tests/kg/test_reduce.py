@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
-from kgqa_hpc.kg.sources.csv import read_csv
+from tests.kg.conftest import load_source
 
 NODES = 9
 EDGES = st.lists(
@@ -112,7 +112,7 @@ def _counts(codes, names):
 @pytest.mark.parametrize("folder", GRAPHS, ids=lambda path: path.name)
 def test_reading_and_reduction_give_the_figures_that_an_independent_program_counted(folder):
     known = json.loads((folder / "stats.json").read_text())
-    graph = read_csv(folder / "nodes.csv.gz", folder / "edges.csv.gz")
+    graph = load_source("csv", nodes=folder / "nodes.csv.gz", edges=folder / "edges.csv.gz")
     degrees = graph.degrees()
     report = reduce_to(graph, GraphConfig())
     reduced = report.graph

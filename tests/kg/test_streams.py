@@ -16,8 +16,8 @@ from kgqa_hpc.kg import delimited
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
 from kgqa_hpc.kg.intern import Interner
-from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.kg.tables import read_table
+from tests.kg.conftest import load_source
 
 NODES = b"id,name,type\na,Alpha,x\nb,Beta,x\n"
 EDGES = b"source_id,target_id,type\na,b,r\n"
@@ -26,7 +26,9 @@ PACKED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "plain"
 
 @pytest.mark.parametrize("kind", PACKED)
 def test_a_file_is_unpacked_by_its_content_whatever_its_name(write, kind):
-    graph = read_csv(write("nodes", PACKED[kind](NODES)), write("edges", PACKED[kind](EDGES)))
+    graph = load_source(
+        "csv", nodes=write("nodes", PACKED[kind](NODES)), edges=write("edges", PACKED[kind](EDGES))
+    )
     assert graph.names.tolist() == ["Alpha", "Beta"]
 
 
@@ -34,7 +36,7 @@ def test_a_file_is_unpacked_by_its_content_whatever_its_name(write, kind):
 def test_a_packed_file_cut_short_is_one_clear_error(write, kind):
     torn = PACKED[kind](NODES * 50)[:-6]
     with pytest.raises(GraphFormatError, match="data is damaged or cut short"):
-        read_csv(write("nodes", torn), write("edges", EDGES))
+        load_source("csv", nodes=write("nodes", torn), edges=write("edges", EDGES))
 
 
 @pytest.mark.parametrize(("place", "bits", "reason"), [(8, 1, "encrypted"), (10, 99, "not supported")])
@@ -45,12 +47,12 @@ def test_a_zip_that_cannot_be_unpacked_is_one_clear_error(write, tmp_path, place
     data[data.index(b"PK\x01\x02") + place] |= bits  # in the central directory, and in the file's own header
     data[place - 2] |= bits
     with pytest.raises(GraphFormatError, match=rf"n\.zip: cannot be unpacked: .*{reason}"):
-        read_csv(write("n.zip", bytes(data)), write("edges", EDGES))
+        load_source("csv", nodes=write("n.zip", bytes(data)), edges=write("edges", EDGES))
     with zipfile.ZipFile(tmp_path / "n.zip", "w") as archive:
         archive.writestr("a", "x")
         archive.writestr("b", "x")
     with pytest.raises(GraphFormatError, match=r"n\.zip: holds 2 files"):
-        read_csv(tmp_path / "n.zip", write("edges", EDGES))
+        load_source("csv", nodes=tmp_path / "n.zip", edges=write("edges", EDGES))
 
 
 def test_a_line_beyond_the_limit_is_refused_and_never_cut_in_two(write, monkeypatch):

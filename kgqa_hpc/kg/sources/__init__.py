@@ -20,7 +20,7 @@ SOURCES = Registry(
         "hpo": "kgqa_hpc.kg.sources.hpo:Hpo",
         "csv": "kgqa_hpc.kg.sources.csv:Csv",
         "graphml": "kgqa_hpc.kg.sources.graphml:GraphMl",
-        "triples": "kgqa_hpc.kg.sources.triples:Triples",
+        "triples": "kgqa_hpc.kg.sources.csv:Triples",
         "obo": "kgqa_hpc.kg.sources.obo:Obo",
     },
 )

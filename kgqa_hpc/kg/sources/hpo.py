@@ -77,8 +77,10 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
 
     from kgqa_hpc.kg.graph import SYNONYMS, KnowledgeGraph
 
-    package = "own files" if folder is not None else f"{PACKAGE} {_installed_version()} (MIT)"
-    folder = folder or _data_folder()
+    package = "own files"
+    if folder is None:
+        package = f"{PACKAGE} {_distribution().version} (MIT)"
+        folder = data_folder()
     ontology = _read_obo(folder / "hp.obo")
     phenotypes = ontology.below(ROOT)
     index_of = {term: position for position, term in enumerate(phenotypes)}
@@ -161,17 +163,17 @@ def _attributes(version: str, package: str) -> dict[str, str | int]:
     }
 
 
-def _installed_version() -> str:
+def _distribution() -> importlib.metadata.Distribution:
     try:
-        return importlib.metadata.version(PACKAGE)
+        return importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         cure = "pip install 'kgqa_hpc[hpo]'"
         raise InputError(f"graph source hpo: the package {PACKAGE} is not installed", cure) from None
 
 
-def _data_folder() -> Path:
-    _installed_version()
-    return Path(str(importlib.metadata.distribution(PACKAGE).locate_file(f"{PACKAGE}/data")))
+def data_folder() -> Path:
+    """The data files of the installed package."""
+    return Path(str(_distribution().locate_file(f"{PACKAGE}/data")))
 
 
 @dataclass

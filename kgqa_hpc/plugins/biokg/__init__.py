@@ -13,6 +13,6 @@ ENTRIES = {
         "nano-graphrag": "sources.exchange:NanoGraphRag",
         "drkg": "sources.published:Drkg",
     },
-    "hydrators": {"recipe": "hydrate.hydrate:hydrated"},
+    "hydrators": {"recipe": "hydrate:hydrated"},
     "commands": {"hydrate": "cli:hydrate"},
 }

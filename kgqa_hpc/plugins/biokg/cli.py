@@ -31,8 +31,8 @@ def hydrate(
 
     from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.load import tables_folder
-    from kgqa_hpc.plugins.biokg.hydrate import hydrate as hydration
-    from kgqa_hpc.plugins.biokg.hydrate.recipe import load_recipe
+    from kgqa_hpc.plugins.biokg import hydrate as hydration
+    from kgqa_hpc.plugins.biokg.recipe import load_recipe
     from kgqa_hpc.runs import open_for_work
     from kgqa_hpc.runs.trust import require_own
     from kgqa_hpc.store.atomic import make_folder, write_file

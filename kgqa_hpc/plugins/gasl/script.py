@@ -30,7 +30,7 @@ from kgqa_hpc.anchors.family import (
 from kgqa_hpc.anchors.queries import QUERY, select
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
-from kgqa_hpc.kg import iris
+from kgqa_hpc.kg.export import LABEL, RELATIONS, iri
 from kgqa_hpc.plugins.gasl.syntax import (
     ANY_TYPE,
     All,
@@ -237,7 +237,7 @@ def _start(command: Found) -> _Pattern | None:
     (value, *_) = condition.values or (None,)
     if condition.field.steps != ("id",) or condition.op != "=" or not isinstance(value, str):
         return None
-    node = iris.node_iri(value)
+    node = iri("node", value)
     return lambda variable: [f"VALUES {variable} {{ {node} }}"]
 
 
@@ -246,12 +246,12 @@ def _walked(
 ) -> _Pattern:
     """Nodes one edge away from a set, and not in it."""
     types = [word.text for word in follow]
-    kinds = [] if ANY_TYPE in types else [iris.relation_iri(kind) for kind in types]
+    kinds = [] if ANY_TYPE in types else [iri("relation", kind) for kind in types]
 
     def edge(source: str, target: str, variable: str) -> str:
         if kinds:
             return f"{source} {'|'.join(kinds) if len(kinds) > 1 else kinds[0]} {target} ."
-        return f'{source} {variable} {target} . FILTER(STRSTARTS(STR({variable}), "{iris.RELATIONS}"))'
+        return f'{source} {variable} {target} . FILTER(STRSTARTS(STR({variable}), "{RELATIONS}"))'
 
     def pattern(variable: str) -> list[str]:
         number = next(numbers)
@@ -259,7 +259,7 @@ def _walked(
         ways = [edge(before, variable, relation), edge(variable, before, relation)]
         ways = {"out": ways[:1], "in": ways[1:], "both": ways}[direction]
         joined = ways[0] if len(ways) == 1 else " UNION ".join(f"{{ {branch} }}" for branch in ways)
-        name = [f"{variable} {iris.LABEL} [] ."] if unnamed else []
+        name = [f"{variable} {LABEL} [] ."] if unnamed else []
         inside = " ".join(base(variable))
         return [*base(before), joined, *name, f"FILTER NOT EXISTS {{ {inside} }}"]
 
@@ -281,9 +281,9 @@ def _filtered(base: _Pattern, condition: Condition | None) -> _Pattern | None:
         lines = base(variable)
         for field, op, text in tests:
             if field == "id":
-                lines.append(f"FILTER({variable} {op} {iris.node_iri(text)})")
+                lines.append(f"FILTER({variable} {op} {iri('node', text)})")
             else:
-                held = f"EXISTS {{ {variable} a {iris.type_iri(text)} }}"
+                held = f"EXISTS {{ {variable} a {iri('type', text)} }}"
                 lines.append(f"FILTER {held if op == '=' else f'NOT {held}'}")
         return lines
 

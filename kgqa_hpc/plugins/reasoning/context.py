@@ -18,8 +18,15 @@ import numpy as np
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.distractors import Distractors
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place, shared_names
+from kgqa_hpc.anchors.family import (
+    DIFFICULTY,
+    Distractors,
+    content_id,
+    difficulty,
+    own_words,
+    place,
+    shared_names,
+)
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError

@@ -6,7 +6,7 @@ import gzip
 import pytest
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError, InputError
-from kgqa_hpc.kg.sources.csv import read_csv
+from tests.kg.conftest import load_source
 from tests.kg.sources.test_formats import EDGES, HEAD, NETWORKX, NODES, OWN
 
 BOMB = """<?xml version="1.0"?>
@@ -184,6 +184,6 @@ def test_a_file_without_nodes_or_edges_is_an_empty_graph(read, source, contents,
 
 def test_a_missing_file_is_named_with_its_whole_path(write, tmp_path):
     with pytest.raises(InputError, match=f"{tmp_path}/none.csv: no such file"):
-        read_csv(tmp_path / "none.csv", write("e.csv", EDGES))
+        load_source("csv", nodes=tmp_path / "none.csv", edges=write("e.csv", EDGES))
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        read_csv(tmp_path, write("e.csv", EDGES))
+        load_source("csv", nodes=tmp_path, edges=write("e.csv", EDGES))

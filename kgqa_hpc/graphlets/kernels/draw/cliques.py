@@ -8,8 +8,7 @@ Ours.
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
-from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
-from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, induced_code, other_neighbour, weighted
 from kgqa_hpc.jit import helper, kernel
 
 

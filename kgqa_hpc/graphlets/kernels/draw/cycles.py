@@ -1,18 +1,17 @@
 """Draws of copies that hold a 4- or 5-cycle, from the paths of two edges that leave their root.
 
 Square, banner, K2,3: two vertices and some of their common neighbours. The pair is drawn in proportion to its
-copies from the codegrees of its smaller label, as in kernels.count.codegrees; O(sum of the neighbours'
+copies from the codegrees of its smaller label, as in kernels.count.cycles; O(sum of the neighbours'
 degrees) per root with draws, O(degree) per draw.
 
-Pentagon, rooted at its smallest label as kernels.count.pentagons counts it: the edge {x, y} opposite the root
+Pentagon, rooted at its smallest label as kernels.count.cycles counts it: the edge {x, y} opposite the root
 is drawn in proportion to the pairs of paths that lead to it, then one path to each end; draws whose paths
 meet are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
 """
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
-from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, induced_code, other_neighbour, weighted
 from kgqa_hpc.jit import helper, kernel
 
 

@@ -1,7 +1,7 @@
 """Looking up the occurrences with given ranks: a second walk, only through prefixes that hold requested
 ranks.
 
-The trail of kernels.count.walk_counts tells how many occurrences begin with each 3-prefix, so most prefixes
+The trail of kernels.count.walk tells how many occurrences begin with each 3-prefix, so most prefixes
 are skipped in one step. In the others only the requested shapes are enumerated: the fourth vertices x that
 can begin them, and the fifth vertices only where a rank falls. Marks beyond those of kernels.count.walk: 16 =
 adjacent to x, 32 = x or before it.

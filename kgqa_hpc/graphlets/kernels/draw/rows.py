@@ -10,8 +10,15 @@ ours.)
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
-from kgqa_hpc.graphlets.kernels.draw.adjacency import exact_code, possible_code
-from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, first_above, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.draw.choices import (
+    begin_draw,
+    below,
+    exact_code,
+    first_above,
+    other_neighbour,
+    possible_code,
+    weighted,
+)
 from kgqa_hpc.jit import helper, kernel
 
 TAILS = 0  # weight of a slot: further neighbours of its head

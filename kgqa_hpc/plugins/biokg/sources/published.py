@@ -39,7 +39,7 @@ from kgqa_hpc.kg.delimited import CSV, TSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.sources.triples import add_triples
+from kgqa_hpc.kg.sources.csv import add_triples
 from kgqa_hpc.kg.tables import Buffer, Rows, constant, members, read_columns, read_table
 from kgqa_hpc.plugins.biokg.sources.json_members import json_members
 

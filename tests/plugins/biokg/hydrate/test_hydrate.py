@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ConfigError, GraphFormatError
 from kgqa_hpc.kg.file import read_graph, write_graph
-from kgqa_hpc.plugins.biokg.hydrate.hydrate import cleaned, hydrate
-from kgqa_hpc.plugins.biokg.hydrate.recipe import Rules, Space, load_recipe
-from kgqa_hpc.plugins.biokg.hydrate.spaces import read_names
+from kgqa_hpc.plugins.biokg.hydrate import cleaned, hydrate
+from kgqa_hpc.plugins.biokg.recipe import Rules, Space, load_recipe
+from kgqa_hpc.plugins.biokg.spaces import read_names
 from kgqa_hpc.text import services
 from tests.waiting import wait_for
 
@@ -233,7 +233,7 @@ def test_requests_keep_the_pace_that_is_allowed(named, web, service, monkeypatch
     now = [1000.0]  # a clock on which nothing but waiting takes time
     service.clock = lambda: now[0]
     clock = SimpleNamespace(monotonic=service.clock, sleep=lambda seconds: now.append(now.pop() + seconds))
-    monkeypatch.setattr("kgqa_hpc.plugins.biokg.hydrate.spaces.time", clock)
+    monkeypatch.setattr("kgqa_hpc.plugins.biokg.spaces.time", clock)
     named(web(per_second=5), web=True)
     (first, _), (second, _) = service.asked
     assert second - first == pytest.approx(0.2)
@@ -253,8 +253,8 @@ KILLED = """
 import sys
 from pathlib import Path
 from kgqa_hpc.kg.file import read_graph, write_graph
-from kgqa_hpc.plugins.biokg.hydrate.hydrate import hydrate
-from kgqa_hpc.plugins.biokg.hydrate.recipe import load_recipe
+from kgqa_hpc.plugins.biokg.hydrate import hydrate
+from kgqa_hpc.plugins.biokg.recipe import load_recipe
 tables, cache, source, target = map(Path, sys.argv[1:])
 named, _ = hydrate(read_graph(source), load_recipe(tables / "recipe.yaml"), folder=tables, cache=cache, web=True)
 write_graph(target, named, {})
@@ -287,7 +287,7 @@ def test_a_hydration_killed_half_way_goes_on_and_gives_the_same_bytes(graph, web
     [('{"1": "a name"}', "is larger than"), ("[" * 65 + "]" * 65, "line 1: not JSON: nested")],
 )
 def test_a_json_document_beyond_its_bounds_is_refused(tmp_path, monkeypatch, text, reason):
-    monkeypatch.setattr("kgqa_hpc.plugins.biokg.hydrate.spaces.LARGEST", 10 if "name" in text else 200)
+    monkeypatch.setattr("kgqa_hpc.plugins.biokg.spaces.LARGEST", 10 if "name" in text else 200)
     (tmp_path / "t.json").write_text(text)
     with pytest.raises(GraphFormatError, match=rf"t\.json:? {reason}"):
         read_names(Space(table="t.json", licence="CC0"), tmp_path / "t.json", {"1"})

@@ -14,8 +14,8 @@ import pytest
 from kgqa_hpc.kg.look import stats
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
-from kgqa_hpc.plugins.biokg.hydrate.hydrate import hydrate
-from kgqa_hpc.plugins.biokg.hydrate.recipe import EntityClass, load_recipe
+from kgqa_hpc.plugins.biokg.hydrate import hydrate
+from kgqa_hpc.plugins.biokg.recipe import EntityClass, load_recipe
 
 RECIPE = Path(__file__).parents[4] / "configs" / "hydrate_oregano.yaml"
 SEED = 20261122

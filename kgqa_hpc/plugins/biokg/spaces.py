@@ -29,7 +29,7 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.delimited import CSV, RAGGED
 from kgqa_hpc.kg.sources.obo import stanzas
 from kgqa_hpc.kg.tables import read_table
-from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe, Resolver, Space
+from kgqa_hpc.plugins.biokg.recipe import Recipe, Resolver, Space
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.text import bounded_json, services
 from kgqa_hpc.text.streams import TextStream, open_append, read_bytes

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.tables import read_columns
-from kgqa_hpc.plugins.biokg.hydrate.recipe import GIVEN, EntityClass, Recipe, Rules, Source, load_recipe
-from kgqa_hpc.plugins.biokg.hydrate.spaces import Spaces
+from kgqa_hpc.plugins.biokg.recipe import GIVEN, EntityClass, Recipe, Rules, Source, load_recipe
+from kgqa_hpc.plugins.biokg.spaces import Spaces
 from kgqa_hpc.text.plain_text import normalized
 
 _COLUMNS = ("name_space", "name_id", "name_table", "name_date")
