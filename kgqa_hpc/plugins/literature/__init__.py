@@ -10,8 +10,8 @@ ENTRIES = {
         "rephrase_medqa_graph": "steps.rephrase:RephraseMedqaGraph",
         "rephrase_pubmedqa": "steps.rephrase:RephrasePubmedqa",
         "extract": "steps.extract:Extract",
-        "organism": "steps.map_protein:Organism",
-        "map_protein": "steps.map_protein:MapProtein",
+        "organism": "steps.extract:Organism",
+        "map_protein": "steps.extract:MapProtein",
         "prune": "steps.prune:Prune",
         "delexicalise": "steps.prune:Delexicalise",
         "question_type": "steps.question_type:QuestionType",
@@ -22,6 +22,6 @@ ENTRIES = {
     },
     "engines": {"index": "engine:IndexEngine"},
     "exports": {"linkbert-medqa": "linkbert:LinkbertMedqa", "linkbert-pubmedqa": "linkbert:LinkbertPubmedqa"},
-    "clusterings": {"sequence_cluster": "sequence_clusters:cluster"},
+    "clusterings": {"sequence_cluster": "protein_sets:cluster"},
     "commands": {"index": "cli:index", "mentions": "cli:mentions", "proteins": "cli:proteins"},
 }

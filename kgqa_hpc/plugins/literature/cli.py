@@ -130,7 +130,7 @@ def proteins(
     as_json: AsJson = False,
 ) -> None:
     """Count pairs, proteins, names and mean lengths of protein datasets (QAProt, Tables 1 and 6)."""
-    from kgqa_hpc.plugins.literature.protein_table import protein_table, render
+    from kgqa_hpc.plugins.literature.protein_sets import protein_table, render
 
     table = protein_table(runs)
     print_result(table, render(table), as_json)

@@ -30,8 +30,8 @@ from pydantic import Field
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25.manifest import read_manifest
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, Retriever
+from kgqa_hpc.plugins.literature.bm25.shard import read_manifest
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.plain_text import plain_line

@@ -20,8 +20,7 @@ from typing import Any, Protocol
 
 import tantivy
 
-from kgqa_hpc.plugins.literature.bm25 import manifest
-from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, shard_of
+from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, read_manifest, shard_of, verify
 from kgqa_hpc.plugins.literature.documents.document import Document
 
 # Distinct terms of a query that are used; a longer query is cut to its first terms.
@@ -77,8 +76,8 @@ class Bm25Index:
     """
 
     def __init__(self, folder: Path, every_byte: bool | None = None) -> None:
-        self._manifest = manifest.read_manifest(folder)
-        manifest.verify(folder, self._manifest, every_byte)
+        self._manifest = read_manifest(folder)
+        verify(folder, self._manifest, every_byte)
         stem = self._manifest["parameters"]["stemmer"] is not None
         self._analyzer = analyzer(stem)
         facts = self._manifest["shards"]
