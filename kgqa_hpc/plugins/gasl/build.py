@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import expression as e
 from kgqa_hpc.plugins.gasl import syntax as x
+from kgqa_hpc.plugins.gasl import values as v
 from kgqa_hpc.plugins.gasl.syntax import Source
-from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, item_bytes, number
 
 # Lark's trees and tokens; the children of a tree are of no one type.
 Tree = Any
@@ -37,7 +36,7 @@ def _of_items(condition: x.Condition | None) -> x.Condition | None:
 
 
 def _set(name: x.Word, value: Any) -> x.Command:
-    if isinstance(value, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in value):
+    if isinstance(value, list) and any(v.item_bytes(item) > v.MAX_ITEM_BYTES for item in value):
         raise ScriptError("limit", "an item of more than 64 KiB")
     return x.Command("set", (name, str(value) if isinstance(value, str) else value))
 
@@ -57,7 +56,7 @@ def _hops(digits: Token) -> int:
 
 
 def _json_number(digits: Token) -> int | float:
-    if (value := number(digits)) is None:
+    if (value := v.number(digits)) is None:
         raise ScriptError("limit", "a number beyond 1e308")
     return value
 
@@ -88,12 +87,12 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "nots": lambda *signs: len(signs),
     "rel": lambda op, *operand: ("_".join([op, *operand]), ()) if op == "IS" else (str(op), *operand),
     "values": lambda *values: values,
-    "expr": e.arithmetic,
-    "term": e.arithmetic,
-    "minus": e.minus,
+    "expr": v.arithmetic,
+    "term": v.arithmetic,
+    "minus": v.minus,
     "minuses": lambda *signs: len(signs),
-    "number": lambda digits: e.constant(number(digits)),
-    "read": e.variable,
+    "number": lambda digits: v.constant(v.number(digits)),
+    "read": v.variable,
     "bracketed": lambda part: part._replace(word=None),
     "json_number": _json_number,
     "json_array": lambda *members: list(members),
@@ -214,8 +213,8 @@ class Builder:
         text = self._string(token)
         return x.Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), self._at)
 
-    def _item_field(self, token: Token) -> e.Expression:
-        return e.field_value(self._field(token))
+    def _item_field(self, token: Token) -> v.Expression:
+        return v.field_value(self._field(token))
 
     def _value(self, token: Token) -> str | x.Ref:
         return self._variable(token) if token.type == "VARREF" else self._string(token)
@@ -249,14 +248,14 @@ class Builder:
             raise ScriptError("syntax", message, self._at) from None
         return pattern
 
-    def _call(self, function: Token, argument: e.Expression) -> e.Expression:
-        if function.lower() not in e.FUNCTIONS:
-            guess = x.nearest(str(function), (name.upper() for name in e.FUNCTIONS))
+    def _call(self, function: Token, argument: v.Expression) -> v.Expression:
+        if function.lower() not in v.FUNCTIONS:
+            guess = x.nearest(str(function), (name.upper() for name in v.FUNCTIONS))
             message = f"no function {function[:40]!r}: lower, upper, length"
             raise ScriptError("syntax", message, self._at, guess)
-        return e.call(function.lower(), argument)
+        return v.call(function.lower(), argument)
 
-    def _template(self, token: Token) -> e.Expression:
+    def _template(self, token: Token) -> v.Expression:
         """A STRING in an expression, as alternating texts and `{fields}`."""
         texts, fields = [""], []
         text, end = self._string(token), 0
@@ -272,7 +271,7 @@ class Builder:
                 message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
                 raise ScriptError("syntax", message, self._at)
         texts[-1] += text[end:]
-        return e.template(texts, fields)
+        return v.template(texts, fields)
 
 
 def _is_broken(tree: Tree) -> bool:
