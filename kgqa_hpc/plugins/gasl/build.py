@@ -36,8 +36,8 @@ def _of_items(condition: x.Condition | None) -> x.Condition | None:
 
 
 def _set(name: x.Word, value: Any) -> x.Command:
-    if isinstance(value, list) and any(v.item_bytes(item) > v.MAX_ITEM_BYTES for item in value):
-        raise ScriptError("limit", "an item of more than 64 KiB")
+    for item in value if isinstance(value, list) else ():
+        v.item_bytes(item)  # raises ScriptError for one that is too large
     return x.Command("set", (name, str(value) if isinstance(value, str) else value))
 
 
@@ -129,8 +129,8 @@ class Builder:
             elif kind == "on":
                 if before not in ("plain", "on"):
                     self._refuse(statement, "ON must follow a command")
-                at, text = self.source.place(statement.meta.start_pos), self._written(statement)
-                status = statement.children[0].lower()
+                start, status = statement.meta.start_pos, statement.children[0].lower()
+                text, at = self.source.text[start : statement.meta.end_pos], self.source.place(start)
                 built.extend(x.On(status, simple, text, at) for simple in self._simple(body))
             elif kind == "attempt":
                 following = kinds[position + 1 : position + 2]
@@ -163,10 +163,8 @@ class Builder:
             return ()
         if isinstance(command, x.Found):
             command = x.Command("find", (command,))
-        return (x.Simple(command, into[0] if into else None, self._written(tree), position),)
-
-    def _written(self, tree: Tree) -> str:
-        return self.source.text[tree.meta.start_pos : tree.meta.end_pos]
+        text = self.source.text[tree.meta.start_pos : tree.meta.end_pos]
+        return (x.Simple(command, into[0] if into else None, text, position),)
 
     def _refuse(self, tree: Tree, message: str) -> None:
         self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))

@@ -45,12 +45,9 @@ class Reading(NamedTuple):
     truth: bool | None = None
 
 
-def reading(value: str | Ref, world: World) -> Reading:
-    """The readings of a text or of the value of `$name`."""
-    return _reading_of(world.single(value) if isinstance(value, Ref) else value)
-
-
-def _reading_of(value: Any) -> Reading:
+def reading(value: Any, world: World) -> Reading:
+    """The readings of a value or of the value of `$name`."""
+    value = world.single(value) if isinstance(value, Ref) else value
     text = text_of(value)
     if isinstance(value, str):
         return Reading(text, number(text), {"true": True, "false": False}.get(text.lower()))
@@ -108,7 +105,7 @@ def _test(comparison: Comparison, world: World) -> Test:
         if values is None:
             values = [world.single(ref)]
         scalars = (value for value in values if value is not None and not isinstance(value, list | dict))
-        return one_of(map(_reading_of, scalars))
+        return one_of(reading(value, world) for value in scalars)
     readings = [reading(value, world) for value in comparison.values]
     if op == "in":
         return one_of(readings)

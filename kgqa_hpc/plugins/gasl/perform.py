@@ -13,7 +13,6 @@ from kgqa_hpc.plugins.gasl import combining, finding, model, walking
 from kgqa_hpc.plugins.gasl.syntax import Condition, Found, On, Ref, Simple, Word
 from kgqa_hpc.plugins.gasl.values import (
     LARGEST,
-    MAX_ITEM_BYTES,
     Item,
     as_item,
     given,
@@ -289,8 +288,8 @@ def _bounded(value: Any, world: World) -> tuple[Any, bool]:
             parts[key], is_cut = world.keep(part)
             truncated |= is_cut
         elif isinstance(part, list):
-            if any(item_bytes(entry) > MAX_ITEM_BYTES for entry in part):
-                raise ScriptError("limit", "an item of more than 64 KiB")
+            for entry in part:
+                item_bytes(entry)  # raises ScriptError for one that is too large
             parts[key] = part[:MAX_ITEMS]
             truncated |= len(part) > MAX_ITEMS
     return parts, truncated

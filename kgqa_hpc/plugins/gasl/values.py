@@ -170,13 +170,16 @@ def to_json(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
-def item_bytes(value: Any) -> int:
-    """The size of a value as compact JSON. Raises ScriptError `limit` when it is nested too deep for any."""
+def item_bytes(item: Any) -> int:
+    """The size of an item as compact JSON. Raises ScriptError `limit` for one that is too large or nested too deep."""
     try:
-        return len(orjson.dumps(value))
+        size = len(orjson.dumps(item))
     except TypeError:
-        check_levels(value)
-        return len(to_json(value))
+        check_levels(item)
+        size = len(to_json(item))
+    if size > MAX_ITEM_BYTES:
+        raise ScriptError("limit", "an item of more than 64 KiB")
+    return size
 
 
 def check_levels(value: Any) -> None:

@@ -228,15 +228,14 @@ def pattern(world: World, start: PatternNode, *following: Any) -> Outcome:
     candidates = sorted(starts) if within else range(graph.num_nodes)
     fitting = (node for node in candidates if allowed is None or graph.node_type(node) in allowed)
     labels = _labels([start, *nodes])
-    return Outcome(
-        (item for route in routes(fitting, steps) for item in _matches(graph, labels, route)), skipped
-    )
 
+    def matches() -> Iterator[Item]:
+        for route in routes(fitting, steps):
+            nodes_by_label = dict(zip(labels, map(graph.node, route.nodes), strict=True))
+            for chosen in product(*route.edges):
+                yield {**nodes_by_label, "relations": [graph.edge_type(edge) for edge in chosen]}
 
-def _matches(graph: Graph, labels: Sequence[str], route: Route) -> Iterator[Item]:
-    nodes = {label: graph.node(node) for label, node in zip(labels, route.nodes, strict=True)}
-    for edges in product(*route.edges):
-        yield {**nodes, "relations": [graph.edge_type(edge) for edge in edges]}
+    return Outcome(matches(), skipped)
 
 
 def _labels(nodes: Sequence[PatternNode]) -> list[str]:

@@ -8,7 +8,6 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph
 from kgqa_hpc.plugins.gasl.syntax import Ref, nearest
 from kgqa_hpc.plugins.gasl.values import (
-    MAX_ITEM_BYTES,
     MISSING,
     Item,
     as_item,
@@ -177,10 +176,7 @@ class World:
             if len(items_kept) == MAX_ITEMS:
                 return items_kept, True
             item = as_item(entry)
-            size = item_bytes(item)
-            if size > MAX_ITEM_BYTES:
-                raise ScriptError("limit", "an item of more than 64 KiB")
-            room -= size
+            room -= (size := item_bytes(item))
             if room < 0:
                 raise self._too_large()
             self.spend(1 + size // _ITEM_BYTES)

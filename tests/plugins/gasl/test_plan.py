@@ -156,7 +156,7 @@ def test_commands_of_earlier_turns_are_executed_once(
     for turn in range(4):
         if killed and turn == 3:
             item = restored(item)
-            monkeypatch.setattr(plan, "_states", plan_step._States())
+            monkeypatch.setattr(plan, "_kept", {})
         say(plan, item, turn, f"COUNT FIND nodes AS n{turn}")
     assert commands == ([1, 1, 1, 4] if killed else [1, 1, 1, 1])
     assert json.loads(plan.variables(item)["rounds"][-1][2]) == {f"n{turn}": 5 for turn in range(4)}
