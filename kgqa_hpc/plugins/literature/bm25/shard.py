@@ -82,11 +82,10 @@ def write_part(source: Path, target: Path, shards: int) -> None:
             stack.enter_context(pyarrow.output_stream(_file(folder, shard), compression="zstd"))
             for shard in range(shards)
         ]
-        for change in changes(source):
-            content = content_of(change) if isinstance(change, Document) else None
-            row = [change.id, change.version, content]
-            line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-            outputs[shard_of(change.id, shards)].write(line)
+        for name, version, make in changes(source):
+            content = content_of(make()) if make is not None else None
+            line = orjson.dumps([name, version, content], option=orjson.OPT_APPEND_NEWLINE)
+            outputs[shard_of(name, shards)].write(line)
             size += len(line)
             records += content is not None
             deletions += content is None

@@ -18,8 +18,9 @@ must agree are a panel: three such steps over the records of a finished run, wit
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -172,15 +173,13 @@ class MapProtein(Step):
         Column("candidates", ["string"], "Accessions that the names could have meant."),
     )
 
-    def __init__(self, settings: Any, prompt: Any, context: Any) -> None:
-        super().__init__(settings, prompt, context)
-        self._table: ProteinTable | None = None
+    @cached_property
+    def _table(self) -> ProteinTable:
+        return ProteinTable(read_proteins(Path(self.settings.proteins)))
 
     def compute(self, item: Item) -> Outcome:
-        """Map all records; the first call reads the file. Raises DocumentFormatError."""
+        """Map all records; the first record reads the file. Raises DocumentFormatError."""
         for record in kept(item):
-            if self._table is None:
-                self._table = ProteinTable(read_proteins(Path(self.settings.proteins)))
             mapped = self._table.map(record["protein"], record.get("organism") or "")
             record |= {"mapping": mapped.outcome.value, "organism_stated": record.get("organism")}
             if mapped.candidates:
@@ -202,7 +201,18 @@ class MapProtein(Step):
         return Done()
 
 
-CRITERIA = {"supported": "not supported", "answerable": "not answerable", "entities_match": "other entities"}
+class JudgeCriteria(Step):
+    """A verdict by several criteria, which all must hold; `criteria` maps each to the objection where it does not."""
+
+    adds = "verdict"
+    criteria: ClassVar[dict[str, str]]
+
+    @classmethod
+    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
+        missed = next((words for name, words in cls.criteria.items() if not verdict[name]), None)
+        return missed or first_false(verdict)
+
+
 _DOCUMENT = 20_000
 
 
@@ -216,14 +226,18 @@ class SupportSettings(StepSettings):
     )
 
 
-class JudgeSupport(Step):
+class JudgeSupport(JudgeCriteria):
     """Verdict on a record and its document by three criteria, which all must hold (QAProt, 3.4)."""
 
     name = "judge_support"
     Settings = SupportSettings
     default_prompt = "judge_support"
-    answer = dict.fromkeys(CRITERIA, "boolean")
-    adds = "verdict"
+    criteria = {
+        "supported": "not supported",
+        "answerable": "not answerable",
+        "entities_match": "other entities",
+    }
+    answer = dict.fromkeys(criteria, "boolean")
     needs = PAIR
 
     def variables(self, item: Item) -> dict[str, Any]:
@@ -235,8 +249,3 @@ class JudgeSupport(Step):
             "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
             "scope": self.settings.scope,
         }
-
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        missed = next((words for name, words in CRITERIA.items() if not verdict[name]), None)
-        return missed or first_false(verdict)

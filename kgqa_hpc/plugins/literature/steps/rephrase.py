@@ -14,7 +14,7 @@ and `judge_decision` rejects the question.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, ClassVar
@@ -25,9 +25,9 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.plugins.literature.steps.benchmark import Examples
+from kgqa_hpc.plugins.literature.steps.extract import JudgeCriteria
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item, choices_of
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
@@ -160,13 +160,13 @@ class RephraseMedqaGraph(RephraseMedqa):
         return self.with_options(item, answer, item.anchor.data["right"], item.anchor.data["wrong"])
 
 
-class JudgeOptions(Step):
+class JudgeOptions(JudgeCriteria):
     """Verdict on the options: the right one follows from the source pair, if there is one, and no other is right."""
 
     name = "judge_options"
     default_prompt = "judge_options"
-    adds = "verdict"
-    answer = {"entailed": "boolean", "only_one": "boolean"}
+    criteria = {"entailed": "right option not entailed", "only_one": "another option is right"}
+    answer = dict.fromkeys(criteria, "boolean")
     needs = ("question", "answer")
 
     def asks_about(self, item: Item) -> bool:
@@ -183,12 +183,6 @@ class JudgeOptions(Step):
             **{name: clean_text(text, TEXT_LENGTH) for name, text in texts.items()},
             "options": [clean_text(option, TEXT_LENGTH) for option in choices_of(fields).values()],
         }
-
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        if not verdict["entailed"]:
-            return "right option not entailed"
-        return first_false(verdict) if verdict["only_one"] else "another option is right"
 
 
 def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
@@ -246,13 +240,16 @@ class RephrasePubmedqa(Rephrase):
         return Done()
 
 
-class JudgeDecision(Step):
+class JudgeDecision(JudgeCriteria):
     """Verdict on a yes, no or maybe: decision and long answer follow from the context."""
 
     name = "judge_decision"
     default_prompt = "judge_decision"
-    adds = "verdict"
-    answer = {"decision_follows": "boolean", "long_answer_follows": "boolean"}
+    criteria = {
+        "decision_follows": "decision does not follow",
+        "long_answer_follows": "long answer does not follow",
+    }
+    answer = dict.fromkeys(criteria, "boolean")
     needs = (*PAIR, "final_decision", "context")
 
     def asks_about(self, item: Item) -> bool:
@@ -265,9 +262,3 @@ class JudgeDecision(Step):
     def variables(self, item: Item) -> dict[str, Any]:
         names = (*PAIR, "final_decision", "context")
         return {name: clean_text(item.output[name], TEXT_LENGTH) for name in names}
-
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        if not verdict["decision_follows"]:
-            return "decision does not follow"
-        return first_false(verdict) if verdict["long_answer_follows"] else "long answer does not follow"
