@@ -10,7 +10,7 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import combining, finding, model, walking
-from kgqa_hpc.plugins.gasl.syntax import Condition, Found, On, Ref, Simple, Word
+from kgqa_hpc.plugins.gasl.syntax import Condition, On, Ref, Simple, Word
 from kgqa_hpc.plugins.gasl.values import (
     LARGEST,
     Item,
@@ -212,20 +212,16 @@ def _text(item: Item, name: str) -> str | None:
     return None if value is None else text_of(value)
 
 
-def find(world: World, search: Found) -> Outcome:
-    return Outcome(finding.find(world, search))
-
-
 # The function of each command by its rule in grammar.lark; the values of the rule's parts are its arguments.
 _COMMANDS: dict[str, Callable[..., Outcome]] = {
     "set": lambda world, name, value: Outcome(value),
-    "debug": find,
+    **dict.fromkeys(("find", "debug"), lambda world, search: Outcome(finding.find(world, search))),
     **{
         function.__name__: function
         for function in (
             *(declare, update, create),
-            *(find, model.ask, model.generate),
-            *(combining.count, combining.aggregate, combining.group, combining.iterate),
+            *(model.ask, model.generate, combining.iterate),
+            *(combining.count, combining.aggregate, combining.group),
             *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
             *(combining.add_field, walking.walk, walking.connect, walking.subgraph, walking.pattern),
             *(walking.cluster, check, show, inspect),

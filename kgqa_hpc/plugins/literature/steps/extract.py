@@ -17,7 +17,7 @@ must agree are a panel: three such steps over the records of a finished run, wit
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -88,34 +88,31 @@ class Extract(Step):
         return {"scope": self.settings.scope}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        text = item.anchor.data["document"]["text"]
-        item.records = list(_records(answer["pairs"], text, self.settings.per_protein, self.label))
+        quotable, most = QuotableText(item.anchor.data["document"]["text"]), self.settings.per_protein
+        seen, questions = Counter[str](), set[str]()
+        item.records = []
+        for pair in answer["pairs"]:
+            fields = {name: pair[name] for name in self.gives}
+            protein, question = plain(fields["protein"]), plain(fields["question"])
+            texts, trouble = (question, fields["answer"]), None
+            if quotable.find(fields["protein"]) is None:
+                trouble = "protein not in the text"
+            elif any(_SOURCE.search(plain(words)) or own_words(words) for words in texts):
+                trouble = "speaks of its source"
+            elif question in questions:
+                trouble = "question repeated"
+            elif seen[protein] >= most:
+                trouble = f"more than {most} of a protein"
+            else:
+                seen[protein] += 1
+                questions.add(question)
+            item.records.append({**fields, "reason": trouble and f"{self.label}: {trouble}"})
         return Done()
 
 
 def kept(item: Item) -> list[dict[str, Any]]:
     """Records of the item that no step has rejected so far."""
     return [record for record in item.records or () if record["reason"] is None]
-
-
-def _records(pairs: list[dict[str, Any]], text: str, most: int, label: str) -> Iterator[dict[str, Any]]:
-    quotable, seen, questions = QuotableText(text), Counter[str](), set[str]()
-    for pair in pairs:
-        fields = {name: pair[name] for name in Extract.gives}
-        protein, question = plain(fields["protein"]), plain(fields["question"])
-        trouble = None
-        if quotable.find(fields["protein"]) is None:
-            trouble = "protein not in the text"
-        elif any(_SOURCE.search(plain(words)) or own_words(words) for words in (question, fields["answer"])):
-            trouble = "speaks of its source"
-        elif question in questions:
-            trouble = "question repeated"
-        elif seen[protein] >= most:
-            trouble = f"more than {most} of a protein"
-        else:
-            seen[protein] += 1
-            questions.add(question)
-        yield {**fields, "reason": trouble and f"{label}: {trouble}"}
 
 
 class Organism(Step):

@@ -224,6 +224,8 @@ def test_three_judges_must_agree_on_every_criterion(tmp_path: Path) -> None:
     rows = list(records(made_run(tmp_path, config_of(passes=passes, dataset=dataset))))
     assert len(rows) == 60
     for record in rows:
-        agreed = all(all(record["verdicts"][judge][name] for name in JudgeSupport.criteria) for judge in judges)
+        agreed = all(
+            all(record["verdicts"][judge][name] for name in JudgeSupport.criteria) for judge in judges
+        )
         assert record["accepted"] == agreed
     assert 0 < sum(record["accepted"] for record in rows) < 60
