@@ -291,10 +291,22 @@ class Options(Step):
             return Retry("not_allowed:distractors", lost_as="invalid")
         if len(set(map(plain, [answer["answer"], *wrong]))) < len(LETTERS):
             return Retry("options are alike", lost_as="invalid")
-        return filled(item, answer["question"], answer["answer"], wrong, self.context.run_seed)
+        return self.fill(item, answer["question"], answer["answer"], wrong)
+
+    def fill(self, item: Item, question: str, right: str, wrong: Sequence[str]) -> Done:
+        """Fill question, answer, choices and answer_letter."""
+        letter = item.anchor.data.get("letter")
+        if letter is None:
+            letter = random.Random(f"{self.context.run_seed}/{item.id}").choice(LETTERS)
+        options = list(wrong)
+        options.insert(LETTERS.index(letter), right)
+        choices = dict(zip(LETTERS, options, strict=True))
+        pair = {"question": question, "answer": right}
+        item.output = {**item.output, **pair, "choices": choices, "answer_letter": letter}
+        return Done()
 
 
-class GraphOptions(Step):
+class GraphOptions(Options):
     """Fills a question with options from the graph (`anchors.distractors: graph`); the model writes only the
     question.
     """
@@ -302,8 +314,6 @@ class GraphOptions(Step):
     name = "graph_options"
     default_prompt = "graph_options"
     answer = {"question": "string"}
-    adds = "output"
-    gives = ("question", "answer", "choices", "answer_letter")
 
     def asks_about(self, item: Item) -> bool:
         return "options" in item.anchor.data
@@ -316,22 +326,4 @@ class GraphOptions(Step):
         if declines(answer):
             return DECLINED
         names = option_names(item.anchor)
-        return filled(item, answer["question"], names["right"], names["wrong"], self.context.run_seed)
-
-
-def filled(item: Item, question: str, right: str, wrong: Sequence[str], run_seed: int) -> Done:
-    """Fill question, answer, choices and answer_letter; the letter comes from the anchor, or from run seed and item."""
-    letter = item.anchor.data.get("letter")
-    if letter is None:
-        letter = random.Random(f"{run_seed}/{item.id}").choice(LETTERS)
-    options = list(wrong)
-    options.insert(LETTERS.index(letter), right)
-    choices = dict(zip(LETTERS, options, strict=True))
-    item.output = {
-        **item.output,
-        "question": question,
-        "answer": right,
-        "choices": choices,
-        "answer_letter": letter,
-    }
-    return Done()
+        return self.fill(item, answer["question"], names["right"], names["wrong"])
