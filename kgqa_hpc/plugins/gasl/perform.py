@@ -239,13 +239,10 @@ def step_of(statement: Simple | On, status: str) -> dict[str, Any]:
 def perform(simple: Simple, world: World) -> dict[str, Any]:
     """Execute a command and return its step; a command that fails changes nothing."""
     step = step_of(simple, "success")
-    before = world.mark()
     try:
-        step.update(_done(simple, world))
-    except BaseException as problem:
-        world.forget(before)
-        if not isinstance(problem, ScriptError):
-            raise
+        with world.undoing():
+            step.update(_done(simple, world))
+    except ScriptError as problem:
         problem.place = problem.place or simple.place
         step.update(status="error", error=problem.report())
     return step

@@ -1,6 +1,7 @@
 """The state that commands work on: the graph, the model, and the variables with their kinds and bounds."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,16 +190,19 @@ class World:
         if self._created + sum(self._sizes.values()) > self.bounds.bytes:
             raise self._too_large()
 
-    def mark(self) -> tuple[int, int, int, dict[str, dict[str, str | None]]]:
-        """Sizes that `forget` needs to undo a command that failed half-way."""
-        graph = self.graph
-        return len(graph.new_nodes), len(graph.new_edges), self._created, dict(self.declared)
-
-    def forget(self, mark: tuple[int, int, int, dict[str, dict[str, str | None]]]) -> None:
-        nodes, edges, self._created, declared = mark
-        self.work += _ERROR_WORK + self.graph.forget(nodes, edges)
-        self.declared.clear()
-        self.declared.update(declared)
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Undo what a command has created and declared if it fails half-way."""
+        nodes, edges = len(self.graph.new_nodes), len(self.graph.new_edges)
+        created, declared = self._created, dict(self.declared)
+        try:
+            yield
+        except BaseException:
+            self.work += _ERROR_WORK + self.graph.forget(nodes, edges)
+            self._created = created
+            self.declared.clear()
+            self.declared.update(declared)
+            raise
 
     def store(self, name: str, value: Any) -> None:
         """Create or replace a variable. Raises ScriptError `type` for a declared one of another kind."""

@@ -100,10 +100,13 @@ class Bm25Index:
             for term, count in query_terms.items()
             if sum(blocks[term])
         }
+        streams = [self._candidates(n, weights, blocks, k) for n in range(len(self._shards))]
+        merged = heapq.merge(*streams, key=lambda candidate: -candidate[0])
         best: list[tuple[float, str, Document]] = []  # (-score, id, document), ascending
-        for bound, document in islice(self._candidates(weights, blocks, k), MAX_CANDIDATES):
+        for bound, number, address in islice(merged, MAX_CANDIDATES):
             if len(best) == k and bound + _STEP < -best[-1][0]:
                 break
+            document = self._shards[number].document(address)
             words = self._analyzer.analyze(document.searchable)
             counts = sorted(Counter(word for word in words if word in weights).items())
             exact = (weights[word] * saturation(n, len(words), self._average) for word, n in counts)
@@ -120,16 +123,9 @@ class Bm25Index:
         return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}
 
     def _candidates(
-        self, weights: dict[str, float], blocks: dict[str, list[int]], k: int
-    ) -> Iterator[tuple[float, Document]]:
-        """(upper bound of the score, document) from all shards, highest bound first."""
-        streams = [self._shard_candidates(n, weights, blocks, k) for n in range(len(self._shards))]
-        for bound, number, address in heapq.merge(*streams, key=lambda candidate: -candidate[0]):
-            yield bound, self._shards[number].document(address)
-
-    def _shard_candidates(
         self, number: int, weights: dict[str, float], blocks: dict[str, list[int]], k: int
     ) -> Iterator[tuple[float, int, tantivy.DocAddress]]:
+        """(upper bound of the score, number, address) of documents of a shard, highest bound first."""
         shard, slack = self._shards[number], self._slack[number]
         postings = {
             term: weight / idf(shard.documents, blocks[term][number])
