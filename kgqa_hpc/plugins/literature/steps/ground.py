@@ -161,8 +161,8 @@ class Ground(Step):
         text, named = documents[read]["text"], answer["snippets"] if answer["relevant"] else []
         located: list[Quote | None]  # None for a quote that does not occur
         if self._by_number:
-            shown = dict(enumerate(self._sentences(text), start=1))
-            located = [shown.get(number) for number in named]
+            numbered = dict(enumerate(self._sentences(text), start=1))
+            located = [numbered.get(number) for number in named]
         else:
             quotable = QuotableText(text)
             located = [quotable.find(snippet) for snippet in named]
