@@ -7,7 +7,6 @@ the end; memory holds the ids (about 150 bytes each), never the texts.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc.errors import DocumentFormatError
@@ -15,18 +14,6 @@ from kgqa_hpc.plugins.literature.documents.document import Change, Document, jso
 from kgqa_hpc.plugins.literature.documents.xml import open_bytes, xml_changes
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
-
-
-@dataclass
-class ReadCounts:
-    """Counts of the records in the files: `records = documents + replaced + deleted`."""
-
-    records: int = 0
-    documents: int = 0
-    replaced: int = 0
-    deleted: int = 0
-    retracted: int = 0
-    without_text: int = 0
 
 
 class Standing:
@@ -56,27 +43,20 @@ class Standing:
         return number not in self.replaced and number not in self.deleted
 
 
-def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None) -> Iterator[Document]:
+def read_documents(paths: Iterable[str | Path]) -> Iterator[Document]:
     """The documents that remain after all files are applied in the given order.
 
-    `paths` may name folders: their document files, by name. `counts` is filled while documents are read.
+    `paths` may name folders: their document files, by name.
     Raises DocumentFormatError (a file is missing, damaged, or of no known format).
     """
-    files = document_files(paths)
-    counts = counts if counts is not None else ReadCounts()
-    standing = Standing()
+    files, standing = document_files(paths), Standing()
     for path in files:
         for name, version, make in changes(path):
             standing.add(name, version, deletion=make is None)
-    counts.replaced, counts.deleted = len(standing.replaced), len(standing.deleted)
     for number, (_, _, make) in enumerate(change for path in files for change in changes(path)):
         if make is not None:
-            counts.records += 1
             document = make()
             if standing.stands(number):
-                counts.documents += 1
-                counts.retracted += document.retracted
-                counts.without_text += not document.text
                 yield document
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.plugins.literature.documents.document import Document
-from kgqa_hpc.plugins.literature.documents.read import ReadCounts, changes, read_documents
+from kgqa_hpc.plugins.literature.documents.read import changes, read_documents
 from kgqa_hpc.plugins.literature.documents.xml import CHUNK_CHARACTERS
 from tests.plugins.literature.builders import deletion, medline, record
 
@@ -86,9 +86,9 @@ def test_any_text_survives(text: str) -> None:
 
 
 def test_the_sample_has_the_counts_that_were_counted_by_hand(sample: Path) -> None:
-    counts = ReadCounts()
-    documents = list(read_documents([sample], counts))
-    assert (counts.records, counts.documents, counts.replaced, counts.retracted) == (416, 411, 5, 4)
+    documents = list(read_documents([sample]))
+    assert sum(make is not None for _, _, make in changes(sample)) == 416
+    assert (len(documents), sum(document.retracted for document in documents)) == (411, 4)
     versions = {document.id: document.version for document in documents if document.version > 1}
     assert versions == {"30271887": 4, "33728380": 2, "34017925": 2}
     assert sum(make is None for _, _, make in changes(sample)) == 20
