@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import tantivy
 
-from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, read_manifest, shard_of, verify
+from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, read_manifest, verify
 from kgqa_hpc.plugins.literature.documents.document import Document
 
 # Distinct terms of a query that are used; a longer query is cut to its first terms.
@@ -58,10 +58,6 @@ class Retriever(Protocol):
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """The `k` best documents with any word of the query, best first; `query` is text, never syntax."""
-        ...
-
-    def document(self, name: str) -> Document | None:
-        """The document with this id."""
         ...
 
     def provenance(self) -> dict[str, Any]:
@@ -115,9 +111,6 @@ class Bm25Index:
                 insort(best, (-score, document.id, document), key=lambda hit: hit[:2])
                 del best[k:]
         return [Hit(name, -negative, document) for negative, name, document in best]
-
-    def document(self, name: str) -> Document | None:
-        return self._shards[shard_of(name, len(self._shards))].find(name)
 
     def provenance(self) -> dict[str, Any]:
         return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}

@@ -220,12 +220,6 @@ class Shard:
     def document(self, address: tantivy.DocAddress) -> Document:
         return load_document(*orjson.loads(self._searcher.doc(address)["document"][0]))
 
-    def find(self, name: str) -> Document | None:
-        """The document with this id."""
-        query = tantivy.Query.term_query(self._schema, "id", name, index_option="basic")
-        hits = self._searcher.search(query, 1, count=False).hits
-        return self.document(hits[0][1]) if hits else None
-
 
 MANIFEST = "index.json"
 VERSION = 1
