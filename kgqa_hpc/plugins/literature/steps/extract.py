@@ -1,4 +1,4 @@
-"""Questions about the proteins that an abstract names, their organism, their entry in Swiss-Prot, and a judge of them.
+"""Questions about the proteins that an abstract names, their organism and their entry in Swiss-Prot.
 
 One item gives many records: up to ten pairs for each protein, each with its organism scope (QAProt, 3.2
 and its prompts). Checks without a model reject single records, not the item: a protein that does
@@ -10,17 +10,13 @@ organism (QAProt, 3.2). Pairs without an organism are left out and counted.
 The mapping is offline, against a file that the user has, and adds accession, sequence, taxonomy and functional classes.
 A name that is ambiguous, known of other organisms only, withdrawn or missing rejects the record under that class; the
 first hit is never taken (QAProt, 3.3, which takes it).
-
-The judge of these pairs sees a pair with its names, as the document has them. Three judges of different families that
-must agree are a panel: three such steps over the records of a finished run, with `dataset.decide: {rule: all}`.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -35,11 +31,8 @@ from kgqa_hpc.plugins.literature.documents.proteins import (
     taxon_groups,
 )
 from kgqa_hpc.plugins.literature.documents.quotes import QuotableText
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
 PER_PROTEIN = 10  # QAProt, 3.2 and its prompt
@@ -196,53 +189,3 @@ class MapProtein(Step):
             if not protein.sequence:
                 record["reason"] = f"{self.label}: no sequence"
         return Done()
-
-
-class JudgeCriteria(Step):
-    """A verdict by several criteria, which all must hold; `criteria` maps each to the objection where it does not."""
-
-    adds = "verdict"
-    criteria: ClassVar[dict[str, str]]
-
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        missed = next((words for name, words in cls.criteria.items() if not verdict[name]), None)
-        return missed or first_false(verdict)
-
-
-_DOCUMENT = 20_000
-
-
-class SupportSettings(StepSettings):
-    """Settings of the step judge_support: the scope from which a pair must be answerable."""
-
-    scope: Scope = Field(
-        "any",
-        exclude_if=lambda scope: scope == "any",
-        description="`sequence`: a pair that the protein's sequence could not answer is not answerable (QAProt).",
-    )
-
-
-class JudgeSupport(JudgeCriteria):
-    """Verdict on a record and its document by three criteria, which all must hold (QAProt, 3.4)."""
-
-    name = "judge_support"
-    Settings = SupportSettings
-    default_prompt = "judge_support"
-    criteria = {
-        "supported": "not supported",
-        "answerable": "not answerable",
-        "entities_match": "other entities",
-    }
-    answer = dict.fromkeys(criteria, "boolean")
-    needs = PAIR
-
-    def variables(self, item: Item) -> dict[str, Any]:
-        fields = item.output
-        pair = {name: fields.get(f"{name}_with_names") or fields[name] for name in PAIR}
-        about = {name: fields.get(name) or "" for name in ("protein", "organism")}
-        return {
-            **{name: clean_text(text, TEXT_LENGTH) for name, text in {**pair, **about}.items()},
-            "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
-            "scope": self.settings.scope,
-        }
