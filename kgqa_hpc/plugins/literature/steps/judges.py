@@ -20,6 +20,8 @@ from kgqa_hpc.steps.item import Item, choices_of
 from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Outcome, Reject, Step
 
+_DOCUMENT = 20_000  # characters of a document that a prompt shows
+
 
 class JudgeCriteria(Step):
     """A verdict by several criteria, which all must hold; `criteria` maps each to the objection where it does not."""
@@ -31,9 +33,6 @@ class JudgeCriteria(Step):
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
         missed = next((words for name, words in cls.criteria.items() if not verdict[name]), None)
         return missed or first_false(verdict)
-
-
-_DOCUMENT = 20_000
 
 
 class SupportSettings(StepSettings):
