@@ -94,7 +94,7 @@ class World:
     def __post_init__(self) -> None:
         self._sizes = {name: len(to_json(value)) for name, value in self.variables.items()}
         created = [*self.graph.new_nodes, *self.graph.new_edges]
-        self._created = sum(item_bytes(item) for item in created)
+        self._created = sum(len(to_json(item)) for item in created)
 
     def spend(self, work: int) -> None:
         """Count items and edges before they are looked at. Raises ScriptError `limit`."""
@@ -186,7 +186,7 @@ class World:
 
     def created(self, item: Item) -> None:
         """Count a node or an edge that was created. Raises ScriptError `limit`."""
-        self._created += item_bytes(item)
+        self._created += len(to_json(item))
         if self._created + sum(self._sizes.values()) > self.bounds.bytes:
             raise self._too_large()
 
