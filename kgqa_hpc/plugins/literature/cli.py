@@ -34,11 +34,12 @@ def index_build(
     as_json: AsJson = False,
 ) -> None:
     """Build a BM25 index of documents. The same command resumes."""
-    from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary, usual_workers
+    from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary
     from kgqa_hpc.terminal import stage_progress
+    from kgqa_hpc.threads import usable_cores
 
     with stage_progress() as progress:
-        number = workers or usual_workers()
+        number = workers or min(8, usable_cores())  # each holds up to 256 MB
         content = build_index(index, documents, shards=shards, stem=stem, workers=number, progress=progress)
     counts = summary(str(index), content)
     print_result(counts, render(counts), as_json)

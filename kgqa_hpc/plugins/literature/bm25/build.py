@@ -24,7 +24,6 @@ from kgqa_hpc.plugins.literature.documents.read import document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.terminal import StageProgress
-from kgqa_hpc.threads import usable_cores
 
 MAX_SHARDS = 1024
 _PLAN = "plan.json"
@@ -70,11 +69,6 @@ def build_index(
             shard.write_manifest(growing, {**plan, **_summary(parts, folders)})
         _publish(growing, target)
     return shard.read_manifest(target)
-
-
-def usual_workers() -> int:
-    """Default number of workers: the cores this process may use, at most 8 (each worker holds up to 256 MB)."""
-    return min(8, usable_cores())
 
 
 @contextmanager
