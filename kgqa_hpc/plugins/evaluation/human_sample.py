@@ -25,7 +25,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.intervals import Z95
 from kgqa_hpc.plugins.evaluation.judges import kappa_half_width
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, SCALES, csv_bytes, read_csv
-from kgqa_hpc.plugins.evaluation.records import group_of, records
+from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.streams import read_bytes
 
@@ -203,11 +203,20 @@ def share_out(sizes: list[int], total: int) -> list[int]:
 
 
 def _stratum(record: dict[str, Any], by: str) -> Stratum:
+    """Whether the record was accepted, and the value of the column; `group` of a record without it is its shape.
+
+    Raises InputError for a record without question, answer or the column.
+    """
     for field in ("question", "answer"):
         if not isinstance(record.get(field), str):
             problem = f"record {record['id']!r} has no {field}"
             raise InputError(problem, "people rate pairs of question and answer")
-    return bool(record.get("accepted", True)), group_of(record, by)
+    value = record.get(by)
+    if by == "group" and value is None and record.get("graphlet_id") is not None:
+        value = f"shape {record['graphlet_id']}"
+    elif by not in record and by != "group":
+        raise InputError(f"record {record['id']!r} has no column {by!r}", f"it has: {', '.join(record)}")
+    return bool(record.get("accepted", True)), "none" if value is None else str(value)
 
 
 def _quotas(population: Counter[Stratum], size: int, rng: np.random.Generator) -> dict[Stratum, int]:

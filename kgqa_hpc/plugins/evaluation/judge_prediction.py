@@ -43,7 +43,7 @@ class JudgePrediction(Step):
         """Score an empty or missing prediction with 0, without a request."""
         if item.output.get("prediction") is None:
             return Reject(f"{self.label}: no prediction")
-        return self._scored(item, dict.fromkeys(ASPECTS, 0))
+        return self._scored(dict.fromkeys(ASPECTS, 0))
 
     def variables(self, item: Item) -> dict[str, Any]:
         prediction = clean_text(item.output.get("prediction") or "", TEXT_LENGTH)
@@ -53,9 +53,9 @@ class JudgePrediction(Step):
         for aspect in ASPECTS:
             if not 0 <= answer[aspect] <= BEST:
                 return Retry(f"not_allowed:{aspect}", lost_as="invalid")
-        return self._scored(item, answer)
+        return self._scored(answer)
 
-    def _scored(self, item: Item, scores: dict[str, Any]) -> Outcome:
+    def _scored(self, scores: dict[str, Any]) -> Outcome:
         return Done(**{f"{self.label}_{aspect}": float(scores[aspect]) for aspect in ASPECTS})
 
     @classmethod

@@ -48,19 +48,6 @@ def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def group_of(record: dict[str, Any], column: str = "group") -> str:
-    """The value of a column as text; `group` of a record without it is its shape.
-
-    Raises InputError when the record has no such column.
-    """
-    value = record.get(column)
-    if value is None and column == "group" and record.get("graphlet_id") is not None:
-        return f"shape {record['graphlet_id']}"
-    if column not in record and column != "group":
-        raise InputError(f"record {record['id']!r} has no column {column!r}", f"it has: {', '.join(record)}")
-    return "none" if value is None else str(value)
-
-
 class Opinion(NamedTuple):
     """One judge on one item: True, False or None where it cast no vote, and its score."""
 

@@ -1,7 +1,7 @@
 """Conversion of a parse tree to statements, with all checks that need no graph.
 
-A tree is converted from its leaves up: `_BUILD` or a method of `Builder` makes the value of a rule of grammar.lark from
-the values of its parts; any other rule is a command, which keeps them as its arguments.
+A tree is converted from its leaves up: `_BUILD` or `_PLACED` makes the value of a rule of grammar.lark from the values
+of its parts; any other rule is a command, which keeps them as its arguments.
 """
 
 import re
@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import expression as e
 from kgqa_hpc.plugins.gasl import syntax as x
+from kgqa_hpc.plugins.gasl import values as v
 from kgqa_hpc.plugins.gasl.syntax import Source
-from kgqa_hpc.plugins.gasl.values import MAX_ITEM_BYTES, item_bytes, number
 
 # Lark's trees and tokens; the children of a tree are of no one type.
 Tree = Any
@@ -37,8 +36,8 @@ def _of_items(condition: x.Condition | None) -> x.Condition | None:
 
 
 def _set(name: x.Word, value: Any) -> x.Command:
-    if isinstance(value, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in value):
-        raise ScriptError("limit", "an item of more than 64 KiB")
+    for item in value if isinstance(value, list) else ():
+        v.item_bytes(item)  # raises ScriptError for one that is too large
     return x.Command("set", (name, str(value) if isinstance(value, str) else value))
 
 
@@ -57,9 +56,89 @@ def _hops(digits: Token) -> int:
 
 
 def _json_number(digits: Token) -> int | float:
-    if (value := number(digits)) is None:
+    if (value := v.number(digits)) is None:
         raise ScriptError("limit", "a number beyond 1e308")
     return value
+
+
+def _string(at: x.Place, token: Token) -> str:
+    """The characters of a name, a word or a STRING."""
+    if token.type != "STRING":
+        return str(token)
+    text = _ESCAPE.sub(lambda m: chr(int(m[2], 16)) if m[2] else _PLAIN.get(m[1], m[1]), token[1:-1])
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")  # joins the halves of a character
+    except UnicodeDecodeError:
+        message = "a \\u escape in this string is half of a character"
+        raise ScriptError("syntax", message, at) from None
+
+
+def _ref(at: x.Place, token: Token) -> x.Ref:
+    name, *entries = token.split(".")
+    return x.Ref(str(token), name, tuple(entries), at)
+
+
+def _field(at: x.Place, token: Token) -> x.Field:
+    text = _string(at, token)
+    return x.Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), at)
+
+
+def _comparison(at: x.Place, end: str | None, field: x.Field, relation: tuple[str, Any]) -> x.Comparison:
+    op, operand = relation
+    if op == "IN" and isinstance(operand, x.Ref):
+        op = "IN_VARIABLE"
+    values = operand if type(operand) is tuple else (operand,)
+    side: x.End = "item" if end is None else "source" if end == "SOURCE_FILTER" else "target"
+    return x.Comparison(field, op.lower(), values, side, at)
+
+
+def _regex(at: x.Place, token: Token) -> str:
+    """A pattern. Raises ScriptError `syntax` where Python or RE2 rejects it, or beyond 200 characters."""
+    import re2
+
+    pattern = _string(at, token)
+    if len(pattern) > MAX_PATTERN:
+        raise ScriptError("syntax", f"the pattern is longer than {MAX_PATTERN} characters", at)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+        options = re2.Options()
+        options.log_errors = False
+        re2.compile(pattern, options)
+    except (re.error, re2.error, OverflowError, RecursionError) as problem:
+        reason = problem.args[0] if problem.args else "not a pattern"
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        message = f"not a pattern that Python and RE2 share: {reason!r}"
+        raise ScriptError("syntax", message, at) from None
+    return pattern
+
+
+def _call(at: x.Place, function: Token, argument: v.Expression) -> v.Expression:
+    if function.lower() not in v.FUNCTIONS:
+        guess = x.nearest(str(function), (name.upper() for name in v.FUNCTIONS))
+        message = f"no function {function[:40]!r}: lower, upper, length"
+        raise ScriptError("syntax", message, at, guess)
+    return v.call(function.lower(), argument)
+
+
+def _template(at: x.Place, token: Token) -> v.Expression:
+    """A STRING in an expression, as alternating texts and `{fields}`."""
+    texts, fields = [""], []
+    text, end = _string(at, token), 0
+    for piece in _PIECE.finditer(text):
+        texts[-1] += text[end : piece.start()]
+        end = piece.end()
+        if piece[1]:
+            fields.append(x.Field(piece[1], tuple(piece[1].split(".")), at))
+            texts.append("")
+        elif piece[0] in ("{{", "}}"):
+            texts[-1] += piece[0][0]
+        else:
+            message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
+            raise ScriptError("syntax", message, at)
+    texts[-1] += text[end:]
+    return v.template(texts, fields)
 
 
 # The value of a rule from the values of its parts; None for an absent clause.
@@ -88,12 +167,12 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "nots": lambda *signs: len(signs),
     "rel": lambda op, *operand: ("_".join([op, *operand]), ()) if op == "IS" else (str(op), *operand),
     "values": lambda *values: values,
-    "expr": e.arithmetic,
-    "term": e.arithmetic,
-    "minus": e.minus,
+    "expr": v.arithmetic,
+    "term": v.arithmetic,
+    "minus": v.minus,
     "minuses": lambda *signs: len(signs),
-    "number": lambda digits: e.constant(number(digits)),
-    "read": e.variable,
+    "number": lambda digits: v.constant(v.number(digits)),
+    "read": v.variable,
     "bracketed": lambda part: part._replace(word=None),
     "json_number": _json_number,
     "json_array": lambda *members: list(members),
@@ -104,6 +183,20 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "amount": _amount,
     "hops": _hops,
 }
+# The same for rules whose value has a position; it comes first.
+_PLACED: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("string", "text"), _string),
+    **dict.fromkeys(("type", "name", "ptype"), lambda at, token: x.Word(_string(at, token), at)),
+    "ref": _ref,
+    "variable": lambda at, token: _ref(at, token[1:]),
+    "field": _field,
+    "item_field": lambda at, token: v.field_value(_field(at, token)),
+    "value": lambda at, token: _ref(at, token[1:]) if token.type == "VARREF" else _string(at, token),
+    "comparison": _comparison,
+    "regex": _regex,
+    "call": _call,
+    "template": _template,
+}
 
 
 class Builder:
@@ -112,7 +205,6 @@ class Builder:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.problems: list[ScriptError] = []
-        self._at = source.place(0)  # where the rule that is being built begins
 
     def statements(self, tree: Tree) -> tuple[x.Statement, ...]:
         """The statements of a `start`, `part`, `statements` or `simple` tree."""
@@ -130,8 +222,8 @@ class Builder:
             elif kind == "on":
                 if before not in ("plain", "on"):
                     self._refuse(statement, "ON must follow a command")
-                at, text = self.source.place(statement.meta.start_pos), self._written(statement)
-                status = statement.children[0].lower()
+                start, status = statement.meta.start_pos, statement.children[0].lower()
+                text, at = self.source.text[start : statement.meta.end_pos], self.source.place(start)
                 built.extend(x.On(status, simple, text, at) for simple in self._simple(body))
             elif kind == "attempt":
                 following = kinds[position + 1 : position + 2]
@@ -164,10 +256,8 @@ class Builder:
             return ()
         if isinstance(command, x.Found):
             command = x.Command("find", (command,))
-        return (x.Simple(command, into[0] if into else None, self._written(tree), position),)
-
-    def _written(self, tree: Tree) -> str:
-        return self.source.text[tree.meta.start_pos : tree.meta.end_pos]
+        text = self.source.text[tree.meta.start_pos : tree.meta.end_pos]
+        return (x.Simple(command, into[0] if into else None, text, position),)
 
     def _refuse(self, tree: Tree, message: str) -> None:
         self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
@@ -181,98 +271,10 @@ class Builder:
                 return tree.lower()
             return tree.upper() if tree.type.startswith("_KW_") else tree
         parts = [self._build(child) for child in tree.children]
-        self._at = self.source.place(tree.meta.start_pos)
-        build = _BUILD.get(tree.data) or getattr(self, f"_{tree.data}", None)
+        if tree.data in _PLACED:
+            return _PLACED[tree.data](self.source.place(tree.meta.start_pos), *parts)
+        build = _BUILD.get(tree.data)
         return build(*parts) if build else x.Command(str(tree.data), tuple(parts))
-
-    def _string(self, token: Token) -> str:
-        """The characters of a name, a word or a STRING."""
-        if token.type != "STRING":
-            return str(token)
-        text = _ESCAPE.sub(lambda m: chr(int(m[2], 16)) if m[2] else _PLAIN.get(m[1], m[1]), token[1:-1])
-        try:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")  # joins the halves of a character
-        except UnicodeDecodeError:
-            message = "a \\u escape in this string is half of a character"
-            raise ScriptError("syntax", message, self._at) from None
-
-    _text = _string
-
-    def _type(self, token: Token) -> x.Word:
-        return x.Word(self._string(token), self._at)
-
-    _name = _ptype = _type
-
-    def _ref(self, token: Token) -> x.Ref:
-        name, *entries = token.split(".")
-        return x.Ref(str(token), name, tuple(entries), self._at)
-
-    def _variable(self, token: Token) -> x.Ref:
-        return self._ref(token[1:])
-
-    def _field(self, token: Token) -> x.Field:
-        text = self._string(token)
-        return x.Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), self._at)
-
-    def _item_field(self, token: Token) -> e.Expression:
-        return e.field_value(self._field(token))
-
-    def _value(self, token: Token) -> str | x.Ref:
-        return self._variable(token) if token.type == "VARREF" else self._string(token)
-
-    def _comparison(self, end: str | None, field: x.Field, relation: tuple[str, Any]) -> x.Comparison:
-        op, operand = relation
-        if op == "IN" and isinstance(operand, x.Ref):
-            op = "IN_VARIABLE"
-        values = operand if type(operand) is tuple else (operand,)
-        side: x.End = "item" if end is None else "source" if end == "SOURCE_FILTER" else "target"
-        return x.Comparison(field, op.lower(), values, side, self._at)
-
-    def _regex(self, token: Token) -> str:
-        """A pattern. Raises ScriptError `syntax` where Python or RE2 rejects it, or beyond 200 characters."""
-        import re2
-
-        pattern = self._string(token)
-        if len(pattern) > MAX_PATTERN:
-            raise ScriptError("syntax", f"the pattern is longer than {MAX_PATTERN} characters", self._at)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                re.compile(pattern)
-            options = re2.Options()
-            options.log_errors = False
-            re2.compile(pattern, options)
-        except (re.error, re2.error, OverflowError, RecursionError) as problem:
-            reason = problem.args[0] if problem.args else "not a pattern"
-            reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-            message = f"not a pattern that Python and RE2 share: {reason!r}"
-            raise ScriptError("syntax", message, self._at) from None
-        return pattern
-
-    def _call(self, function: Token, argument: e.Expression) -> e.Expression:
-        if function.lower() not in e.FUNCTIONS:
-            guess = x.nearest(str(function), (name.upper() for name in e.FUNCTIONS))
-            message = f"no function {function[:40]!r}: lower, upper, length"
-            raise ScriptError("syntax", message, self._at, guess)
-        return e.call(function.lower(), argument)
-
-    def _template(self, token: Token) -> e.Expression:
-        """A STRING in an expression, as alternating texts and `{fields}`."""
-        texts, fields = [""], []
-        text, end = self._string(token), 0
-        for piece in _PIECE.finditer(text):
-            texts[-1] += text[end : piece.start()]
-            end = piece.end()
-            if piece[1]:
-                fields.append(x.Field(piece[1], tuple(piece[1].split(".")), self._at))
-                texts.append("")
-            elif piece[0] in ("{{", "}}"):
-                texts[-1] += piece[0][0]
-            else:
-                message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
-                raise ScriptError("syntax", message, self._at)
-        texts[-1] += text[end:]
-        return e.template(texts, fields)
 
 
 def _is_broken(tree: Tree) -> bool:

@@ -6,7 +6,7 @@ import json
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -47,9 +47,18 @@ def run(
     files = {"graph": graph, "nodes": nodes, "edges": edges}
     result, code = run_script(script, **files, engine=engine, answers=answers, state=state)
     if as_json:
-        _print_line(result.to_dict())
-    else:
-        _print_result(result)
+        print_json(result.to_dict(), indent=None)  # indenting a result of 256 MiB takes minutes
+        raise typer.Exit(code)
+    for step in result.steps:
+        count = "" if step["count"] is None else f" {step['count']:,}"
+        name = f" {step['variable']}" if step["variable"] else ""
+        note(f"{step['line']}:{step['column']} {step['status']}{name}{count}")
+    for name, value in result.variables.items():
+        say(f"{name} = {json.dumps(value, ensure_ascii=True)}")
+    if result.error:
+        position = f"line {result.error['line']}, column {result.error['column']}"
+        say(f"error: {position}: {result.error['kind']}: {result.error['message']}", aside=True)
+    print(result.status)
     raise typer.Exit(code)
 
 
@@ -62,7 +71,7 @@ def check(script: ScriptFile, as_json: AsJson = False) -> None:
     problems = read_script(read_input(script))[1]
     status = "error" if problems else "success"
     if as_json:
-        _print_line({"status": status, "errors": [problem.report() for problem in problems]})
+        print_json({"status": status, "errors": [problem.report() for problem in problems]}, indent=None)
     else:
         for problem in problems:
             say(f"{script}: {problem}")
@@ -116,21 +125,3 @@ def run_script(
         on_step = partial(save_state, state) if state else None
         result = execute(commands, property_graph, initial, model, on_step)
     return result, 1 if result.status == "error" else 0
-
-
-def _print_line(document: dict[str, Any]) -> None:
-    # One line: indenting a result of 256 MiB takes minutes.
-    print_json(document, indent=None)
-
-
-def _print_result(result: Result) -> None:
-    for step in result.steps:
-        count = "" if step["count"] is None else f" {step['count']:,}"
-        name = f" {step['variable']}" if step["variable"] else ""
-        note(f"{step['line']}:{step['column']} {step['status']}{name}{count}")
-    for name, value in result.variables.items():
-        say(f"{name} = {json.dumps(value, ensure_ascii=True)}")
-    if result.error:
-        position = f"line {result.error['line']}, column {result.error['column']}"
-        say(f"error: {position}: {result.error['kind']}: {result.error['message']}", aside=True)
-    print(result.status)

@@ -10,14 +10,15 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import finding
-from kgqa_hpc.plugins.gasl.expression import Expression, Nothing, variable
 from kgqa_hpc.plugins.gasl.finding import check_fields, predicate
 from kgqa_hpc.plugins.gasl.model import ask
 from kgqa_hpc.plugins.gasl.syntax import Command, Condition, Field, Found, Ref, Word, comparisons
 from kgqa_hpc.plugins.gasl.values import (
     ALIASES,
     LARGEST,
+    Expression,
     Item,
+    Nothing,
     check_field,
     given,
     grouped,
@@ -26,6 +27,7 @@ from kgqa_hpc.plugins.gasl.values import (
     names_in,
     sameness,
     text_of,
+    variable,
 )
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 

@@ -120,20 +120,18 @@ def refused(problem: ScriptError) -> Result:
     return Result("error", {}, [], problem.report())
 
 
+@dataclass(eq=False)
 class _Unhandled(Exception):
     """A step failed, and no ON or CATCH has handled it yet."""
 
-    def __init__(self, step: Step) -> None:
-        super().__init__(step["error"]["message"])
-        self.step = step
+    step: Step
 
 
+@dataclass(eq=False)
 class _Stopped(Exception):
     """The script has ended: cancelled, or empty in a plan that stops at empty results."""
 
-    def __init__(self, status: str) -> None:
-        super().__init__(status)
-        self.status = status
+    status: str
 
 
 def execute(

@@ -45,12 +45,9 @@ class Reading(NamedTuple):
     truth: bool | None = None
 
 
-def reading(value: str | Ref, world: World) -> Reading:
-    """The readings of a text or of the value of `$name`."""
-    return _reading_of(world.single(value) if isinstance(value, Ref) else value)
-
-
-def _reading_of(value: Any) -> Reading:
+def reading(value: Any, world: World) -> Reading:
+    """The readings of a value or of the value of `$name`."""
+    value = world.single(value) if isinstance(value, Ref) else value
     text = text_of(value)
     if isinstance(value, str):
         return Reading(text, number(text), {"true": True, "false": False}.get(text.lower()))
@@ -108,7 +105,7 @@ def _test(comparison: Comparison, world: World) -> Test:
         if values is None:
             values = [world.single(ref)]
         scalars = (value for value in values if value is not None and not isinstance(value, list | dict))
-        return one_of(map(_reading_of, scalars))
+        return one_of(reading(value, world) for value in scalars)
     readings = [reading(value, world) for value in comparison.values]
     if op == "in":
         return one_of(readings)
@@ -171,7 +168,7 @@ def find(world: World, command: Found) -> Iterator[Item]:
             continue
         ends = comparison.end != "item"
         check_found_field("nodes" if ends else command.kind, comparison.field, world.graph)
-    matches = {"nodes": _nodes, "edges": _edges, "paths": _paths}[command.kind](command, world)
+    matches = _paths(command, world) if command.kind == "paths" else _items(command, world)
     return islice(matches, command.limit)
 
 
@@ -192,23 +189,29 @@ def check_found_field(kind: str, field: Field, graph: Graph) -> None:
         raise unknown_field(field, fields)
 
 
-def _nodes(command: Found, world: World) -> Iterator[Item]:
-    holds = _counting(command.condition, world)
-    only = _id_of(command.condition, world)
-    position = None if only is None else world.graph.position(only)
-    items = world.graph.nodes() if only is None else () if position is None else (world.graph.node(position),)
-    return filter(holds, items)
+def _items(command: Found, world: World) -> Iterator[Item]:
+    """The nodes or edges for which the condition holds; tested ones are counted as work."""
+    graph, condition = world.graph, command.condition
+    fits, tests = predicate(condition, world), list(comparisons(condition))
 
+    def holds(*ends: Item) -> bool:
+        world.spend(1 + len(tests))
+        return fits(*ends)
 
-def _counting(condition: Condition | None, world: World) -> Predicate:
-    """The condition as a function that counts the tested items."""
-    holds, work = predicate(condition, world), 1 + sum(1 for _ in comparisons(condition))
-
-    def counted(*ends: Item) -> bool:
-        world.spend(work)
-        return holds(*ends)
-
-    return counted
+    if command.kind == "nodes":
+        only = _id_of(condition, world)
+        if only is None:
+            return filter(holds, graph.nodes())
+        position = graph.position(only)
+        return filter(holds, [] if position is None else [graph.node(position)])
+    if all(comparison.end == "item" for comparison in tests):
+        return filter(holds, graph.edges())
+    node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
+    return (
+        item
+        for position, item in enumerate(graph.edges())
+        if holds(item, *(node(end) for end in graph.ends(position)))
+    )
 
 
 def _id_of(condition: Condition | None, world: World) -> str | None:
@@ -220,23 +223,10 @@ def _id_of(condition: Condition | None, world: World) -> str | None:
     return reading(condition.values[0], world).text
 
 
-def _edges(command: Found, world: World) -> Iterator[Item]:
-    graph, holds = world.graph, _counting(command.condition, world)
-    if not any(comparison.end != "item" for comparison in comparisons(command.condition)):
-        return filter(holds, graph.edges())
-    node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
-    return (
-        item
-        for position, item in enumerate(graph.edges())
-        if holds(item, *(node(end) for end in graph.ends(position)))
-    )
-
-
 def _paths(command: Found, world: World) -> Iterator[Item]:
     graph = world.graph
-    # Conditions on one end alone are tested on that node, before paths are searched.
-    # The conditions that must all hold, by the end of a path that they look at, `path` for both
-    # or more
+    # Conditions on one end alone are tested on that node, before paths are searched: the conditions that must all
+    # hold, by the end of a path that they look at, `path` for both or more.
     condition = command.condition
     by_part: dict[str, list[Condition]] = {part: [] for part in _PARTS}
     for conjunct in condition.parts if isinstance(condition, All) else [condition] if condition else []:

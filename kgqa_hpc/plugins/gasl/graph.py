@@ -37,6 +37,8 @@ class PropertyGraph:
     edge_types: Sequence[str]
     edge_properties: Mapping[str, Sequence[Any]]
     digest: str
+    # Sorted neighbourhoods by direction, built when a search first needs them; every script shares them.
+    rows: dict[str, Rows] = field(default_factory=dict, init=False)
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -46,11 +48,6 @@ class PropertyGraph:
     def ends(self) -> tuple[list[int], list[int]]:
         """Sources and targets as lists, because a search reads single edges, which is slow in arrays."""
         return self.sources.tolist(), self.targets.tolist()
-
-    @cached_property
-    def rows(self) -> dict[str, Rows]:
-        """Sorted neighbourhoods by direction, built when a search first needs them; every script shares them."""
-        return {}
 
     @cached_property
     def known_types(self) -> tuple[frozenset[str], frozenset[str]]:

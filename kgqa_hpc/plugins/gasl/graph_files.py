@@ -47,6 +47,10 @@ def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
         row = int(np.argmax(again))
         message = f"{node_table.where(row)}: node id {ids[row].as_py()[:80]!r} stands twice"
         raise GraphFormatError(message, "delete one of them")
+    digest = hashlib.sha256()
+    for path in (nodes, edges):
+        with TextStream(path) as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
     return PropertyGraph(
         ids=ids.to_pylist(),
         names=node_table.texts["name"].to_pylist(),
@@ -56,7 +60,7 @@ def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
         edge_types=edge_table.texts["type"].to_pylist(),
         node_properties=node_table.properties,
         edge_properties=edge_table.properties,
-        digest=hashlib.sha256(_digest(nodes) + _digest(edges)).hexdigest(),
+        digest=digest.hexdigest(),
     )
 
 
@@ -119,8 +123,3 @@ def _ends(table: _Table, column: str, ids: pa.Array) -> np.ndarray:
         message = f"{table.where(row)}: {values[row].as_py()[:80]!r} is not in the file of nodes"
         raise GraphFormatError(message, "add it there, or delete the line")
     return positions
-
-
-def _digest(path: Path) -> bytes:
-    with TextStream(path) as stream:
-        return hashlib.file_digest(stream, "sha256").digest()

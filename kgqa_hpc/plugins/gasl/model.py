@@ -48,16 +48,16 @@ class Answers:
         return cls(document)
 
     def __call__(self, prompts: Sequence[Prompt]) -> Sequence[Any]:
-        return [self._answer(prompt) for prompt in prompts]
-
-    def _answer(self, prompt: Prompt) -> Any:
-        instruction = prompt.kind if prompt.verb == "GENERATE" else prompt.instruction
-        entry = self.entries.get(instruction, {})
-        for key in (prompt.key, _EVERY_OTHER):
-            if key in entry:
-                return entry[key]
-        description = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
-        raise ScriptError("model", f"the file of answers has none for {description}")
+        answers = []
+        for prompt in prompts:
+            instruction = prompt.kind if prompt.verb == "GENERATE" else prompt.instruction
+            entry = self.entries.get(instruction, {})
+            key = prompt.key if prompt.key in entry else _EVERY_OTHER
+            if key not in entry:
+                description = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
+                raise ScriptError("model", f"the file of answers has none for {description}")
+            answers.append(entry[key])
+        return answers
 
 
 def read_input(path: Path) -> bytes:

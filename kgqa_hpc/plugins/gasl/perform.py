@@ -10,10 +10,9 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import combining, finding, model, walking
-from kgqa_hpc.plugins.gasl.syntax import Condition, Found, On, Ref, Simple, Word
+from kgqa_hpc.plugins.gasl.syntax import Condition, On, Ref, Simple, Word
 from kgqa_hpc.plugins.gasl.values import (
     LARGEST,
-    MAX_ITEM_BYTES,
     Item,
     as_item,
     given,
@@ -213,20 +212,16 @@ def _text(item: Item, name: str) -> str | None:
     return None if value is None else text_of(value)
 
 
-def find(world: World, search: Found) -> Outcome:
-    return Outcome(finding.find(world, search))
-
-
 # The function of each command by its rule in grammar.lark; the values of the rule's parts are its arguments.
 _COMMANDS: dict[str, Callable[..., Outcome]] = {
     "set": lambda world, name, value: Outcome(value),
-    "debug": find,
+    **dict.fromkeys(("find", "debug"), lambda world, search: Outcome(finding.find(world, search))),
     **{
         function.__name__: function
         for function in (
             *(declare, update, create),
-            *(find, model.ask, model.generate),
-            *(combining.count, combining.aggregate, combining.group, combining.iterate),
+            *(model.ask, model.generate, combining.iterate),
+            *(combining.count, combining.aggregate, combining.group),
             *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
             *(combining.add_field, walking.walk, walking.connect, walking.subgraph, walking.pattern),
             *(walking.cluster, check, show, inspect),
@@ -244,13 +239,10 @@ def step_of(statement: Simple | On, status: str) -> dict[str, Any]:
 def perform(simple: Simple, world: World) -> dict[str, Any]:
     """Execute a command and return its step; a command that fails changes nothing."""
     step = step_of(simple, "success")
-    before = world.mark()
     try:
-        step.update(_done(simple, world))
-    except BaseException as problem:
-        world.forget(before)
-        if not isinstance(problem, ScriptError):
-            raise
+        with world.undoing():
+            step.update(_done(simple, world))
+    except ScriptError as problem:
         problem.place = problem.place or simple.place
         step.update(status="error", error=problem.report())
     return step
@@ -289,8 +281,8 @@ def _bounded(value: Any, world: World) -> tuple[Any, bool]:
             parts[key], is_cut = world.keep(part)
             truncated |= is_cut
         elif isinstance(part, list):
-            if any(item_bytes(entry) > MAX_ITEM_BYTES for entry in part):
-                raise ScriptError("limit", "an item of more than 64 KiB")
+            for entry in part:
+                item_bytes(entry)  # raises ScriptError for one that is too large
             parts[key] = part[:MAX_ITEMS]
             truncated |= len(part) > MAX_ITEMS
     return parts, truncated

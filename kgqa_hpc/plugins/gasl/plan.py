@@ -52,7 +52,8 @@ class PlanScript(Step):
 
     def __init__(self, settings: Any, prompt: Prompt | None, context: StepContext) -> None:
         super().__init__(settings, prompt, context)
-        self._states = _States()
+        # Script and state after it by item, up to KEPT_BYTES in all; the least recently used are dropped first.
+        self._kept: dict[str, tuple[str, bytes]] = {}
 
     def variables(self, item: Item) -> dict[str, Any]:
         """`rounds`: (script, status, result) of each turn so far."""
@@ -67,7 +68,7 @@ class PlanScript(Step):
         ):
             return self._end(item, answer["question"], script_before, len(rounds))
         script = f"{script_before}\n{answer['script']}" if script_before else answer["script"]
-        result = self._states.run(item.anchor, script_before, script)
+        result = self._run(item.anchor, script_before, script)
         failed = result.status == "error"
         # Text of a result for the model: the error, or every variable, cut
         content = result.error if result.error is not None else result.variables
@@ -87,16 +88,9 @@ class PlanScript(Step):
 
     def _answers(self, anchor: Anchor, script: str) -> list[str]:
         """The value of a script's variable `answer` as answers; none for an empty script."""
-        return answers_of(self._states.run(anchor, script, script).variables.get("answer")) if script else []
+        return answers_of(self._run(anchor, script, script).variables.get("answer")) if script else []
 
-
-class _States:
-    """The state after the last script of each item, up to KEPT_BYTES in all, the least recently used dropped first."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[str, bytes]] = {}
-
-    def run(self, anchor: Anchor, before: str, script: str) -> Result:
+    def _run(self, anchor: Anchor, before: str, script: str) -> Result:
         """The result of a script that begins with `before`, continued from the state after `before`."""
         kept_script, data = self._kept.pop(anchor.id, ("", b""))
         state = State.from_dict(json.loads(data)) if data and kept_script == before else State("", "")
@@ -114,17 +108,13 @@ def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:
 
     `state`: the state after the beginning of the script; it becomes the state after the whole script.
     """
+    import numpy as np
+
     try:
         parsed = parse(script.encode("utf-8", "replace"))
     except ScriptError as problem:
         return refused(problem)
-    return execute(parsed, _graph(anchor), state or State("", ""), bounds=BOUNDS)
-
-
-def _graph(anchor: Anchor) -> PropertyGraph:
-    import numpy as np
-
-    return PropertyGraph(
+    graph = PropertyGraph(
         ids=[node.id for node in anchor.nodes],
         names=[node.name for node in anchor.nodes],
         types=[node.type for node in anchor.nodes],
@@ -135,3 +125,4 @@ def _graph(anchor: Anchor) -> PropertyGraph:
         edge_properties={},
         digest=hashlib.sha256(anchor.id.encode()).hexdigest(),
     )
+    return execute(parsed, graph, state or State("", ""), bounds=BOUNDS)

@@ -93,7 +93,12 @@ def _end(text: str) -> Place:
 
 
 def _plan(text: str) -> tuple[Plan, list[str]]:
-    _check_depth(text)
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_NESTING:
+            message = f"the plan is nested more than {MAX_NESTING} deep"
+            raise ScriptError("limit", message, Place(1, 1))
 
     def refuse(_: str) -> Any:
         """Refuse NaN and Infinity, which Python's parser accepts."""
@@ -113,15 +118,6 @@ def _json_place(text: str, offset: int) -> Place:
         following = re.compile(r",\s*([\]}])").match(text, offset)
         offset = following.start(1) if following else offset
     return _end(text[: min(offset, len(text.rstrip()))])
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for match in _BRACKETS.finditer(text):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
-        if depth > MAX_NESTING:
-            message = f"the plan is nested more than {MAX_NESTING} deep"
-            raise ScriptError("limit", message, Place(1, 1))
 
 
 def _shape(document: dict[str, Any]) -> tuple[Plan, list[str]]:

@@ -169,6 +169,10 @@ def connect(
     back = stepper(meter, _OPPOSITE[direction or "both"], types)
     away: dict[int, dict[int, int]] = {}
 
+    def nearer(last: int, steps: int, node: int) -> list[Step]:
+        """The steps from a node to nodes that are so many steps away from `last`."""
+        return [step for step in forth(node) if away[last].get(step[0]) == steps]
+
     def paths() -> Iterator[Item]:
         for start in starts:
             world.spend(len(ends))
@@ -176,19 +180,11 @@ def connect(
                 if last not in away:
                     away[last] = distances([last], back, depth or 4)
                 if start != last and start in away[last]:
-                    for route in _shortest(start, away[last], forth):
+                    steps = [partial(nearer, last, far) for far in reversed(range(away[last][start]))]
+                    for route in routes([start], steps):
                         yield from route_items(graph, route)
 
     return Outcome(paths(), skipped + more)
-
-
-def _shortest(start: int, away: dict[int, int], forth: Stepper) -> Iterator[Route]:
-    length = away[start]
-
-    def nearer(node: int, steps: int) -> list[Step]:
-        return [step for step in forth(node) if away.get(step[0]) == steps]
-
-    return routes([start], [partial(nearer, steps=length - 1 - k) for k in range(length)])
 
 
 def subgraph(world: World, ref: Ref, radius: int, include: tuple[Word, ...] | None) -> Outcome:
@@ -228,15 +224,14 @@ def pattern(world: World, start: PatternNode, *following: Any) -> Outcome:
     candidates = sorted(starts) if within else range(graph.num_nodes)
     fitting = (node for node in candidates if allowed is None or graph.node_type(node) in allowed)
     labels = _labels([start, *nodes])
-    return Outcome(
-        (item for route in routes(fitting, steps) for item in _matches(graph, labels, route)), skipped
-    )
 
+    def matches() -> Iterator[Item]:
+        for route in routes(fitting, steps):
+            nodes_by_label = dict(zip(labels, map(graph.node, route.nodes), strict=True))
+            for chosen in product(*route.edges):
+                yield {**nodes_by_label, "relations": [graph.edge_type(edge) for edge in chosen]}
 
-def _matches(graph: Graph, labels: Sequence[str], route: Route) -> Iterator[Item]:
-    nodes = {label: graph.node(node) for label, node in zip(labels, route.nodes, strict=True)}
-    for edges in product(*route.edges):
-        yield {**nodes, "relations": [graph.edge_type(edge) for edge in edges]}
+    return Outcome(matches(), skipped)
 
 
 def _labels(nodes: Sequence[PatternNode]) -> list[str]:

@@ -1,6 +1,7 @@
 """The state that commands work on: the graph, the model, and the variables with their kinds and bounds."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +9,6 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph
 from kgqa_hpc.plugins.gasl.syntax import Ref, nearest
 from kgqa_hpc.plugins.gasl.values import (
-    MAX_ITEM_BYTES,
     MISSING,
     Item,
     as_item,
@@ -94,7 +94,7 @@ class World:
     def __post_init__(self) -> None:
         self._sizes = {name: len(to_json(value)) for name, value in self.variables.items()}
         created = [*self.graph.new_nodes, *self.graph.new_edges]
-        self._created = sum(item_bytes(item) for item in created)
+        self._created = sum(len(to_json(item)) for item in created)
 
     def spend(self, work: int) -> None:
         """Count items and edges before they are looked at. Raises ScriptError `limit`."""
@@ -177,10 +177,7 @@ class World:
             if len(items_kept) == MAX_ITEMS:
                 return items_kept, True
             item = as_item(entry)
-            size = item_bytes(item)
-            if size > MAX_ITEM_BYTES:
-                raise ScriptError("limit", "an item of more than 64 KiB")
-            room -= size
+            room -= (size := item_bytes(item))
             if room < 0:
                 raise self._too_large()
             self.spend(1 + size // _ITEM_BYTES)
@@ -189,20 +186,23 @@ class World:
 
     def created(self, item: Item) -> None:
         """Count a node or an edge that was created. Raises ScriptError `limit`."""
-        self._created += item_bytes(item)
+        self._created += len(to_json(item))
         if self._created + sum(self._sizes.values()) > self.bounds.bytes:
             raise self._too_large()
 
-    def mark(self) -> tuple[int, int, int, dict[str, dict[str, str | None]]]:
-        """Sizes that `forget` needs to undo a command that failed half-way."""
-        graph = self.graph
-        return len(graph.new_nodes), len(graph.new_edges), self._created, dict(self.declared)
-
-    def forget(self, mark: tuple[int, int, int, dict[str, dict[str, str | None]]]) -> None:
-        nodes, edges, self._created, declared = mark
-        self.work += _ERROR_WORK + self.graph.forget(nodes, edges)
-        self.declared.clear()
-        self.declared.update(declared)
+    @contextmanager
+    def undoing(self) -> Iterator[None]:
+        """Undo what a command has created and declared if it fails half-way."""
+        nodes, edges = len(self.graph.new_nodes), len(self.graph.new_edges)
+        created, declared = self._created, dict(self.declared)
+        try:
+            yield
+        except BaseException:
+            self.work += _ERROR_WORK + self.graph.forget(nodes, edges)
+            self._created = created
+            self.declared.clear()
+            self.declared.update(declared)
+            raise
 
     def store(self, name: str, value: Any) -> None:
         """Create or replace a variable. Raises ScriptError `type` for a declared one of another kind."""

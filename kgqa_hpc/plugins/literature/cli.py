@@ -34,11 +34,12 @@ def index_build(
     as_json: AsJson = False,
 ) -> None:
     """Build a BM25 index of documents. The same command resumes."""
-    from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary, usual_workers
+    from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary
     from kgqa_hpc.terminal import stage_progress
+    from kgqa_hpc.threads import usable_cores
 
     with stage_progress() as progress:
-        number = workers or usual_workers()
+        number = workers or min(8, usable_cores())  # each holds up to 256 MB
         content = build_index(index, documents, shards=shards, stem=stem, workers=number, progress=progress)
     counts = summary(str(index), content)
     print_result(counts, render(counts), as_json)
@@ -97,19 +98,20 @@ def mentions(
 
     from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
     from kgqa_hpc.plugins.literature.documents.names import NameCounts, read_names, searchable_names
-    from kgqa_hpc.plugins.literature.documents.read import ReadCounts, document_files, read_documents
+    from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
 
     document_files(documents)  # report a missing file before slow work
-    name_counts, read = NameCounts(), ReadCounts()
+    name_counts, documents_read = NameCounts(), 0
     every = (name for table in names for name in read_names(table))
     finder = NameFinder(searchable_names(every, min_length, name_counts))
-    for document in read_documents(documents, read):
+    for document in read_documents(documents):
+        documents_read += 1
         texts = {"mentions": document.text, "title_mentions": document.title}
         spans = {key: [asdict(mention) for mention in finder.find(text)] for key, text in texts.items()}
         _print_line({"id": document.id, **spans})
     if as_json:
         mentions_counted = {"found": finder.found, "dropped": finder.dropped}
-        counts = {"documents": read.documents, "names": vars(name_counts), "mentions": mentions_counted}
+        counts = {"documents": documents_read, "names": vars(name_counts), "mentions": mentions_counted}
         print(json.dumps(counts), file=sys.stderr)
         return
     names_dropped, mentions_dropped = (
@@ -118,7 +120,7 @@ def mentions(
     )
     print(
         f"names     {name_counts.kept:,} of {name_counts.read:,} looked for; dropped{names_dropped}\n"
-        f"mentions  {finder.found:,} in {read.documents:,} documents; dropped{mentions_dropped}",
+        f"mentions  {finder.found:,} in {documents_read:,} documents; dropped{mentions_dropped}",
         file=sys.stderr,
     )
 
@@ -130,7 +132,7 @@ def proteins(
     as_json: AsJson = False,
 ) -> None:
     """Count pairs, proteins, names and mean lengths of protein datasets (QAProt, Tables 1 and 6)."""
-    from kgqa_hpc.plugins.literature.protein_table import protein_table, render
+    from kgqa_hpc.plugins.literature.protein_sets import protein_table, render
 
     table = protein_table(runs)
     print_result(table, render(table), as_json)

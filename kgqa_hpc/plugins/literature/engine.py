@@ -7,9 +7,9 @@ number of documents (maxItems of `documents`), the fields, and the maximum lengt
 at the end, so offsets stay those of the document. No model takes part: the same query gives the same answer for any
 seed and temperature.
 
-Of OpenSearch only `_search`, `_doc` and the root are used, over HTTP, with the standard library. The query is sent as a
-`multi_match`, which takes plain text without syntax. Stop words, k1 and b are those of the site's index; they are
-requested and recorded in the provenance. Documents with equal scores are sorted by id.
+Of OpenSearch only `_search`, the index's settings and mappings and the root are used, over HTTP, with the standard
+library. The query is sent as a `multi_match`, which takes plain text without syntax. Stop words, k1 and b are those of
+the site's index; they are requested and recorded in the provenance. Documents with equal scores are sorted by id.
 """
 
 import base64
@@ -30,8 +30,8 @@ from pydantic import Field
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25.manifest import read_manifest
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, Retriever
+from kgqa_hpc.plugins.literature.bm25.shard import read_manifest
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.plain_text import plain_line
@@ -150,19 +150,16 @@ class OpenSearchIndex:
         match = {"query": query, "fields": SEARCHED, "type": "cross_fields", "operator": "or"}
         body = {"size": k, "_source": SEARCHED, "query": {"multi_match": match}}
         reply = self._ask(f"{self._base}/_search", body)
+        hits: list[Hit] = []
         try:
-            hits = [
-                Hit(str(hit["_id"]), float(hit["_score"]), self._document(hit))
-                for hit in reply["hits"]["hits"][:k]
-            ]
+            for hit in reply["hits"]["hits"][:k]:
+                title, text = (str(hit.get("_source", {}).get(field) or "") for field in SEARCHED)
+                document = Document(hit["_id"], title, text)
+                hits.append(Hit(str(hit["_id"]), float(hit["_score"]), document))
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
-            text = f"{self._base}: no list of hits: {plain_line(repr(problem))}"
-            raise StoreError(text, "is it OpenSearch?") from None
+            message = f"{self._base}: no list of hits: {plain_line(repr(problem))}"
+            raise StoreError(message, "is it OpenSearch?") from None
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))
-
-    def document(self, name: str) -> Document | None:
-        reply = self._ask(f"{self._base}/_doc/{urllib.parse.quote(name, safe='')}", missing={"found": False})
-        return self._document(reply) if reply.get("found") else None
 
     def provenance(self) -> dict[str, Any]:
         """The service's version, and the index's settings (with its unique id) and mappings."""
@@ -173,11 +170,7 @@ class OpenSearchIndex:
             "fields": SEARCHED,
         }
 
-    def _document(self, hit: dict[str, Any]) -> Document:
-        title, text = (str(hit.get("_source", {}).get(field) or "") for field in SEARCHED)
-        return Document(hit["_id"], title, text)
-
-    def _ask(self, url: str, body: Any = None, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _ask(self, url: str, body: Any = None) -> dict[str, Any]:
         request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())
         request.add_header("Content-Type", "application/json")
         if os.environ.get(CREDENTIALS):
@@ -195,8 +188,6 @@ class OpenSearchIndex:
                             raise StoreError(problem, "ask for fewer documents")
                     return dict(bounded_json.loads(bytes(data)))
             except urllib.error.HTTPError as problem:
-                if problem.code == 404 and missing is not None:
-                    return missing
                 if problem.code not in _PASSING:
                     raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None
                 reason = f"{problem.code} {problem.reason}"

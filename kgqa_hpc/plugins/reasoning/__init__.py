@@ -3,5 +3,5 @@
 SECTION = "Reasoning"
 ENTRIES = {
     "anchors": {"context": "context:ContextAnchors", "puzzle": "puzzle:PuzzleAnchors"},
-    "steps": {"options": "options:Options", "graph_options": "options:GraphOptions"},
+    "steps": {"options": "context:Options", "graph_options": "context:GraphOptions"},
 }

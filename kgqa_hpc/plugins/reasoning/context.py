@@ -1,8 +1,10 @@
-"""Kind context, for reasoning: five nodes, each with some neighbours, as the evidence of a question with eight options.
+"""Kind context, for reasoning: five nodes, each with some neighbours, as the evidence of a question with eight options;
+and the steps that write the question.
 
 The type of reasoning, the letter of the correct option and the topics to avoid are fixed when contexts are drawn, in
 seeded order, so they do not depend on the order in which items finish. Types and letters come from shuffled blocks that
-contain each value once, which balances them exactly.
+contain each value once, which balances them exactly. The wrong options come from the model (step `options`) or from the
+graph (`graph_options`).
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.steps.generate import DECLINED, declines
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.reduce import AnswerGraph
@@ -270,3 +275,62 @@ def known_topics(names: Sequence[str]) -> set[str]:
     """The words that occur in few of a graph's names, and so distinguish them."""
     counts = Counter(word for name in names for word in topic_words(name))
     return {word for word, times in counts.items() if times <= max(COMMON * len(names), 1)}
+
+
+class Options(Step):
+    """Fills question, answer, the eight choices and the letter of the correct choice.
+
+    The letter comes from the anchor if it has one (contexts: balanced over the run); otherwise it depends on run seed
+    and item.
+    """
+
+    name = "options"
+    default_prompt = "context"
+    answer = {"question": "string", "answer": "string", "distractors": "array"}
+    adds = "output"
+    gives = ("question", "answer", "choices", "answer_letter")
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
+        wrong = list(answer["distractors"])
+        if len(wrong) != len(LETTERS) - 1:
+            return Retry("not_allowed:distractors", lost_as="invalid")
+        if len(set(map(plain, [answer["answer"], *wrong]))) < len(LETTERS):
+            return Retry("options are alike", lost_as="invalid")
+        return self.fill(item, answer["question"], answer["answer"], wrong)
+
+    def fill(self, item: Item, question: str, right: str, wrong: Sequence[str]) -> Done:
+        """Fill question, answer, choices and answer_letter."""
+        letter = item.anchor.data.get("letter")
+        if letter is None:
+            letter = random.Random(f"{self.context.run_seed}/{item.id}").choice(LETTERS)
+        options = list(wrong)
+        options.insert(LETTERS.index(letter), right)
+        choices = dict(zip(LETTERS, options, strict=True))
+        pair = {"question": question, "answer": right}
+        item.output = {**item.output, **pair, "choices": choices, "answer_letter": letter}
+        return Done()
+
+
+class GraphOptions(Options):
+    """Fills a question with options from the graph (`anchors.distractors: graph`); the model writes only the
+    question.
+    """
+
+    name = "graph_options"
+    default_prompt = "graph_options"
+    answer = {"question": "string"}
+
+    def asks_about(self, item: Item) -> bool:
+        return "options" in item.anchor.data
+
+    def compute(self, item: Item) -> Outcome:
+        """Reject a context for which the graph has too few options."""
+        return Reject(f"{self.label}: no options in the graph")
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
+        names = option_names(item.anchor)
+        return self.fill(item, answer["question"], names["right"], names["wrong"])

@@ -19,12 +19,11 @@ from threading import Thread
 from typing import Any
 
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import manifest, shard
+from kgqa_hpc.plugins.literature.bm25 import shard
 from kgqa_hpc.plugins.literature.documents.read import document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.terminal import StageProgress
-from kgqa_hpc.threads import usable_cores
 
 MAX_SHARDS = 1024
 _PLAN = "plan.json"
@@ -44,22 +43,22 @@ def build_index(
         raise InputError(f"--shards {shards}: must be between 1 and {MAX_SHARDS}")
     files, target = document_files(documents), target.absolute()
     parameters = {**shard.parameters(stem), "shards": shards}
-    inputs = [{"name": path.name, **manifest.describe_file(path)} for path in files]
-    fingerprint = manifest.fingerprint(parameters, inputs)
+    inputs = [{"name": path.name, **shard.describe_file(path)} for path in files]
+    fingerprint = shard.fingerprint(parameters, inputs)
     plan = {"fingerprint": fingerprint, "parameters": parameters, "inputs": inputs}
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        content = manifest.read_manifest(target)
+        content = shard.read_manifest(target)
         if content["fingerprint"] != fingerprint:
             problem = f"{target}: an index of other documents or with other parameters is there"
             raise InputError(problem, "choose another folder, or remove that one")
-        manifest.verify(target, content, every_byte=True)
+        shard.verify(target, content, every_byte=True)
         return content
     make_folder(target.parent)
     growing = target.with_name(f".{target.name}.building")
     with _locked(growing, plan):
         parts = [growing / "parts" / f"{n:06d}" for n in range(len(files))]
         folders = [growing / "shards" / f"{n:04d}" for n in range(shards)]
-        if not (growing / manifest.NAME).exists():
+        if not (growing / shard.MANIFEST).exists():
             read, write = shard.write_part, shard.write_shard
             reading = [(read, (file, part, shards), part) for file, part in zip(files, parts, strict=True)]
             _work(reading, "reading", workers, progress)
@@ -67,14 +66,9 @@ def build_index(
             _work(indexing, "indexing", workers, progress)
             for leftover in set((growing / "shards").iterdir()) - set(folders):
                 _remove(leftover)  # left by a killed process
-            manifest.write_manifest(growing, {**plan, **_summary(parts, folders)})
+            shard.write_manifest(growing, {**plan, **_summary(parts, folders)})
         _publish(growing, target)
-    return manifest.read_manifest(target)
-
-
-def usual_workers() -> int:
-    """Default number of workers: the cores this process may use, at most 8 (each worker holds up to 256 MB)."""
-    return min(8, usable_cores())
+    return shard.read_manifest(target)
 
 
 @contextmanager
@@ -87,7 +81,7 @@ def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
         except BlockingIOError:
             raise StoreError(f"{growing}: another build of this index is under way", "wait for it") from None
         if not (growing / _PLAN).exists() or read_document(growing / _PLAN) != plan:
-            for name in (manifest.NAME, "parts", "shards"):
+            for name in (shard.MANIFEST, "parts", "shards"):
                 _remove(growing / name)
             write_document(growing / _PLAN, plan)
         make_folder(growing / "parts")

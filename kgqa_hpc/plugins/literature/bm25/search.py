@@ -20,8 +20,7 @@ from typing import Any, Protocol
 
 import tantivy
 
-from kgqa_hpc.plugins.literature.bm25 import manifest
-from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, shard_of
+from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, read_manifest, verify
 from kgqa_hpc.plugins.literature.documents.document import Document
 
 # Distinct terms of a query that are used; a longer query is cut to its first terms.
@@ -61,10 +60,6 @@ class Retriever(Protocol):
         """The `k` best documents with any word of the query, best first; `query` is text, never syntax."""
         ...
 
-    def document(self, name: str) -> Document | None:
-        """The document with this id."""
-        ...
-
     def provenance(self) -> dict[str, Any]:
         """The data needed to repeat a search: parameters and the fingerprint of the documents."""
         ...
@@ -77,8 +72,8 @@ class Bm25Index:
     """
 
     def __init__(self, folder: Path, every_byte: bool | None = None) -> None:
-        self._manifest = manifest.read_manifest(folder)
-        manifest.verify(folder, self._manifest, every_byte)
+        self._manifest = read_manifest(folder)
+        verify(folder, self._manifest, every_byte)
         stem = self._manifest["parameters"]["stemmer"] is not None
         self._analyzer = analyzer(stem)
         facts = self._manifest["shards"]
@@ -101,10 +96,13 @@ class Bm25Index:
             for term, count in query_terms.items()
             if sum(blocks[term])
         }
+        streams = [self._candidates(n, weights, blocks, k) for n in range(len(self._shards))]
+        merged = heapq.merge(*streams, key=lambda candidate: -candidate[0])
         best: list[tuple[float, str, Document]] = []  # (-score, id, document), ascending
-        for bound, document in islice(self._candidates(weights, blocks, k), MAX_CANDIDATES):
+        for bound, number, address in islice(merged, MAX_CANDIDATES):
             if len(best) == k and bound + _STEP < -best[-1][0]:
                 break
+            document = self._shards[number].document(address)
             words = self._analyzer.analyze(document.searchable)
             counts = sorted(Counter(word for word in words if word in weights).items())
             exact = (weights[word] * saturation(n, len(words), self._average) for word, n in counts)
@@ -114,23 +112,13 @@ class Bm25Index:
                 del best[k:]
         return [Hit(name, -negative, document) for negative, name, document in best]
 
-    def document(self, name: str) -> Document | None:
-        return self._shards[shard_of(name, len(self._shards))].find(name)
-
     def provenance(self) -> dict[str, Any]:
         return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}
 
     def _candidates(
-        self, weights: dict[str, float], blocks: dict[str, list[int]], k: int
-    ) -> Iterator[tuple[float, Document]]:
-        """(upper bound of the score, document) from all shards, highest bound first."""
-        streams = [self._shard_candidates(n, weights, blocks, k) for n in range(len(self._shards))]
-        for bound, number, address in heapq.merge(*streams, key=lambda candidate: -candidate[0]):
-            yield bound, self._shards[number].document(address)
-
-    def _shard_candidates(
         self, number: int, weights: dict[str, float], blocks: dict[str, list[int]], k: int
     ) -> Iterator[tuple[float, int, tantivy.DocAddress]]:
+        """(upper bound of the score, number, address) of documents of a shard, highest bound first."""
         shard, slack = self._shards[number], self._slack[number]
         postings = {
             term: weight / idf(shard.documents, blocks[term][number])

@@ -8,6 +8,9 @@ data for an exact BM25 over many shards: document frequencies, the documents, an
 
 Terms are runs of letters and digits, lower case, without English stop words (the list of tantivy, Lucene's); stemmed
 only when asked for.
+
+The manifest of an index, `index.json`, holds the parameters, the input files with their sha256, the counts, what
+building cost, and every file of the shards with its checksum. A finished index is never changed.
 """
 
 import hashlib
@@ -25,8 +28,11 @@ from typing import Any
 import orjson
 import tantivy
 
+from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.plugins.literature.documents.document import Document, OtherAbstract
 from kgqa_hpc.plugins.literature.documents.read import Standing, changes
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.replace_folder import replaced_folder
 
@@ -77,11 +83,10 @@ def write_part(source: Path, target: Path, shards: int) -> None:
             stack.enter_context(pyarrow.output_stream(_file(folder, shard), compression="zstd"))
             for shard in range(shards)
         ]
-        for change in changes(source):
-            content = content_of(change) if isinstance(change, Document) else None
-            row = [change.id, change.version, content]
-            line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-            outputs[shard_of(change.id, shards)].write(line)
+        for name, version, make in changes(source):
+            content = content_of(make()) if make is not None else None
+            line = orjson.dumps([name, version, content], option=orjson.OPT_APPEND_NEWLINE)
+            outputs[shard_of(name, shards)].write(line)
             size += len(line)
             records += content is not None
             deletions += content is None
@@ -216,8 +221,53 @@ class Shard:
     def document(self, address: tantivy.DocAddress) -> Document:
         return load_document(*orjson.loads(self._searcher.doc(address)["document"][0]))
 
-    def find(self, name: str) -> Document | None:
-        """The document with this id."""
-        query = tantivy.Query.term_query(self._schema, "id", name, index_option="basic")
-        hits = self._searcher.search(query, 1, count=False).hits
-        return self.document(hits[0][1]) if hits else None
+
+MANIFEST = "index.json"
+VERSION = 1
+# Up to this size every byte is verified whenever an index is opened: it takes under a second.
+VERIFIED_ALWAYS = 512 << 20
+
+
+def describe_file(path: Path) -> dict[str, Any]:
+    """Size and sha256 of a file."""
+    return {"bytes": path.stat().st_size, "sha256": canonical.sha256_of(path)}
+
+
+def fingerprint(parameters: dict[str, Any], inputs: list[dict[str, Any]]) -> str:
+    """The fingerprint of an index: equal inputs and parameters, equal fingerprint."""
+    return canonical.digest({"parameters": parameters, "inputs": [source["sha256"] for source in inputs]})
+
+
+def write_manifest(folder: Path, content: dict[str, Any]) -> None:
+    """Describe every file of the finished shards. Raises DiskFull."""
+    files = {
+        str(path.relative_to(folder)): describe_file(path)
+        for path in sorted((folder / "shards").rglob("*"))
+        if path.is_file()
+    }
+    write_document(folder / MANIFEST, {"format": "kgqa-index", "version": VERSION, **content, "files": files})
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished index. Raises InputError (the folder is none), CorruptFile, NewerFormat."""
+    if not (folder / MANIFEST).is_file():
+        problem = f"{folder}: not an index (no {MANIFEST} in it)"
+        raise InputError(problem, "make one: kgqa index build INDEX DOCS…")
+    return read_document(folder / MANIFEST, "index", VERSION)
+
+
+def verify(folder: Path, manifest: dict[str, Any], every_byte: bool | None = None) -> None:
+    """Check the files against the manifest: names and sizes always, every byte when small or when asked for.
+
+    Raises CorruptFile with the name of the file.
+    """
+    files = manifest["files"]
+    if every_byte is None:
+        every_byte = sum(file["bytes"] for file in files.values()) <= VERIFIED_ALWAYS
+    for name, expected in files.items():
+        path = folder / name
+        cure = "remove the index and build it again"
+        if not path.is_file() or path.stat().st_size != expected["bytes"]:
+            raise CorruptFile(f"{path}: missing, or not as long as it was written", cure)
+        if every_byte and canonical.sha256_of(path) != expected["sha256"]:
+            raise CorruptFile(f"{path}: the checksum does not match the content", cure)

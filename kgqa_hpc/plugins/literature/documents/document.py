@@ -1,11 +1,11 @@
 """A document: what can be indexed, searched, quoted and asked about; and the readers of rows.
 
-Every reader of this folder turns a file into a stream of changes: documents, and deletions of earlier ones. JSON Lines
+Every reader of this folder turns a file into a stream of changes: records, and deletions of earlier ones. JSON Lines
 and Parquet have `id`, `title` and `text`; other columns are passed over. `id` is text or a whole number and must be
 there; a missing or null title or text is empty text. Files of queries are read here too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,27 +56,21 @@ class Document:
         return "\n".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """Every version of the document `id` up to `version` that came before is withdrawn."""
-
-    id: str
-    version: int
+# Id and version of a record, and a function that makes its document; None for a deletion, which withdraws every
+# earlier record of the id up to the version.
+Change = tuple[str, int, Callable[[], Document] | None]
 
 
-Change = Document | Deletion
-
-
-def jsonl_documents(path: Path) -> Iterator[Document]:
+def jsonl_changes(path: Path) -> Iterator[Change]:
     """One document a line. Raises DocumentFormatError with the line."""
     for number, row in json_objects(path, DocumentFormatError):
         if "text" not in row and "title" not in row:
             problem = f"{path} line {number:,}: neither 'text' nor 'title'"
             raise DocumentFormatError(problem, "a document is {id, title, text}")
-        yield _document(f"{path} line {number:,}", row)
+        yield _change(f"{path} line {number:,}", row)
 
 
-def parquet_documents(path: Path) -> Iterator[Document]:
+def parquet_changes(path: Path) -> Iterator[Change]:
     """One document a row, read batch by batch. Raises DocumentFormatError with the row."""
     import pyarrow
     import pyarrow.parquet
@@ -95,7 +89,7 @@ def parquet_documents(path: Path) -> Iterator[Document]:
                 for k in range(len(batch)):
                     number += 1
                     row = {name: batch.column(name)[k].as_py() for name in columns}
-                    yield _document(f"{path} row {number:,}", row)
+                    yield _change(f"{path} row {number:,}", row)
     except (pyarrow.ArrowException, OSError) as error:
         raise DocumentFormatError(f"{path}: not readable as Parquet: {str(error)[:200]}") from None
 
@@ -124,12 +118,13 @@ def document_id(location: str, value: Any) -> str:
     return str(value)
 
 
-def _document(location: str, row: dict[str, Any]) -> Document:
+def _change(location: str, row: dict[str, Any]) -> Change:
     title, text = ("" if row.get(key) is None else row[key] for key in ("title", "text"))
     for key, value in (("title", title), ("text", text)):
         if not isinstance(value, str):
             raise DocumentFormatError(f"{location}: '{key}' is not text")
-    return Document(document_id(location, row.get("id")), title, text)
+    document = Document(document_id(location, row.get("id")), title, text)
+    return document.id, document.version, lambda: document
 
 
 def read_queries(path: Path) -> Iterator[tuple[str, str]]:

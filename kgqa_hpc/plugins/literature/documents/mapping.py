@@ -158,9 +158,6 @@ class Entries:
         self._numbers: dict[tuple[str, str, str], int] = {}
         self._taxa: list[Taxon] = []
 
-    def __len__(self) -> int:
-        return len(self._taxon_of)
-
     def add(self, protein: Protein) -> int:
         """Add an entry; returns its number."""
         genes = " ".join(protein.genes)
@@ -172,7 +169,7 @@ class Entries:
             self._numbers[shared] = len(self._taxa)
             self._taxa.append(Taxon(*shared, organism_key(protein.organism), strain_words(protein.organism)))
         self._taxon_of.append(self._numbers[shared])
-        return len(self) - 1
+        return len(self._taxon_of) - 1
 
     def __getitem__(self, number: int) -> Protein:
         row = bytes(self._rows[self._ends[number] : self._ends[number + 1]])

@@ -12,7 +12,6 @@ the usual endings of bacteria, archaea and fungi. An unknown organism is `other`
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -132,6 +131,11 @@ _SPECIES_OF = {
     for species, names in (line.split(": ") for line in _data_lines("species.txt"))
     for name in names.split(", ")
 }
+_GROUP_OF = {
+    genus: group
+    for group, genera in (line.split(":") for line in _data_lines("genera.txt"))
+    for genus in genera.split()
+}
 _NO_STRAIN = {"strain", "isolate", "str", "subsp", "substr", "serovar"}
 # Words for no single organism (answers of QAProt's prompts).
 NO_ORGANISM = {"", "all", "unknown", "not sure", "none", "multiple", "various"}
@@ -180,13 +184,6 @@ def strain_words(organism: str) -> frozenset[str]:
     return frozenset(word for word in words if word) - _NO_STRAIN
 
 
-@cache
-def _genera() -> dict[str, str]:
-    """The group of each genus of genera.txt."""
-    pairs = (line.split(":") for line in _data_lines("genera.txt"))
-    return {genus: group for group, genera in pairs for genus in genera.split()}
-
-
 def taxon_groups(organism: str, lineage: str = "") -> tuple[str, ...]:
     """The narrowest group and the wider ones it is part of: human, mammals, vertebrates.
 
@@ -210,4 +207,4 @@ def _narrowest_group(organism: str, lineage: str) -> str:
         return "bacteria"
     genus = key.split()[0].strip("[]'\"") if key else ""
     by_ending = next((group for group, ending in _ENDINGS if ending.search(genus)), "other")
-    return _genera().get(genus, by_ending)
+    return _GROUP_OF.get(genus, by_ending)

@@ -7,27 +7,13 @@ the end; memory holds the ids (about 150 bytes each), never the texts.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents import document as rows
-from kgqa_hpc.plugins.literature.documents.document import Change, Deletion, Document
-from kgqa_hpc.plugins.literature.documents.xml import open_bytes, xml_changes, xml_versions
+from kgqa_hpc.plugins.literature.documents.document import Change, Document, jsonl_changes, parquet_changes
+from kgqa_hpc.plugins.literature.documents.xml import open_bytes, xml_changes
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
-
-
-@dataclass
-class ReadCounts:
-    """Counts of the records in the files: `records = documents + replaced + deleted`."""
-
-    records: int = 0
-    documents: int = 0
-    replaced: int = 0
-    deleted: int = 0
-    retracted: int = 0
-    without_text: int = 0
 
 
 class Standing:
@@ -57,27 +43,21 @@ class Standing:
         return number not in self.replaced and number not in self.deleted
 
 
-def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None) -> Iterator[Document]:
+def read_documents(paths: Iterable[str | Path]) -> Iterator[Document]:
     """The documents that remain after all files are applied in the given order.
 
-    `paths` may name folders: their document files, by name. `counts` is filled while documents are read.
+    `paths` may name folders: their document files, by name.
     Raises DocumentFormatError (a file is missing, damaged, or of no known format).
     """
-    files = document_files(paths)
-    counts = counts if counts is not None else ReadCounts()
-    standing = Standing()
+    files, standing = document_files(paths), Standing()
     for path in files:
-        for name, version, deletion in _versions(path):
-            standing.add(name, version, deletion)
-    counts.replaced, counts.deleted = len(standing.replaced), len(standing.deleted)
-    for number, change in enumerate(change for path in files for change in changes(path)):
-        if isinstance(change, Document):
-            counts.records += 1
+        for name, version, make in changes(path):
+            standing.add(name, version, deletion=make is None)
+    for number, (_, _, make) in enumerate(change for path in files for change in changes(path)):
+        if make is not None:
+            document = make()
             if standing.stands(number):
-                counts.documents += 1
-                counts.retracted += change.retracted
-                counts.without_text += not change.text
-                yield change
+                yield document
 
 
 def document_files(paths: Iterable[str | Path]) -> list[Path]:
@@ -100,28 +80,15 @@ def document_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def changes(path: Path) -> Iterator[Change]:
-    """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
-    return {"xml": xml_changes, "parquet": rows.parquet_documents, "jsonl": rows.jsonl_documents}[
-        _format(path)
-    ](path)
-
-
-def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(id, version, is a deletion) of each change of one file."""
-    if _format(path) == "xml":
-        return xml_versions(path)
-    return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
-
-
-def _format(path: Path) -> str:
+    """Records and deletions of one file, in its order. Raises DocumentFormatError."""
     with open_bytes(path) as file:
         head = file.read(4096)
     if head.startswith(b"PAR1"):
-        return "parquet"
+        return parquet_changes(path)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if start == b"<" or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "xml"
+        return xml_changes(path)
     if start in (b"{", b""):
-        return "jsonl"
+        return jsonl_changes(path)
     problem = f"{path}: neither XML nor JSON Lines nor Parquet"
     raise DocumentFormatError(problem, "documents are MEDLINE or JATS XML, or {id, title, text}")

@@ -20,7 +20,7 @@ are kept; tables, formulas' sources and references are not. JATS 1.3, https://ja
 import html
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,13 @@ from typing import Any
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.document import Change, Deletion, Document, OtherAbstract
+from kgqa_hpc.plugins.literature.documents.document import Change, Document, OtherAbstract
 from kgqa_hpc.text.limits import XML_RECORD_BYTES, XML_TAGS
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.text.streams import TextStream
 
 _MEDLINE = ("PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 _JATS = ("article", "{*}article")
-# Id and version of a change, and a function that makes the document; None for a deletion.
-_Record = tuple[str, int, Callable[[], Document] | None]
 # Labels that NLM gives to parts without a label of the authors.
 _NO_LABEL = {"", "UNASSIGNED", "UNLABELLED"}
 # A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
@@ -84,17 +82,10 @@ def open_bytes(path: Path) -> io.BufferedReader:
 
 
 def xml_changes(path: Path) -> Iterator[Change]:
-    """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
-    for name, version, document in _records(path):
-        yield Deletion(name, version) if document is None else document()
+    """Records and deletions of one file, in its order. Raises DocumentFormatError.
 
-
-def xml_versions(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(id, version, is a deletion) of each change of one file, in its order; reads no texts of MEDLINE."""
-    return ((name, version, document is None) for name, version, document in _records(path))
-
-
-def _records(path: Path) -> Iterator[_Record]:
+    Texts of MEDLINE are read when the document is made, which must be before the next change is asked for.
+    """
     for element in _elements(path):
         yield from (_medline if element.tag in _MEDLINE else _jats)(path, element)
 
@@ -146,7 +137,7 @@ def _flat(element: Any) -> str:
     return _BLANKS.sub(" ", text).strip()
 
 
-def _medline(path: Path, element: Any) -> Iterator[_Record]:
+def _medline(path: Path, element: Any) -> Iterator[Change]:
     """The record in one element, or several deletions."""
     if element.tag == "DeleteCitation":
         for pmid in element.iterfind("PMID"):
@@ -199,7 +190,7 @@ def _abstract(element: Any) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _jats(path: Path, article: Any) -> Iterator[_Record]:
+def _jats(path: Path, article: Any) -> Iterator[Change]:
     """Abstract first, then the sections of the body as they stand. Raises DocumentFormatError."""
     meta = article.find("{*}front/{*}article-meta")
     if meta is None:

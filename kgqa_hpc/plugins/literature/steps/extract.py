@@ -1,16 +1,21 @@
-"""Questions about the proteins that an abstract names, and their answers, from the abstract alone.
+"""Questions about the proteins that an abstract names, their organism and their entry in Swiss-Prot.
 
 One item gives many records: up to ten pairs for each protein, each with its organism scope (QAProt, 3.2
 and its prompts). Checks without a model reject single records, not the item: a protein that does
 not occur in the text, a question that mentions its source, a repeated question.
 
-The judge of these pairs sees a pair with its names, as the document has them. Three judges of different families that
-must agree are a panel: three such steps over the records of a finished run, with `dataset.decide: {rule: all}`.
+A pair whose scope names an organism keeps it; one that holds for All, or Not sure, is given the document's main
+organism (QAProt, 3.2). Pairs without an organism are left out and counted.
+
+The mapping is offline, against a file that the user has, and adds accession, sequence, taxonomy and functional classes.
+A name that is ambiguous, known of other organisms only, withdrawn or missing rejects the record under that class; the
+first hit is never taken (QAProt, 3.3, which takes it).
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,12 +23,16 @@ from pydantic import Field
 from kgqa_hpc.anchors.family import own_words
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
+from kgqa_hpc.plugins.literature.documents.mapping import ProteinTable, names_of
+from kgqa_hpc.plugins.literature.documents.proteins import (
+    NO_ORGANISM,
+    function_classes,
+    read_proteins,
+    taxon_groups,
+)
 from kgqa_hpc.plugins.literature.documents.quotes import QuotableText
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
 PER_PROTEIN = 10  # QAProt, 3.2 and its prompt
@@ -72,8 +81,25 @@ class Extract(Step):
         return {"scope": self.settings.scope}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        text = item.anchor.data["document"]["text"]
-        item.records = list(_records(answer["pairs"], text, self.settings.per_protein, self.label))
+        quotable, most = QuotableText(item.anchor.data["document"]["text"]), self.settings.per_protein
+        seen, questions = Counter[str](), set[str]()
+        item.records = []
+        for pair in answer["pairs"]:
+            fields = {name: pair[name] for name in self.gives}
+            protein, question = plain(fields["protein"]), plain(fields["question"])
+            texts, trouble = (question, fields["answer"]), None
+            if quotable.find(fields["protein"]) is None:
+                trouble = "protein not in the text"
+            elif any(_SOURCE.search(plain(words)) or own_words(words) for words in texts):
+                trouble = "speaks of its source"
+            elif question in questions:
+                trouble = "question repeated"
+            elif seen[protein] >= most:
+                trouble = f"more than {most} of a protein"
+            else:
+                seen[protein] += 1
+                questions.add(question)
+            item.records.append({**fields, "reason": trouble and f"{self.label}: {trouble}"})
         return Done()
 
 
@@ -82,61 +108,84 @@ def kept(item: Item) -> list[dict[str, Any]]:
     return [record for record in item.records or () if record["reason"] is None]
 
 
-def _records(pairs: list[dict[str, Any]], text: str, most: int, label: str) -> Iterator[dict[str, Any]]:
-    quotable, seen, questions = QuotableText(text), Counter[str](), set[str]()
-    for pair in pairs:
-        fields = {name: pair[name] for name in Extract.gives}
-        protein, question = plain(fields["protein"]), plain(fields["question"])
-        trouble = None
-        if quotable.find(fields["protein"]) is None:
-            trouble = "protein not in the text"
-        elif any(_SOURCE.search(plain(words)) or own_words(words) for words in (question, fields["answer"])):
-            trouble = "speaks of its source"
-        elif question in questions:
-            trouble = "question repeated"
-        elif seen[protein] >= most:
-            trouble = f"more than {most} of a protein"
-        else:
-            seen[protein] += 1
-            questions.add(question)
-        yield {**fields, "reason": trouble and f"{label}: {trouble}"}
+class Organism(Step):
+    """Adds the organism to each record; one request for each document that has records."""
 
-
-CRITERIA = {"supported": "not supported", "answerable": "not answerable", "entities_match": "other entities"}
-_DOCUMENT = 20_000
-
-
-class SupportSettings(StepSettings):
-    """Settings of the step judge_support: the scope from which a pair must be answerable."""
-
-    scope: Scope = Field(
-        "any",
-        exclude_if=lambda scope: scope == "any",
-        description="`sequence`: a pair that the protein's sequence could not answer is not answerable (QAProt).",
+    name = "organism"
+    default_prompt = "organism"
+    answer = {"organism": "string"}
+    adds = "column"
+    columns = (
+        Column("organism", "string", "Organism of the protein."),
+        Column("main_organism", "string", "The one organism that the document is about."),
     )
 
+    def asks_about(self, item: Item) -> bool:
+        return bool(kept(item))
 
-class JudgeSupport(Step):
-    """Verdict on a record and its document by three criteria, which all must hold (QAProt, 3.4)."""
+    def compute(self, item: Item) -> Outcome:
+        """End the step for a document without records."""
+        return Done()
 
-    name = "judge_support"
-    Settings = SupportSettings
-    default_prompt = "judge_support"
-    answer = dict.fromkeys(CRITERIA, "boolean")
-    adds = "verdict"
-    needs = PAIR
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        main = answer["organism"].strip(' ."')
+        item.annotations["main_organism"] = main
+        for record in kept(item):
+            scope = record["organism_scope"].strip()
+            record["organism"] = main if scope.lower() in NO_ORGANISM else scope
+            if record["organism"].lower() in NO_ORGANISM:
+                record["reason"] = f"{self.label}: unknown"
+        return Done()
 
-    def variables(self, item: Item) -> dict[str, Any]:
-        fields = item.output
-        pair = {name: fields.get(f"{name}_with_names") or fields[name] for name in PAIR}
-        about = {name: fields.get(name) or "" for name in ("protein", "organism")}
-        return {
-            **{name: clean_text(text, TEXT_LENGTH) for name, text in {**pair, **about}.items()},
-            "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
-            "scope": self.settings.scope,
-        }
 
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        missed = next((words for name, words in CRITERIA.items() if not verdict[name]), None)
-        return missed or first_false(verdict)
+class MapSettings(StepSettings):
+    """Settings of the step map_protein: the protein file."""
+
+    proteins: str = Field(description="Swiss-Prot as FASTA or as UniProt's table, plain or gzip.")
+    paths = ("proteins",)
+
+
+class MapProtein(Step):
+    """Adds the Swiss-Prot entry to each record, or rejects it with the outcome: `map_protein: ambiguous`."""
+
+    name = "map_protein"
+    Settings = MapSettings
+    adds = "column"
+    columns = (
+        Column("accession", "string", "UniProt accession of the protein."),
+        Column("protein_name", "string", "Its recommended name."),
+        Column("organism", "string", "Organism of the entry."),
+        Column("organism_stated", "string", "The organism as the model stated it."),
+        Column("sequence", "string", "Amino acid sequence."),
+        Column("taxonomy", ["string"], "Groups of the organism, the narrowest first."),
+        Column("functions", ["string"], "Functional classes, by the protein's name."),
+        Column("mapping", "string", "What became of the names: mapped, ambiguous, homologue, …"),
+        Column("candidates", ["string"], "Accessions that the names could have meant."),
+    )
+
+    @cached_property
+    def _table(self) -> ProteinTable:
+        return ProteinTable(read_proteins(Path(self.settings.proteins)))
+
+    def compute(self, item: Item) -> Outcome:
+        """Map all records; the first record reads the file. Raises DocumentFormatError."""
+        for record in kept(item):
+            mapped = self._table.map(record["protein"], record.get("organism") or "")
+            record |= {"mapping": mapped.outcome.value, "organism_stated": record.get("organism")}
+            if mapped.candidates:
+                record["candidates"] = list(mapped.candidates)
+            if (protein := mapped.protein) is None:
+                record["reason"] = f"{self.label}: {mapped.outcome.value}"
+                continue
+            record |= {
+                "accession": protein.accession,
+                "protein_name": protein.name,
+                "organism": protein.organism,
+                "sequence": protein.sequence,
+                "taxonomy": list(taxon_groups(protein.organism, protein.lineage)),
+                "functions": list(function_classes(protein.name)),
+                "names": names_of(protein),
+            }
+            if not protein.sequence:
+                record["reason"] = f"{self.label}: no sequence"
+        return Done()

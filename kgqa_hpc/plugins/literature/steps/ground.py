@@ -158,8 +158,14 @@ class Ground(Step):
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         read = item.state.get("read", 0)
         documents = list(item.output["documents"])
-        named = answer["snippets"] if answer["relevant"] else []
-        located = self._named(documents[read]["text"], named)
+        text, named = documents[read]["text"], answer["snippets"] if answer["relevant"] else []
+        located: list[Quote | None]  # None for a quote that does not occur
+        if self._by_number:
+            numbered = dict(enumerate(self._sentences(text), start=1))
+            located = [numbered.get(number) for number in named]
+        else:
+            quotable = QuotableText(text)
+            located = [quotable.find(snippet) for snippet in named]
         distinct = sorted({(quote.start, quote.end, quote.text) for quote in located if quote is not None})
         quotes = [{"text": words, "start": start, "end": end} for start, end, words in distinct]
         documents[read] = {**documents[read], "relevant": answer["relevant"], "snippets": quotes}
@@ -173,14 +179,6 @@ class Ground(Step):
     def _sentences(self, text: str) -> list[Quote]:
         """The sentences that are shown with numbers."""
         return sentences(text[: self.settings.characters])[: len(self._schemas) - 1]
-
-    def _named(self, text: str, snippets: list[Any]) -> list[Quote | None]:
-        """The quoted spans of the text, by copied words or by number; None for a quote that does not occur."""
-        if not self._by_number:
-            quotable = QuotableText(text)
-            return [quotable.find(snippet) for snippet in snippets]
-        sentences = dict(enumerate(self._sentences(text), start=1))
-        return [sentences.get(number) for number in snippets]
 
     def _end(self, item: Item) -> Outcome:
         relevant = sum(bool(document.get("relevant")) for document in item.output["documents"])

@@ -1,7 +1,6 @@
 """Steps that rephrase a finished pair in the form of a benchmark: MedQA or PubMedQA.
 
-The record keeps the original pair (`source_question`, `source_answer`) for comparison. Examples in the prompt are the
-benchmark's questions most similar to the pair (BioGraphletQA, 3.4, stage 6).
+The record keeps the original pair (`source_question`, `source_answer`) for comparison.
 
 MedQA: a case with five options, one of them right, and a reason for each. The model writes the right option and four
 wrong ones in separate fields, and the order of the options is drawn afterwards. So the label follows from the draw, not
@@ -11,27 +10,116 @@ in the drawn order, so that `reasoning` is a rationale by letter.
 PubMedQA: a question for yes, no or maybe, with a long answer and a context: the quotes that the step `ground` has
 verified in the pair's documents. Without quotes the context is empty (the source answer would reveal the long answer),
 and `judge_decision` rejects the question.
+
+Examples in the prompt are the questions of a benchmark file of the user most similar to the pair, by BM25
+(BioGraphletQA, 3.4, stage 6). MedQA: JSON Lines with `question`, `options` {"A": …} and `answer_idx`. PubMedQA: its own
+JSON object of items by PMID (`ori_pqal.json`) with `QUESTION`, `LONG_ANSWER` and `final_decision`, and `CONTEXTS` where
+it has them. Plain or gzip. Use the training part: questions of a prompt must not occur in the test part. As published,
+examples of MedQA do not show which option is right.
 """
 
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, ClassVar
 
+import orjson
 from pydantic import Field
 
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
-from kgqa_hpc.plugins.literature.steps.benchmark import Examples
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.decision import first_false
-from kgqa_hpc.steps.item import Item, choices_of
+from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.digests import short_digest
+from kgqa_hpc.text.streams import TextStream
+
+
+class Examples:
+    """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
+
+    def __init__(self, path: Path) -> None:
+        import tantivy  # an extra's package, loaded with the first examples
+
+        from kgqa_hpc.plugins.literature.bm25.shard import TOKENIZER, analyzer
+
+        self._texts = []
+        for location, item in _items(path):
+            if (text := _line(item) if isinstance(item, dict) else None) is None:
+                problem = f"{path} {location}: is no item of MedQA or PubMedQA"
+                raise InputError(problem, "see docs/guide/documents.md")
+            self._texts.append(clean_text(text, TEXT_LENGTH))
+        if not self._texts:
+            raise InputError(f"{path}: holds no item", "name the benchmark's training file")
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
+        builder.add_unsigned_field("place", stored=True)
+        self._analyzer, index = analyzer(stem=False), tantivy.Index(builder.build())
+        index.register_tokenizer(TOKENIZER, self._analyzer)
+        writer = index.writer(heap_size=64 << 20, num_threads=1)
+        for position, line in enumerate(self._texts):
+            document = tantivy.Document()
+            document.add_text("terms", line)
+            document.add_unsigned("place", position)
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        index.reload()
+        self._schema, self._searcher = index.schema, index.searcher()
+
+    def like(self, text: str, number: int) -> list[str]:
+        """The `number` items most similar to the text, best first, ties in their order."""
+        import tantivy
+
+        words = sorted(set(self._analyzer.analyze(text)))
+        if not words or not number:
+            return []
+        queries = (tantivy.Query.term_query(self._schema, "terms", w, index_option="freq") for w in words)
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, clause) for clause in queries])
+        hits = self._searcher.search(query, number, count=False).hits
+        ranked = sorted((-score, self._searcher.doc(address)["place"][0]) for score, address in hits)
+        return [self._texts[position] for _, position in ranked]
+
+
+def _items(path: Path) -> Iterator[tuple[str, Any]]:
+    with TextStream(path, InputError) as stream:
+        data = stream.readall()
+    try:
+        whole = bounded_json.loads(data)
+    except orjson.JSONDecodeError:
+        whole = None  # JSON Lines, or a damaged file, which the reader of lines reports
+    if isinstance(whole, dict) and "question" not in whole:
+        yield from ((f"item {key}", item) for key, item in whole.items())
+        return
+    for number, item in bounded_json.json_lines(io.BytesIO(data), path):
+        yield f"line {number:,}", item
+
+
+def _line(item: dict[str, Any]) -> str | None:
+    """An item of MedQA or PubMedQA on one line; None for anything else."""
+    options = item.get("options")
+    if (
+        isinstance(options, dict)
+        and isinstance(item.get("question"), str)
+        and item.get("answer_idx") in options
+    ):
+        return f"{item['question']} {' '.join(f'({letter}) {text}' for letter, text in options.items())}"
+    question, answer, decision = fields = [
+        item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")
+    ]
+    if not all(isinstance(field, str) for field in fields):
+        return None
+    contexts = item.get("CONTEXTS") or []
+    context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
+    return f"{context}Question: {question} Long answer: {answer} Decision: {decision}"
+
 
 SOURCE = (
     Column("source_question", "string", "The question that was rephrased."),
@@ -160,37 +248,6 @@ class RephraseMedqaGraph(RephraseMedqa):
         return self.with_options(item, answer, item.anchor.data["right"], item.anchor.data["wrong"])
 
 
-class JudgeOptions(Step):
-    """Verdict on the options: the right one follows from the source pair, if there is one, and no other is right."""
-
-    name = "judge_options"
-    default_prompt = "judge_options"
-    adds = "verdict"
-    answer = {"entailed": "boolean", "only_one": "boolean"}
-    needs = ("question", "answer")
-
-    def asks_about(self, item: Item) -> bool:
-        return bool(choices_of(item.output))
-
-    def compute(self, item: Item) -> Outcome:
-        """End the step for a pair without options."""
-        return Reject(f"{self.label}: no options")
-
-    def variables(self, item: Item) -> dict[str, Any]:
-        fields = item.output
-        texts = {name: fields.get(name, "") for name in ("source_question", "source_answer", *PAIR)}
-        return {
-            **{name: clean_text(text, TEXT_LENGTH) for name, text in texts.items()},
-            "options": [clean_text(option, TEXT_LENGTH) for option in choices_of(fields).values()],
-        }
-
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        if not verdict["entailed"]:
-            return "right option not entailed"
-        return first_false(verdict) if verdict["only_one"] else "another option is right"
-
-
 def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
     """A problem of the options that is visible without a model; None if there is none."""
     if len(wrong) != WRONG:
@@ -244,30 +301,3 @@ class RephrasePubmedqa(Rephrase):
         fields = {"final_decision": decision, "context": context}
         item.output = replaced(item, answer["question"], answer["long_answer"], **fields)
         return Done()
-
-
-class JudgeDecision(Step):
-    """Verdict on a yes, no or maybe: decision and long answer follow from the context."""
-
-    name = "judge_decision"
-    default_prompt = "judge_decision"
-    adds = "verdict"
-    answer = {"decision_follows": "boolean", "long_answer_follows": "boolean"}
-    needs = (*PAIR, "final_decision", "context")
-
-    def asks_about(self, item: Item) -> bool:
-        return bool(item.output["context"])
-
-    def compute(self, item: Item) -> Outcome:
-        """Reject a question without context."""
-        return Reject(f"{self.label}: no context")
-
-    def variables(self, item: Item) -> dict[str, Any]:
-        names = (*PAIR, "final_decision", "context")
-        return {name: clean_text(item.output[name], TEXT_LENGTH) for name in names}
-
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        if not verdict["decision_follows"]:
-            return "decision does not follow"
-        return first_false(verdict) if verdict["long_answer_follows"] else "long answer does not follow"

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.read import ReadCounts, Standing, read_documents
+from kgqa_hpc.plugins.literature.documents.read import Standing, read_documents
 from tests.plugins.literature.builders import deletion, jsonl, medline, record
 
 
@@ -39,10 +39,7 @@ def test_updates_replace_and_delete_what_came_before_them(
     tmp_path: Path, files: list[tuple[str, ...]], titles: dict[str, str]
 ) -> None:
     paths = [medline(tmp_path / f"{n}.xml.gz", *parts) for n, parts in enumerate(files)]
-    counts = ReadCounts()
-    assert {document.id: document.title for document in read_documents(paths, counts)} == titles
-    assert counts.records == counts.documents + counts.replaced + counts.deleted
-    assert counts.documents == counts.without_text == len(titles)
+    assert {document.id: document.title for document in read_documents(paths)} == titles
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.booleans()), max_size=20))

@@ -12,7 +12,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.extract import CRITERIA, JudgeSupport
+from kgqa_hpc.plugins.literature.steps.judges import JudgeSupport
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 from kgqa_hpc.store.run_folder import RunFolder
@@ -135,11 +135,11 @@ def test_names_are_mapped_to_one_entry_and_taken_out_of_the_texts_or_rejected_by
     assert rows[2]["candidates"] == ["P24270", "Q00001"]
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", JudgeSupport.criteria)
 def test_one_criterion_that_fails_is_an_objection(criterion: str) -> None:
-    verdict = dict.fromkeys(CRITERIA, True)
+    verdict = dict.fromkeys(JudgeSupport.criteria, True)
     assert JudgeSupport.objection(verdict) is None
-    assert JudgeSupport.objection({**verdict, criterion: False}) == CRITERIA[criterion]
+    assert JudgeSupport.objection({**verdict, criterion: False}) == JudgeSupport.criteria[criterion]
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +224,8 @@ def test_three_judges_must_agree_on_every_criterion(tmp_path: Path) -> None:
     rows = list(records(made_run(tmp_path, config_of(passes=passes, dataset=dataset))))
     assert len(rows) == 60
     for record in rows:
-        agreed = all(all(record["verdicts"][judge][name] for name in CRITERIA) for judge in judges)
+        agreed = all(
+            all(record["verdicts"][judge][name] for name in JudgeSupport.criteria) for judge in judges
+        )
         assert record["accepted"] == agreed
     assert 0 < sum(record["accepted"] for record in rows) < 60

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import manifest, shard
+from kgqa_hpc.plugins.literature.bm25 import shard
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
 from tests.plugins.literature.builders import deletion, index, jsonl, medline, record
 
 
 def _build(target: Path, *documents: Path, **settings: int) -> dict[str, Any]:
-    return manifest.read_manifest(index(target, *documents, **{"shards": 3, **settings}))
+    return shard.read_manifest(index(target, *documents, **{"shards": 3, **settings}))
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def _answers(target: Path) -> list[str]:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kgqa_hpc.plugins.literature.bm25 import build, manifest, shard
+from kgqa_hpc.plugins.literature.bm25 import build, shard
 module, name, turn = sys.argv[1:4]
-module = {"build": build, "manifest": manifest, "shard": shard}[module]
+module = {"build": build, "shard": shard}[module]
 real, calls = getattr(module, name), [0]
 def deadly(*a, **k):
     calls[0] += 1
@@ -56,7 +56,7 @@ build.build_index(Path(sys.argv[4]), [Path(p) for p in sys.argv[5:]], shards=3, 
         ("shard", "write_document", 2),
         ("shard", "_entry", 25),
         ("shard", "write_document", 4),  # after those of both parts
-        ("manifest", "write_manifest", 1),
+        ("shard", "write_manifest", 1),
         ("build", "_publish", 1),
         ("build", "sync_folder", 1),
     ],
@@ -95,7 +95,7 @@ def test_updates_are_applied_and_the_manifest_names_counts_inputs_parameters_and
     answers = _answers(tmp_path / "index")
     assert len(answers) == 57
     assert not {"9", "10"} & set(answers)
-    assert Bm25Index(tmp_path / "index").document("7").title == "common revised"
+    assert [hit.id for hit in Bm25Index(tmp_path / "index").search("revised")] == ["7"]
 
 
 def test_several_processes_build_the_same_index(files: list[Path], tmp_path: Path) -> None:

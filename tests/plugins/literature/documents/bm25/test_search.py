@@ -107,12 +107,6 @@ def test_words_are_cut_to_their_stems_only_when_asked_for(tmp_path: Path) -> Non
     assert [hit.id for hit in build(tmp_path / "stem", path, stem=True).search("mutation")] == ["1"]
 
 
-def test_a_document_is_found_by_its_id_in_any_shard(made) -> None:
-    _, indexes = made
-    assert indexes[7].document("d123") == indexes[1].document("d123") is not None
-    assert indexes[7].document("nobody") is None
-
-
 def test_searching_writes_nothing_that_stays_into_the_index_or_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +119,6 @@ def test_searching_writes_nothing_that_stays_into_the_index_or_the_temporary_fol
     opened = [Bm25Index(target) for _ in range(5)]
     assert not list((tmp_path / "temporary").iterdir())
     assert all(len(index.search("cat", 50)) == 50 for index in opened)
-    assert opened[0].document("7")
     assert before == {path: path.stat().st_mtime_ns for path in [target, *target.rglob("*")]}
 
 

@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc.config.dataset import Split
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.errors import InputError, KgqaError
-from kgqa_hpc.plugins.literature.sequence_clusters import cluster, cluster_by_kmers, cluster_by_mmseqs
+from kgqa_hpc.plugins.literature.protein_sets import cluster, cluster_by_kmers, cluster_by_mmseqs
 
 AMINO = "ACDEFGHIKLMNPQRSTVWY"
 
