@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kgqa_hpc.anchors.anchor import Anchor, Drawn
+from kgqa_hpc.anchors.anchor import Anchor, Drawn, short_digest
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
-from kgqa_hpc.text.digests import short_digest
 
 T = TypeVar("T")
 DIFFICULTY = (

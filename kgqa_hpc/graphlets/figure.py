@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from kgqa_hpc.drawing.graph_layout import few_nodes
+from kgqa_hpc.drawing import few_nodes
 from kgqa_hpc.graphlets.sample import GraphletSample
 from kgqa_hpc.graphlets.shapes import SHAPES
 

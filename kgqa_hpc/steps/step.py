@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
-from kgqa_hpc.anchors.anchor import AnchorKind
+from kgqa_hpc.anchors.anchor import AnchorKind, short_digest
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.errors import ExtensionError
@@ -26,7 +26,6 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_json import Fields, Unparseable, parse_json
 from kgqa_hpc.steps.decision import Decision, first_false
 from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked, finish
-from kgqa_hpc.text.digests import short_digest
 
 __all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
 

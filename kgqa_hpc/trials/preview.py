@@ -21,8 +21,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.lifecycle import begin
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text.durations import about, duration
-from kgqa_hpc.text.plain_text import printable
+from kgqa_hpc.text.plain_text import about, duration, printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.drawing.graph_layout import many_nodes
+from kgqa_hpc.drawing import many_nodes
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.kg.profile import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from kgqa_hpc.anchors.anchor import short_digest
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
@@ -31,7 +32,6 @@ from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item, choices_of
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
-from kgqa_hpc.text.digests import short_digest
 
 SOURCE = (
     Column("source_question", "string", "The question that was rephrased."),
