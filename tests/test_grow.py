@@ -13,6 +13,7 @@ import yaml
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import FingerprintMismatch, InputError, StoppedEarly
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
 from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend
@@ -35,7 +36,7 @@ def finished(tmp_path: Path) -> Path:
         "runtime: {shard_size: 5}\n"
     )
     folder = tmp_path / "run"
-    stages.all_stages(tmp_path / "run.yaml", folder)
+    Run.from_config(tmp_path / "run.yaml", folder).all()
     return folder
 
 

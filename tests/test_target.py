@@ -16,6 +16,7 @@ from kgqa_hpc import stages, target
 from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import BEYOND, Standing, next_size
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.run_folder import RunFolder
@@ -75,17 +76,17 @@ def test_the_dataset_has_exactly_so_many_accepted_records(tmp_path: Path) -> Non
 def test_each_group_has_exactly_so_many_and_the_same_command_finds_it_done(tmp_path: Path) -> None:
     run = prepared(tmp_path / "each", {"accepted": 12, "per": "group"})
     config = tmp_path / "each" / "run.yaml"
-    stages.all_stages(config, run.path)
+    Run.from_config(config, run.path).all()
     groups = Counter(record["group"] for record in accepted(run))
     assert groups == dict.fromkeys(("shape 1", "shape 3", "shape 4"), 12)
     told = rounds(run)
     before = {path: path.read_bytes() for path in run.results("main").glob("*.h5")}
-    stages.all_stages(config, run.path)
+    Run.from_config(config, run.path).all()
     assert rounds(run) == told
     assert {path: path.read_bytes() for path in run.results("main").glob("*.h5")} == before
     higher = yaml.safe_load(config.read_text()) | {"target": {"accepted": 15, "per": "group"}}
     config.write_text(yaml.safe_dump(higher))
-    stages.all_stages(config, run.path)
+    Run.from_config(config, run.path).all()
     assert set(Counter(record["group"] for record in accepted(run)).values()) == {15}
     assert all(path.read_bytes() == data for path, data in before.items())
 
@@ -135,7 +136,7 @@ def test_a_growth_that_was_killed_goes_on_with_the_same_number(
         with pytest.raises(KeyboardInterrupt):
             run_towards(run.path)
     assert rounds(run)[-1]["next"]
-    stages.all_stages(tmp_path / "run" / "run.yaml", run.path)
+    Run.from_config(tmp_path / "run" / "run.yaml", run.path).all()
     assert len(accepted(run)) == 30
     assert not any(run.quarantine.rglob("*")) if run.quarantine.exists() else True
 

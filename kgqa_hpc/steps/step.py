@@ -177,24 +177,20 @@ class Step:
         Attempts after the first use the prompt's retry temperature.
         """
         prompt, position = self.prompt_at(turn), f"{self.label}#{turn}" if turn else self.label
+        values = self.variables(item)
+        if not prompt.variables <= values.keys():  # most judges see nothing of the anchor
+            of_anchor = self.context.kind.variables(item.anchor)
+            if not self.context.edge_types and "relations" in of_anchor:
+                of_anchor["relations"] = []
+            values = of_anchor | values
         return Request(
             id=f"{item.id}/{position}/{attempt}",
-            messages=prompt.render(self._variables(item, prompt)),
+            messages=prompt.render(values),
             max_tokens=prompt.max_tokens,
             temperature=self._temperature(prompt, attempt),
             seed=seed_of(run_seed, item.id, position, attempt),
             schema=None if prompt.last_object else prompt.schema,
         )
-
-    def _variables(self, item: Item, prompt: Prompt) -> dict[str, Any]:
-        """The step's own variables, and the anchor's if the prompt uses any (most judges see none)."""
-        values = self.variables(item)
-        if prompt.variables <= values.keys():
-            return values
-        of_anchor = self.context.kind.variables(item.anchor)
-        if not self.context.edge_types and "relations" in of_anchor:
-            of_anchor["relations"] = []
-        return of_anchor | values
 
     def _temperature(self, prompt: Prompt, attempt: int) -> float:
         if attempt:

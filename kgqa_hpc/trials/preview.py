@@ -162,12 +162,8 @@ def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
     }
 
 
-def render(document: dict[str, Any]) -> str:
-    """The preview as text."""
-    return "\n".join(_lines(document))
-
-
-def _lines(document: dict[str, Any]) -> Iterator[str]:
+def lines(document: dict[str, Any]) -> Iterator[str]:
+    """The preview as lines of text."""
     for item in document["items"]:
         reason = f": {item['reason']}" if item["reason"] else ""
         yield printable(f"{item['id']}  {item['group']}  {item['status']}{reason}")
