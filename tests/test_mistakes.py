@@ -16,7 +16,7 @@ from kgqa_hpc.steps.item import Outcome
 from kgqa_hpc.steps.judge import Judge
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
-from tests.golden.command import kgqa, succeed
+from tests.command import kgqa
 from tests.project import write_graph
 
 CONFIG = """
@@ -122,10 +122,9 @@ def test_a_mistake_in_a_class_is_refused_before_a_run_exists(mistake: str, tmp_p
     correct, wrong, words = REFUSED[mistake]
     assert correct in STEP
     write(tmp_path, STEP.replace(correct, wrong))
-    ended = kgqa("init", tmp_path / "run.yaml", tmp_path / "run")
-    assert ended.code == 2
-    assert words in ended.error
-    assert "mine" in ended.error
+    ended = kgqa("init", tmp_path / "run.yaml", tmp_path / "run", code=2)
+    assert words in ended.stderr
+    assert "mine" in ended.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -174,9 +173,7 @@ def test_a_mistake_in_an_engine_ends_the_run_at_its_first_start(
     write(tmp_path, ENGINE.replace(correct, wrong))
     config = CONFIG.replace("kind: scripted, accept: 1.0", "kind: own").replace(", mine]", "]")
     (tmp_path / "run.yaml").write_text(config)
-    ended = kgqa("preview", tmp_path / "run.yaml")
-    assert ended.code == 2
-    assert f"engine own of mine.py failed: {words}" in ended.error
+    assert f"engine own of mine.py failed: {words}" in kgqa("preview", tmp_path / "run.yaml", code=2).stderr
 
 
 def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_are_accepted(
@@ -189,8 +186,7 @@ def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_ar
     write(
         tmp_path, STEP.replace("        return Done(score=1.0)\n", f"{turn}        return Done(score=1.0)\n")
     )
-    ended = kgqa("all", tmp_path / "run.yaml", tmp_path / "run")
-    assert ended.code == 0, ended.error
+    kgqa("all", tmp_path / "run.yaml", tmp_path / "run")
     accounting = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
     assert accounting["failed"] == Counter(f"mine: {reason}" for reason in COUNTED.values())
     assert accounting["sampled"] == 20
@@ -199,18 +195,17 @@ def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_ar
 
 def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
-    told = succeed("init", "--plugin", "film_steps", folder).stdout.split()
+    told = kgqa("init", "--plugin", "film_steps", folder).stdout.split()
     names = "edges.csv film_steps.py film_steps.yaml film_steps_test.py"
     assert sorted(Path(path).name for path in told) == names.split()
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "film_steps_test.py"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    succeed("all", folder / "film_steps.yaml", tmp_path / "run")
+    kgqa("all", folder / "film_steps.yaml", tmp_path / "run")
     assert '"words":' in (tmp_path / "run/dataset/accepted.jsonl").read_text()
-    again = kgqa("init", "--plugin", "film_steps", folder)
-    assert again.code == 2
-    assert "is there already" in again.error
-    assert "is no name of a Python module" in kgqa("init", "--plugin", "film-steps", tmp_path / "x").error
+    assert "is there already" in kgqa("init", "--plugin", "film_steps", folder, code=2).stderr
+    refused = kgqa("init", "--plugin", "film-steps", tmp_path / "x", code=2).stderr
+    assert "is no name of a Python module" in refused
     assert not (tmp_path / "x").exists()
 
 
