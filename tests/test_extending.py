@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.dataset.conftest import records_of
+
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "extending.md"
 FILMS = "Stanley Kubrick | 2001\nStanley Kubrick | The Shining\nAgnes Varda | Vagabond\nAgnes Varda | Daguerreotypes\n"
 
@@ -59,8 +61,7 @@ def kgqa(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(site: Path) -> None:
     done = kgqa(site, "all", "run.yaml", "runs/films")
     assert done.returncode == 0, done.stderr
-    lines = (site.parent / "runs/films/dataset/accepted.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = records_of(site.parent / "runs/films/dataset")
     assert len(records) == 3
     assert {record["kind"] for record in records} == {"edge"}
     assert {record["head"] for record in records} <= {"Stanley Kubrick", "Agnes Varda"}
@@ -80,9 +81,9 @@ def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(s
 def test_a_file_named_in_the_configuration_needs_no_package(site: Path) -> None:
     done = kgqa(site, "all", "steps.yaml", "runs/words")
     assert done.returncode == 0, done.stderr
-    lines = (site.parent / "runs/words/dataset/accepted.jsonl").read_text().splitlines()
-    assert all(json.loads(line)["words"] > 2 for line in lines)
-    assert len(lines) == 3
+    records = records_of(site.parent / "runs/words/dataset")
+    assert all(record["words"] > 2 for record in records)
+    assert len(records) == 3
     done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "my_steps_test.py")
     assert done.returncode == 0, done.stdout
 
@@ -127,8 +128,7 @@ def test_a_run_knows_the_packages_of_its_entries(site: Path) -> None:
     entries = manifest["fingerprint"]["entries"]["values"]
     assert list(entries) == ["anchors.edge", "engines.template", "sources.films", "steps.years"]
     assert {(one["package"], one["version"]) for one in entries.values()} == {("film-kgqa", "1.0")}
-    (line, *_) = (site.parent / "runs/films/dataset/accepted.jsonl").read_text().splitlines()
-    recorded = json.loads(line)["provenance"]["entries"]
+    recorded = records_of(site.parent / "runs/films/dataset")[0]["provenance"]["entries"]
     assert [text.split(" source ")[0] for text in recorded] == [f"{name} film-kgqa 1.0" for name in entries]
     assert (
         "| steps.years | film-kgqa 1.0 source" in (site.parent / "runs/films/dataset/README.md").read_text()

@@ -22,6 +22,7 @@ from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.command import kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_graph
 
 
@@ -46,9 +47,7 @@ def digests(run: Path) -> dict[str, str]:
 
 
 def outcomes(run: Path) -> dict[str, tuple[bool, list[str]]]:
-    texts = [(run / "dataset" / f"{name}.jsonl").read_text() for name in ("accepted", "rejected")]
-    lines = [line for text in texts for line in text.splitlines()]
-    records = [json.loads(line) for line in lines]
+    records = records_of(run / "dataset", "accepted", "rejected")
     return {record["id"]: (record["accepted"], sorted(record["verdicts"])) for record in records}
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from kgqa_hpc.registry import FILE_ENTRIES
 from tests.command import kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_graph
 
 CONFIG = """
@@ -98,8 +99,7 @@ def edit(folder: Path, old: str, new: str) -> None:
 
 
 def letters(folder: Path) -> set[int]:
-    lines = (folder / "run/dataset/accepted.jsonl").read_text().splitlines()
-    return {json.loads(line)["letters"] for line in lines}
+    return {record["letters"] for record in records_of(folder / "run/dataset")}
 
 
 def init(folder: Path, *words: str, code: int = 2) -> str:

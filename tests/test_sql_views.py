@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import Done, kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_project
 
 
@@ -22,16 +23,11 @@ def ask(run: Path, query: str, code: int | None = 0) -> Done:
     return kgqa("sql", run, query, "--json", code=code)
 
 
-def lines(run: Path, name: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (run / "dataset" / f"{name}.jsonl").open()]
-
-
 def test_the_views_hold_the_records_of_the_files_and_a_row_per_node(run: Path) -> None:
     for name in ("accepted", "rejected", "lost"):
-        assert json.loads(ask(run, f"SELECT count(*) AS n FROM {name}").stdout) == [
-            {"n": len(lines(run, name))}
-        ]
-    uses = sum(len(record["nodes"]) for record in lines(run, "accepted"))  # type: ignore[arg-type]
+        (row,) = json.loads(ask(run, f"SELECT count(*) AS n FROM {name}").stdout)
+        assert row == {"n": len(records_of(run / "dataset", name))}
+    uses = sum(len(record["nodes"]) for record in records_of(run / "dataset"))
     assert json.loads(ask(run, "SELECT count(*) AS n, any_value(name) <> '' AS named FROM nodes").stdout) == [
         {"n": uses, "named": True}
     ]
@@ -77,7 +73,7 @@ def test_a_wrong_condition_is_told_before_anything_is_written(run: Path, tmp_pat
 
 
 def test_the_next_run_takes_the_records_of_an_expression(run: Path, tmp_path: Path) -> None:
-    chosen = sorted(str(record["id"]) for record in lines(run, "accepted"))[:3]
+    chosen = sorted(str(record["id"]) for record in records_of(run / "dataset"))[:3]
     ids = ", ".join(f"'{record}'" for record in chosen)
     (tmp_path / "next.yaml").write_text(
         f"""anchors: {{kind: records, from: {run}, where: "accepted AND id IN ({ids})"}}
@@ -91,7 +87,7 @@ dataset: {{z_score: null}}
         (tmp_path / "next.yaml").read_text().replace("accepted AND", "colour AND")
     )
     kgqa("all", tmp_path / "wrong.yaml", tmp_path / "wrong", code=2)
-    found = lines(tmp_path / "next", "accepted") + lines(tmp_path / "next", "rejected")
+    found = records_of(tmp_path / "next" / "dataset", "accepted", "rejected")
     assert sorted(str(record["source_id"]) for record in found) == chosen
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.anchors import KINDS
+from tests.dataset.conftest import records_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "families.md"
 FAMILIES = ("path", "fact", "hub", "context", "puzzle", "script")
@@ -55,13 +56,7 @@ def test_a_seventh_family_is_made_from_the_page_alone(site: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    folder = site / "runs" / "tally" / "dataset"
-    lines = [
-        line
-        for name in ("accepted", "rejected")
-        for line in (folder / f"{name}.jsonl").read_text().splitlines()
-    ]
-    records = [json.loads(line) for line in lines]
+    records = records_of(site / "runs" / "tally" / "dataset", "accepted", "rejected")
     assert len(records) == 4
     assert all(record["answer"] == f"{record['tally']}." for record in records)
     assert any(record["accepted"] for record in records)

@@ -8,6 +8,7 @@ from kgqa_hpc.columns import Column, fits
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.step import Ask, Done, Reject, Retry, Step
 from tests.command import kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_graph
 
 CONFIG = """
@@ -136,8 +137,7 @@ def test_a_filterable_column_stands_under_features_too_and_selects_records(tmp_p
         Column("flesch", "double", "A score.", filterable=True),
     )
     command("all", tmp_path)
-    lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = records_of(tmp_path / "run/dataset")
     assert {record["flesch"] for record in records} == {0.0, 1.0}
     assert all(record["features"]["flesch"] == record["flesch"] for record in records)
     kgqa("export", tmp_path / "run", "--to", "messages", "--out", tmp_path / "high", "--score", "flesch=1")
@@ -153,7 +153,7 @@ def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(tmp_pa
 
     use(monkeypatch, hard, Column("flesch", "double", "A score."))
     command("all", tmp_path)
-    record = json.loads((tmp_path / "run/dataset/rejected.jsonl").read_text().splitlines()[0])
+    record = records_of(tmp_path / "run/dataset", "rejected")[0]
     told = kgqa("explain", tmp_path / "run", record["id"], "--json")
     story = json.loads(told.stdout)
     assert [(step["step"], step["requests"]) for step in story["steps"]] == [

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.command import kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_graph
 
 CONFIG = """
@@ -91,8 +92,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_each_turn_asks_with_its_own_prompt_and_the_last_one_repeats(folder):
     kgqa("all", folder / "run.yaml", folder / "run")
-    lines = (folder / "run/dataset/accepted.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = records_of(folder / "run/dataset")
     assert [(record["grade"], record["doubt"]) for record in records] == [(4, "Is it the only one?")] * 2
     story = json.loads(kgqa("explain", folder / "run", records[0]["id"], "--json").stdout)
     asked = [request for request in story["requests"] if request["step"] == "reflect"]
