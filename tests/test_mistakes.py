@@ -23,7 +23,7 @@ CONFIG = """
 seed: 7
 plugins: [mine.py]
 graph: {source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 0}
-anchors: {kind: graphlet, per_shape: 10, shapes: [1, 3]}
+anchors: {kind: graphlet, per_shape: 12, shapes: [1, 3]}
 engine: {kind: scripted, accept: 1.0}
 passes: [{name: main, steps: [generate, mine]}]
 prompts: {folder: prompts}
@@ -95,7 +95,9 @@ COUNTED: dict[str, str] = {  # what the step does to an item, and the reason tha
     "return Done(count=2**70)": "columns cannot be written: Integer exceeds 64-bit range",
     "return Done(score=b'1')": "columns cannot be written: Type is not JSON serializable: bytes",
     "return Done(scroe=1.0)": "scroe is no column of it, did you mean score?",
+    "item.annotations['scroe'] = 1.0": "scroe is no column of it, did you mean score?",
     "item.features['share'] = float('nan')": "feature share is no finite number",
+    "item.features['words'] = {'a', 'b'}": "features cannot be written: Type is not JSON serializable: set",
     "item.output['question'] = None": "question is no text",
     "del item.output['answer']": "ended without question and answer",
     "item.output = None": "output is no mapping",
@@ -189,8 +191,8 @@ def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_ar
     kgqa("all", tmp_path / "run.yaml", tmp_path / "run")
     accounting = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
     assert accounting["failed"] == Counter(f"mine: {reason}" for reason in COUNTED.values())
-    assert accounting["sampled"] == 20
-    assert accounting["accepted"] == 20 - len(COUNTED)
+    assert accounting["sampled"] == 24
+    assert accounting["accepted"] == 24 - len(COUNTED)
 
 
 def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> None:
