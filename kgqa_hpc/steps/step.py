@@ -90,7 +90,7 @@ class Step:
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         """Store the answer's fields in the item and return the outcome; the default stores them as a verdict.
 
-        Not called for an answer that does not match the schema.
+        Not called for an answer that does not match the schema, or by which the model declines to write a record.
         """
         if self.adds == "verdict":
             item.verdicts[self.label] = answer
@@ -221,6 +221,8 @@ class Step:
         if cut_off:
             return Retry(f"too_long:{cut_off[0]}", lost_as="invalid")
         answer = {prompt.rename.get(name, name): value for name, value in parsed.value.items()}
+        if self.adds == "output" and answer.get("worth_asking") is False:  # docs/guide/prompts.md
+            return Reject("declined")
         outcome = self._checked(self.accept, item, answer)
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")

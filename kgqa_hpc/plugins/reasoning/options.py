@@ -9,7 +9,6 @@ from typing import Any
 
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.plugins.reasoning.context import LETTERS, option_names
-from kgqa_hpc.steps.generate import DECLINED, declines
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
@@ -28,8 +27,6 @@ class Options(Step):
     gives = ("question", "answer", "choices", "answer_letter")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        if declines(answer):
-            return DECLINED
         wrong = list(answer["distractors"])
         if len(wrong) != len(LETTERS) - 1:
             return Retry("not_allowed:distractors", lost_as="invalid")
@@ -57,8 +54,6 @@ class GraphOptions(Step):
         return Reject(f"{self.label}: no options in the graph")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        if declines(answer):
-            return DECLINED
         names = option_names(item.anchor)
         return filled(item, answer["question"], names["right"], names["wrong"], self.context.run_seed)
 
