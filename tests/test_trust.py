@@ -117,9 +117,8 @@ VERBS: dict[str, list[str]] = {
 def test_no_verb_runs_a_command_of_another_users_run(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "kgqa_hpc.runs.trust.os.geteuid", lambda: 4711
-    )  # root is never asked about its own files
+    # Root is never asked about its own files.
+    monkeypatch.setattr("kgqa_hpc.runs.trust.os.geteuid", lambda: 4711)
     mark = tmp_path / "mark"
     run = finished_run(tmp_path).path
     plant(RunFolder(run), mark, agreed=True)

@@ -28,8 +28,6 @@ GROUPS = {
     "datasets": "export combine",
     "files": "config clean",
 }
-
-
 ROOT_OPTIONS = ("-q", "--quiet", "-v", "--verbose")
 
 
