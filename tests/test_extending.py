@@ -5,11 +5,11 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.by_path import install
 from tests.dataset.conftest import records_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "extending.md"
@@ -28,17 +28,7 @@ def site(tmp_path: Path) -> Path:
     for name, text in files.items():
         if name.startswith("film_kgqa/"):
             (package.parent / name).write_text(text)
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    info = package.parent / "film_kgqa-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    groups = project["entry-points"].items()
-    points = "".join(
-        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in each.items()) for group, each in groups
-    )
-    (info / "entry_points.txt").write_text(points)
+    install(package.parent, files["pyproject.toml"])
     for name in ("run.yaml", "steps.yaml", "my_steps.py", "my_steps_test.py"):
         (tmp_path / name).write_text(files[name])
     (tmp_path / "films.txt").write_text(FILMS)

@@ -5,12 +5,12 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.anchors import KINDS
+from tests.by_path import install
 from tests.dataset.conftest import records_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "families.md"
@@ -33,16 +33,7 @@ def site(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "tally_kgqa" / "__init__.py").touch()
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    info = tmp_path / "tally_kgqa-1.0.dist-info"
-    info.mkdir()
-    head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    (info / "METADATA").write_text(head)
-    points = "".join(
-        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in each.items())
-        for group, each in project["entry-points"].items()
-    )
-    (info / "entry_points.txt").write_text(points)
+    install(tmp_path, files["pyproject.toml"])
     return tmp_path
 
 
