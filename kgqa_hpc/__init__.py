@@ -15,7 +15,7 @@ _LAZY = {
     "Run": ("kgqa_hpc.run", "Run"),
     "count": ("kgqa_hpc.graphlets.from_libraries", "count"),
     "open": ("kgqa_hpc.run", "Run"),
-    "step": ("kgqa_hpc.steps.function_step", "step"),
+    "step": ("kgqa_hpc.steps.check", "step"),
     "section": ("kgqa_hpc.plugin_files", "section"),
     "metric": ("kgqa_hpc.plugin_files", "metric"),
     "rule": ("kgqa_hpc.plugin_files", "rule"),

@@ -34,9 +34,7 @@ def compile_kernels() -> None:
 
 def _graph_kernels() -> None:
     """Compile the kernels that number ids, compute statistics of a whole graph, and count paths."""
-    ids = pa.array(
-        [str(number) for number in range(40_000)], pa.large_string()
-    )  # so many that the table grows
+    ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
     Interner().pairs(ids, ids)
     ends = np.arange(3, dtype=np.int32)
     rows = simple_graph(4, ends, ends + np.int32(1))

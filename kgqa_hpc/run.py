@@ -279,9 +279,9 @@ class Preview(dict[str, Any]):
     """The document of `kgqa preview --json`; text in a terminal, a table in a notebook."""
 
     def __str__(self) -> str:
-        from kgqa_hpc.trials.preview import render
+        from kgqa_hpc.trials.preview import lines
 
-        return render(self)
+        return "\n".join(lines(self))
 
     def to_pandas(self) -> "pd.DataFrame":
         """A DataFrame with one row per item: group, status, reason, and the fields of its record."""

@@ -27,8 +27,6 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 
 _SPECIAL = {"openai": "OpenAI", "openai_batch": "OpenAIBatch", "hpo": "HPO"}
-
-
 # By sort of entry: its registry, and the key that names an entry.
 SORTS = {
     "graph": (SOURCES, "source"),

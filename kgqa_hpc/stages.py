@@ -217,13 +217,6 @@ def _labels(step: dict[str, Any]) -> set[str]:
     return {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
 
 
-def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:
-    """Create the run and do all stages on this machine; a repeated call resumes."""
-    run = init(config_file, folder)
-    work_through(STAGES, Path(folder), threads)
-    return run
-
-
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
     """Do the chosen stages in order and print the result of each on stderr.
 

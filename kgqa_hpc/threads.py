@@ -54,12 +54,6 @@ class Workers:
 def usable_cores() -> int:
     """Number of cores this process may use: the smaller of CPU affinity (set by Slurm, containers) and cgroup quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _quota()
-    return cores if quota is None else min(cores, max(int(quota), 1))
-
-
-def _quota() -> float | None:
-    """The cgroup's CPU quota in cores; None without a limit."""
     for files in ((_QUOTA,), _QUOTA_V1):
         try:
             words = " ".join(file.read_text() for file in files).split()
@@ -67,5 +61,5 @@ def _quota() -> float | None:
         except (OSError, ValueError):
             continue  # no such file, or "max"
         if limit > 0 and period > 0:
-            return limit / period
-    return None
+            return min(cores, max(int(limit / period), 1))
+    return cores

@@ -1,7 +1,8 @@
-"""Programs of the repository that lie in no package (tools, makers of golden files), as modules."""
+"""Code that lies in no installed package: programs of the repository as modules, packages of a page of the docs."""
 
 import importlib.util
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -15,3 +16,17 @@ def load(path: Path) -> ModuleType:
     sys.modules[spec.name] = module  # where dataclasses look for it
     spec.loader.exec_module(module)
     return module
+
+
+def install(folder: Path, project_file: str) -> None:
+    """Put metadata and entry points into a folder, as pip does for a pyproject.toml with this text."""
+    project = tomllib.loads(project_file)["project"]
+    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (info / "METADATA").write_text(head)
+    points = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
+        for group, entries in project["entry-points"].items()
+    ]
+    (info / "entry_points.txt").write_text("".join(points))

@@ -14,6 +14,7 @@ from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.runs.trust import effects
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step, finish
 from kgqa_hpc.store.partition import partition, read_shards_manifest
@@ -81,7 +82,8 @@ def new_run(
     folder: Path, config: RunConfig, anchors: Iterable[dict[str, Any]], header: dict[str, Any]
 ) -> RunFolder:
     """A run folder with its anchors, as `kgqa init` and `kgqa sample` leave it."""
-    run = RunFolder.create(folder, config.plain(), fingerprint(config))
+    plain = config.plain()
+    run = RunFolder.create(folder, plain, fingerprint(config), effects(plain))
     write_anchors(run.anchors, anchors, header)
     return run
 

@@ -5,10 +5,12 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
+
+from tests.by_path import install
+from tests.dataset.conftest import records_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "extending.md"
 FILMS = "Stanley Kubrick | 2001\nStanley Kubrick | The Shining\nAgnes Varda | Vagabond\nAgnes Varda | Daguerreotypes\n"
@@ -26,17 +28,7 @@ def site(tmp_path: Path) -> Path:
     for name, text in files.items():
         if name.startswith("film_kgqa/"):
             (package.parent / name).write_text(text)
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    info = package.parent / "film_kgqa-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    groups = project["entry-points"].items()
-    points = "".join(
-        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in each.items()) for group, each in groups
-    )
-    (info / "entry_points.txt").write_text(points)
+    install(package.parent, files["pyproject.toml"])
     for name in ("run.yaml", "steps.yaml", "my_steps.py", "my_steps_test.py"):
         (tmp_path / name).write_text(files[name])
     (tmp_path / "films.txt").write_text(FILMS)
@@ -59,8 +51,7 @@ def kgqa(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(site: Path) -> None:
     done = kgqa(site, "all", "run.yaml", "runs/films")
     assert done.returncode == 0, done.stderr
-    lines = (site.parent / "runs/films/dataset/accepted.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = records_of(site.parent / "runs/films/dataset")
     assert len(records) == 3
     assert {record["kind"] for record in records} == {"edge"}
     assert {record["head"] for record in records} <= {"Stanley Kubrick", "Agnes Varda"}
@@ -80,9 +71,9 @@ def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(s
 def test_a_file_named_in_the_configuration_needs_no_package(site: Path) -> None:
     done = kgqa(site, "all", "steps.yaml", "runs/words")
     assert done.returncode == 0, done.stderr
-    lines = (site.parent / "runs/words/dataset/accepted.jsonl").read_text().splitlines()
-    assert all(json.loads(line)["words"] > 2 for line in lines)
-    assert len(lines) == 3
+    records = records_of(site.parent / "runs/words/dataset")
+    assert all(record["words"] > 2 for record in records)
+    assert len(records) == 3
     done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "my_steps_test.py")
     assert done.returncode == 0, done.stdout
 
@@ -127,8 +118,7 @@ def test_a_run_knows_the_packages_of_its_entries(site: Path) -> None:
     entries = manifest["fingerprint"]["entries"]["values"]
     assert list(entries) == ["anchors.edge", "engines.template", "sources.films", "steps.years"]
     assert {(one["package"], one["version"]) for one in entries.values()} == {("film-kgqa", "1.0")}
-    (line, *_) = (site.parent / "runs/films/dataset/accepted.jsonl").read_text().splitlines()
-    recorded = json.loads(line)["provenance"]["entries"]
+    recorded = records_of(site.parent / "runs/films/dataset")[0]["provenance"]["entries"]
     assert [text.split(" source ")[0] for text in recorded] == [f"{name} film-kgqa 1.0" for name in entries]
     assert (
         "| steps.years | film-kgqa 1.0 source" in (site.parent / "runs/films/dataset/README.md").read_text()

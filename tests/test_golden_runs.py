@@ -15,6 +15,7 @@ import kgqa_hpc
 from kgqa_hpc import stages
 from kgqa_hpc.errors import FingerprintMismatch, OlderFormat
 from kgqa_hpc.kg.file import read_graph
+from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import MOST, read_summary
 from kgqa_hpc.work.run import run_command
@@ -63,10 +64,8 @@ def test_its_records_are_the_anchors_of_another_run(run: Path, tmp_path: Path) -
             }
         )
     )
-    made = stages.all_stages(tmp_path / "again.yaml", tmp_path / "next")
-    records = [
-        one for which in ("accepted", "rejected") for one in kgqa_hpc.open(made.path).dataset.records(which)
-    ]
+    dataset = Run.from_config(tmp_path / "again.yaml", tmp_path / "next").all().dataset
+    records = [*dataset.records("accepted"), *dataset.records("rejected")]
     assert len(records) == accepted
     assert {tuple(record["verdicts"]) for record in records} == {("again",)}
 

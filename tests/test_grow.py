@@ -13,6 +13,7 @@ import yaml
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import FingerprintMismatch, InputError, StoppedEarly
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
 from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend
@@ -21,6 +22,7 @@ from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.command import kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_graph
 
 
@@ -35,7 +37,7 @@ def finished(tmp_path: Path) -> Path:
         "runtime: {shard_size: 5}\n"
     )
     folder = tmp_path / "run"
-    stages.all_stages(tmp_path / "run.yaml", folder)
+    Run.from_config(tmp_path / "run.yaml", folder).all()
     return folder
 
 
@@ -45,9 +47,7 @@ def digests(run: Path) -> dict[str, str]:
 
 
 def outcomes(run: Path) -> dict[str, tuple[bool, list[str]]]:
-    texts = [(run / "dataset" / f"{name}.jsonl").read_text() for name in ("accepted", "rejected")]
-    lines = [line for text in texts for line in text.splitlines()]
-    records = [json.loads(line) for line in lines]
+    records = records_of(run / "dataset", "accepted", "rejected")
     return {record["id"]: (record["accepted"], sorted(record["verdicts"])) for record in records}
 
 

@@ -16,14 +16,14 @@ from kgqa_hpc.steps.item import Outcome
 from kgqa_hpc.steps.judge import Judge
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
-from tests.golden.command import kgqa, succeed
+from tests.command import kgqa
 from tests.project import write_graph
 
 CONFIG = """
 seed: 7
 plugins: [mine.py]
 graph: {source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 0}
-anchors: {kind: graphlet, per_shape: 10, shapes: [1, 3]}
+anchors: {kind: graphlet, per_shape: 12, shapes: [1, 3]}
 engine: {kind: scripted, accept: 1.0}
 passes: [{name: main, steps: [generate, mine]}]
 prompts: {folder: prompts}
@@ -95,7 +95,9 @@ COUNTED: dict[str, str] = {  # what the step does to an item, and the reason tha
     "return Done(count=2**70)": "columns cannot be written: Integer exceeds 64-bit range",
     "return Done(score=b'1')": "columns cannot be written: Type is not JSON serializable: bytes",
     "return Done(scroe=1.0)": "scroe is no column of it, did you mean score?",
+    "item.annotations['scroe'] = 1.0": "scroe is no column of it, did you mean score?",
     "item.features['share'] = float('nan')": "feature share is no finite number",
+    "item.features['words'] = {'a', 'b'}": "features cannot be written: Type is not JSON serializable: set",
     "item.output['question'] = None": "question is no text",
     "del item.output['answer']": "ended without question and answer",
     "item.output = None": "output is no mapping",
@@ -122,10 +124,9 @@ def test_a_mistake_in_a_class_is_refused_before_a_run_exists(mistake: str, tmp_p
     correct, wrong, words = REFUSED[mistake]
     assert correct in STEP
     write(tmp_path, STEP.replace(correct, wrong))
-    ended = kgqa("init", tmp_path / "run.yaml", tmp_path / "run")
-    assert ended.code == 2
-    assert words in ended.error
-    assert "mine" in ended.error
+    ended = kgqa("init", tmp_path / "run.yaml", tmp_path / "run", code=2)
+    assert words in ended.stderr
+    assert "mine" in ended.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -174,9 +175,7 @@ def test_a_mistake_in_an_engine_ends_the_run_at_its_first_start(
     write(tmp_path, ENGINE.replace(correct, wrong))
     config = CONFIG.replace("kind: scripted, accept: 1.0", "kind: own").replace(", mine]", "]")
     (tmp_path / "run.yaml").write_text(config)
-    ended = kgqa("preview", tmp_path / "run.yaml")
-    assert ended.code == 2
-    assert f"engine own of mine.py failed: {words}" in ended.error
+    assert f"engine own of mine.py failed: {words}" in kgqa("preview", tmp_path / "run.yaml", code=2).stderr
 
 
 def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_are_accepted(
@@ -189,28 +188,26 @@ def test_a_mistake_on_an_item_is_counted_under_its_reason_and_the_other_items_ar
     write(
         tmp_path, STEP.replace("        return Done(score=1.0)\n", f"{turn}        return Done(score=1.0)\n")
     )
-    ended = kgqa("all", tmp_path / "run.yaml", tmp_path / "run")
-    assert ended.code == 0, ended.error
+    kgqa("all", tmp_path / "run.yaml", tmp_path / "run")
     accounting = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
     assert accounting["failed"] == Counter(f"mine: {reason}" for reason in COUNTED.values())
-    assert accounting["sampled"] == 20
-    assert accounting["accepted"] == 20 - len(COUNTED)
+    assert accounting["sampled"] == 24
+    assert accounting["accepted"] == 24 - len(COUNTED)
 
 
 def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
-    told = succeed("init", "--plugin", "film_steps", folder).stdout.split()
+    told = kgqa("init", "--plugin", "film_steps", folder).stdout.split()
     names = "edges.csv film_steps.py film_steps.yaml film_steps_test.py"
     assert sorted(Path(path).name for path in told) == names.split()
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "film_steps_test.py"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    succeed("all", folder / "film_steps.yaml", tmp_path / "run")
+    kgqa("all", folder / "film_steps.yaml", tmp_path / "run")
     assert '"words":' in (tmp_path / "run/dataset/accepted.jsonl").read_text()
-    again = kgqa("init", "--plugin", "film_steps", folder)
-    assert again.code == 2
-    assert "is there already" in again.error
-    assert "is no name of a Python module" in kgqa("init", "--plugin", "film-steps", tmp_path / "x").error
+    assert "is there already" in kgqa("init", "--plugin", "film_steps", folder, code=2).stderr
+    refused = kgqa("init", "--plugin", "film-steps", tmp_path / "x", code=2).stderr
+    assert "is no name of a Python module" in refused
     assert not (tmp_path / "x").exists()
 
 

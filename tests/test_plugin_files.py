@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.registry import FILE_ENTRIES
-from tests.golden.command import Ended, kgqa, succeed
+from tests.command import kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_graph
 
 CONFIG = """
@@ -98,23 +99,22 @@ def edit(folder: Path, old: str, new: str) -> None:
 
 
 def letters(folder: Path) -> set[int]:
-    lines = (folder / "run/dataset/accepted.jsonl").read_text().splitlines()
-    return {json.loads(line)["letters"] for line in lines}
+    return {record["letters"] for record in records_of(folder / "run/dataset")}
 
 
-def init(folder: Path, *words: str) -> Ended:
-    return kgqa("init", folder / "run.yaml", folder / "run", *words)
+def init(folder: Path, *words: str, code: int = 2) -> str:
+    return kgqa("init", folder / "run.yaml", folder / "run", *words, code=code).stderr
 
 
 def test_entries_of_a_file_run_to_the_dataset_its_card_its_report_and_an_export(folder: Path) -> None:
-    succeed("all", folder / "run.yaml", folder / "run")
+    kgqa("all", folder / "run.yaml", folder / "run")
     assert letters(folder) == {37}
     assert (folder / "run/plugins/my_steps.py").read_text() == FILE
     assert "| my_steps.py | source sha256 " in (folder / "run/dataset/README.md").read_text()
     page = (folder / "run/report/index.html").read_text()
     assert "<h2 id=\"section-longest_question\">The longest question</h2>\n<p class='mine'>" in page
     FILE_ENTRIES.clear()
-    succeed("export", folder / "run", "--to", "one-liners", "--out", folder / "out")
+    kgqa("export", folder / "run", "--to", "one-liners", "--out", folder / "out")
     assert (folder / "out/all.txt").read_text()
 
 
@@ -126,15 +126,14 @@ def test_entries_of_a_file_are_listed_with_the_file(folder: Path) -> None:
         "metrics": "same_length",
     }
     for kind, name in names.items():
-        lines = succeed("list", kind, "--plugin", folder / "my_steps.py").stdout.splitlines()
+        lines = kgqa("list", kind, "--plugin", folder / "my_steps.py").stdout.splitlines()
         assert [line for line in lines if line.startswith(name) and line.endswith("[my_steps.py]")]
 
 
 def test_a_section_that_fails_is_one_line_with_its_name(folder: Path) -> None:
     edit(folder, 'return f"<p', 'return 1 / 0 or f"<p')
-    ended = kgqa("all", folder / "run.yaml", folder / "run")
-    assert ended.code == 2
-    assert "report section longest_question of my_steps.py failed: ZeroDivisionError" in ended.error
+    refused = kgqa("all", folder / "run.yaml", folder / "run", code=2).stderr
+    assert "report section longest_question of my_steps.py failed: ZeroDivisionError" in refused
 
 
 @pytest.mark.plugin("evaluation")
@@ -142,56 +141,49 @@ def test_a_metric_of_a_file_is_scored_beside_the_others(folder: Path) -> None:
     for name, text in (("given", "ab"), ("wanted", "cd")):
         (folder / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": text}) + "\n")
     words = ("score", folder / "given.jsonl", folder / "wanted.jsonl", "--plugin", folder / "my_steps.py")
-    scores = json.loads(succeed(*words, "--json").stdout)
+    scores = json.loads(kgqa(*words, "--json").stdout)
     assert scores["same_length"] == 1.0
     assert scores["rouge1"] == 0.0
     edit(folder, "return [float", "return 2 * [float")
-    ended = kgqa(*words)
-    assert ended.code == 2
-    assert "score metric same_length of my_steps.py gave values of shape (2,)" in ended.error
+    assert "score metric same_length of my_steps.py gave values of shape (2,)" in kgqa(*words, code=2).stderr
 
 
 def test_a_run_goes_on_with_its_own_copy_where_the_file_is_gone(folder: Path) -> None:
-    succeed("init", folder / "run.yaml", folder / "run")
+    kgqa("init", folder / "run.yaml", folder / "run")
     (folder / "my_steps.py").unlink()
     FILE_ENTRIES.clear()
     for verb in ("import", "sample", "run", "merge"):
-        succeed(verb, folder / "run")
+        kgqa(verb, folder / "run")
     assert letters(folder) == {37}
 
 
 def test_an_edited_file_is_refused_and_named_until_its_code_is_accepted(folder: Path) -> None:
-    succeed("all", folder / "run.yaml", folder / "run")
+    kgqa("all", folder / "run.yaml", folder / "run")
     edit(folder, "len(item", "2 * len(item")
     refused = init(folder)
-    assert refused.code == 2
-    assert "entries.my_steps.py.source" in refused.error
-    assert "--accept-changed-code" in refused.error
-    assert kgqa("run", folder / "run").code == 2
-    assert init(folder, "--accept-changed-code").code == 0
+    assert "entries.my_steps.py.source" in refused
+    assert "--accept-changed-code" in refused
+    kgqa("run", folder / "run", code=2)
+    init(folder, "--accept-changed-code", code=0)
     manifest = json.loads((folder / "run/manifest.json").read_text())
     assert list(manifest["earlier_entries"][0]) == ["my_steps.py"]
-    succeed("merge", folder / "run")
+    kgqa("merge", folder / "run")
     assert "parts of the run were made with source sha256" in (folder / "run/dataset/README.md").read_text()
 
 
 def test_another_change_beside_the_code_is_not_accepted_with_it(folder: Path) -> None:
-    succeed("all", folder / "run.yaml", folder / "run")
+    kgqa("all", folder / "run.yaml", folder / "run")
     edit(folder, "len(item", "2 * len(item")
     (folder / "run.yaml").write_text("seed: 8\n" + CONFIG)
-    refused = init(folder, "--accept-changed-code")
-    assert refused.code == 2
-    assert "sampling.seed" in refused.error
+    assert "sampling.seed" in init(folder, "--accept-changed-code")
 
 
 def test_a_copy_in_the_run_that_was_edited_is_never_executed(folder: Path) -> None:
-    succeed("init", folder / "run.yaml", folder / "run")
+    kgqa("init", folder / "run.yaml", folder / "run")
     copy = folder / "run/plugins/my_steps.py"
     copy.write_text(f"raise SystemExit('executed')\n{FILE}")
     for verb in ("import", "merge"):
-        ended = kgqa(verb, folder / "run")
-        assert ended.code == 2
-        assert "my_steps.py: was changed since this run was made" in ended.error
+        assert "my_steps.py: was changed since this run was made" in kgqa(verb, folder / "run", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -209,15 +201,13 @@ def test_a_file_that_cannot_be_used_is_one_line_with_its_place(
 ) -> None:
     path = folder / "my_steps.py"
     path.unlink() if text is None else path.write_text(text)
-    ended = init(folder)
-    assert ended.code == 2
-    assert words in ended.error
+    assert words in init(folder)
     assert not (folder / "run").exists()
 
 
 def test_a_function_that_rejects_is_counted_under_its_name(folder: Path) -> None:
     edit(folder, "    return {", "    return kgqa_hpc.Reject('too short')\n    return {")
-    succeed("all", folder / "run.yaml", folder / "run")
+    kgqa("all", folder / "run.yaml", folder / "run")
     counts = json.loads((folder / "run/dataset/accounting.json").read_text())
     assert counts["rejected"] == {"length: too short": counts["sampled"]}
 
@@ -261,15 +251,12 @@ def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, bo
     (folder / "run.yaml").write_text(
         text.replace("{kind: echo", "{kind: scripted}\n#").replace(", length]", "]")
     )
-    ended = kgqa("all", folder / "run.yaml", folder / "run")
-    assert ended.code == 2
-    assert words in ended.error
+    assert words in kgqa("all", folder / "run.yaml", folder / "run", code=2).stderr
 
 
 def test_an_export_that_fails_is_one_line_with_its_file(folder: Path) -> None:
     edit(folder, "import json", f"{SOURCE.replace('BODY', 'pass')}\nimport json")
-    succeed("all", folder / "run.yaml", folder / "run")
-    ended = kgqa("export", folder / "run", "--to", "cards", "--out", folder / "out")
-    assert ended.code == 2
-    assert "export format cards of my_steps.py failed: LookupError: no card" in ended.error
+    kgqa("all", folder / "run.yaml", folder / "run")
+    refused = kgqa("export", folder / "run", "--to", "cards", "--out", folder / "out", code=2).stderr
+    assert "export format cards of my_steps.py failed: LookupError: no card" in refused
     assert not (folder / "out").exists()

@@ -1,7 +1,6 @@
 """An item is asked again exactly as it was recorded, differences are shown, and the run is not touched."""
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import render, replay
+from tests.dataset.conftest import records_of
+from tests.project import write_tables
 
 pytestmark = pytest.mark.plugin("gasl")
 KINDS = ("gene", "disease", "phenotype")
@@ -24,10 +25,10 @@ KINDS = ("gene", "disease", "phenotype")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A finished run in two passes, whose first step asks in turns and whose engine fails now and then."""
     folder = tmp_path_factory.mktemp("replay")
-    nodes = [f"n{i},Node number {i},{KINDS[i % 3]}" for i in range(60)]
-    edges = [f"n{i},n{(i + k) % 60},linked_to" for i in range(60) for k in (1, 7)]
-    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
-    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
+    nodes = [(f"n{i}", f"Node number {i}", KINDS[i % 3]) for i in range(60)]
+    write_tables(
+        folder, nodes, [(f"n{i}", f"n{(i + k) % 60}", "linked_to") for i in range(60) for k in (1, 7)]
+    )
     config = {
         "graph": {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv", "min_degree": 0},
         "anchors": {"kind": "hub", "number": 30},
@@ -47,8 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 def judged(run: RunFolder) -> str:
     """An item that took several turns, was asked again, and was judged."""
-    lines = [line for name in ("accepted", "rejected") for line in (run.dataset / f"{name}.jsonl").open()]
-    records = [json.loads(line) for line in lines]
+    records = records_of(run.dataset, "accepted", "rejected")
     found = [r for r in records if r["verdicts"]["judge"] and r["rounds"] >= 2]
     return max(found, key=lambda record: record["provenance"]["attempts"]["plan"])["id"]  # type: ignore[no-any-return]
 

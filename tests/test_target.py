@@ -1,6 +1,5 @@
 """A target is reached exactly, whatever is killed meanwhile, and a budget is kept and accounted for."""
 
-import json
 import os
 import random
 from collections import Counter
@@ -16,10 +15,13 @@ from kgqa_hpc import stages, target
 from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.filters import BEYOND
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
+from tests.dataset.conftest import records_of
+from tests.families.sampled_runs import sampled
 from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure
@@ -39,11 +41,7 @@ def prepared(
         "runtime": {"shard_size": 10, "commit_every": 1, "lease": 2},
         **more,
     }
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    run = stages.init(folder / "run.yaml", folder / "run")
-    stages.import_graph(run.path)
-    stages.sample(run.path)
-    return run
+    return sampled(folder, config)
 
 
 def rounds(run: RunFolder) -> list[dict[str, Any]]:
@@ -56,15 +54,11 @@ def dataset(run: RunFolder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(run.dataset.iterdir()) if path.is_file()}
 
 
-def accepted(run: RunFolder) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run.dataset / "accepted.jsonl").open()]
-
-
 def test_the_dataset_has_exactly_so_many_accepted_records(tmp_path: Path) -> None:
     run = prepared(tmp_path / "all", {"accepted": 40}, dataset={"duplicates": {"exact": True}})
     run_towards(run.path)
     counts = stages.merge(run.path)
-    assert len(accepted(run)) == counts.total.accepted == 40
+    assert len(records_of(run.dataset)) == counts.total.accepted == 40
     last = rounds(run)[-1]
     assert last["why"] == "reached"
     assert counts.total.rejected[BEYOND] == last["accepted"]["all"] - 40 == counts.filters["target"][BEYOND]
@@ -75,18 +69,18 @@ def test_the_dataset_has_exactly_so_many_accepted_records(tmp_path: Path) -> Non
 def test_each_group_has_exactly_so_many_and_the_same_command_finds_it_done(tmp_path: Path) -> None:
     run = prepared(tmp_path / "each", {"accepted": 12, "per": "group"})
     config = tmp_path / "each" / "run.yaml"
-    stages.all_stages(config, run.path)
-    groups = Counter(record["group"] for record in accepted(run))
+    Run.from_config(config, run.path).all()
+    groups = Counter(record["group"] for record in records_of(run.dataset))
     assert groups == dict.fromkeys(("shape 1", "shape 3", "shape 4"), 12)
     told = rounds(run)
     before = {path: path.read_bytes() for path in run.results("main").glob("*.h5")}
-    stages.all_stages(config, run.path)
+    Run.from_config(config, run.path).all()
     assert rounds(run) == told
     assert {path: path.read_bytes() for path in run.results("main").glob("*.h5")} == before
     higher = yaml.safe_load(config.read_text()) | {"target": {"accepted": 15, "per": "group"}}
     config.write_text(yaml.safe_dump(higher))
-    stages.all_stages(config, run.path)
-    assert set(Counter(record["group"] for record in accepted(run)).values()) == {15}
+    Run.from_config(config, run.path).all()
+    assert set(Counter(record["group"] for record in records_of(run.dataset)).values()) == {15}
     assert all(path.read_bytes() == data for path, data in before.items())
 
 
@@ -118,7 +112,7 @@ def test_kills_at_any_moment_leave_the_target_reached_with_the_same_bytes(
     first, second = ([[one[key] for key in keys] for one in rounds(run)] for run in (killed, whole))
     assert first == second
     assert dataset(killed) == dataset(whole)
-    assert len(accepted(whole)) == 60
+    assert len(records_of(whole.dataset)) == 60
 
 
 @pytest.mark.parametrize("died_in", ["grow", "write_manifest"])
@@ -135,8 +129,8 @@ def test_a_growth_that_was_killed_goes_on_with_the_same_number(
         with pytest.raises(KeyboardInterrupt):
             run_towards(run.path)
     assert rounds(run)[-1]["next"]
-    stages.all_stages(tmp_path / "run" / "run.yaml", run.path)
-    assert len(accepted(run)) == 30
+    Run.from_config(tmp_path / "run" / "run.yaml", run.path).all()
+    assert len(records_of(run.dataset)) == 30
     assert not any(run.quarantine.rglob("*")) if run.quarantine.exists() else True
 
 

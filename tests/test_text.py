@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.text.bounded_json import DEEPEST, loads, too_deep
-from kgqa_hpc.text.durations import about, clock_seconds, duration, parse_duration
-from kgqa_hpc.text.plain_text import normalized
+from kgqa_hpc.text.plain_text import about, clock_seconds, duration, normalized, parse_duration
 from kgqa_hpc.text.text_form import LONGEST, TextForm, read_form
 from tests.foreign.watchdog import watched
 

@@ -18,7 +18,7 @@ from kgqa_hpc.runs.trust import effects, require_agreed, shown
 from kgqa_hpc.store import run_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.yaml_file import load_yaml
-from tests.golden.command import kgqa
+from tests.command import kgqa
 from tests.project import write_project
 from tests.runs import make_run
 
@@ -97,7 +97,7 @@ def plant(run: RunFolder, mark: Path, *, agreed: bool) -> None:
 
 
 def finished_run(folder: Path) -> RunFolder:
-    assert kgqa("all", write_project(folder), folder / "run").code == 0
+    kgqa("all", write_project(folder), folder / "run")
     return RunFolder.open(folder / "run")
 
 
@@ -117,9 +117,8 @@ VERBS: dict[str, list[str]] = {
 def test_no_verb_runs_a_command_of_another_users_run(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "kgqa_hpc.runs.trust.os.geteuid", lambda: 4711
-    )  # root is never asked about its own files
+    # Root is never asked about its own files.
+    monkeypatch.setattr("kgqa_hpc.runs.trust.os.geteuid", lambda: 4711)
     mark = tmp_path / "mark"
     run = finished_run(tmp_path).path
     plant(RunFolder(run), mark, agreed=True)
@@ -127,10 +126,9 @@ def test_no_verb_runs_a_command_of_another_users_run(
     item = json.loads((run / "dataset" / "accepted.jsonl").read_text().splitlines()[0])["id"]
     words = {"RUN": str(run), "OUT": str(tmp_path / "out"), "ID": item}
     before = (run / "manifest.json").read_bytes()
-    done = kgqa(*[words.get(word, word) for word in VERBS[verb]])
-    assert done.code == 2
-    assert "engine.command: touch" in done.error
-    assert "--trust-config" in done.error
+    done = kgqa(*[words.get(word, word) for word in VERBS[verb]], code=2)
+    assert "engine.command: touch" in done.stderr
+    assert "--trust-config" in done.stderr
     assert not mark.exists()
     assert (run / "manifest.json").read_bytes() == before
     assert (run / "manifest.json").stat().st_uid == OTHER
@@ -155,15 +153,12 @@ def test_each_dangerous_key_of_each_engine_is_an_effect(kind: str) -> None:
 def test_growing_pins_nothing_that_was_not_agreed_to(tmp_path: Path) -> None:
     run = finished_run(tmp_path)
     edit(run, "kind: scripted", "kind: openai\n  model: m\n  base_url: http://evil:8000/v1")
-    done = kgqa("extend", run.path, "--per-shape", 9)
-    assert done.code != 0
+    assert kgqa("extend", run.path, "--per-shape", 9, code=None).returncode != 0
     assert run.manifest().trusted == {}
 
 
 def test_a_command_that_was_put_into_a_run_is_never_started(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 4)
     plant(run, tmp_path / "mark", agreed=False)
-    done = kgqa("run", run.path)
-    assert done.code == 2
-    assert "engine.command: touch" in done.error
+    assert "engine.command: touch" in kgqa("run", run.path, code=2).stderr
     assert not (tmp_path / "mark").exists()

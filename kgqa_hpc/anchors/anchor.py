@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -227,3 +228,8 @@ def graph_variables(anchor: Anchor) -> dict[str, Any]:
         "edges": list(dict.fromkeys((source, target) for source, target, _ in relations)),
         "relations": relations,
     }
+
+
+def short_digest(text: str, size: int = 8) -> bytes:
+    """The BLAKE2b digest of the text in `size` bytes."""
+    return blake2b(text.encode(), digest_size=size).digest()

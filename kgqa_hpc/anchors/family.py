@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kgqa_hpc.anchors.anchor import Anchor, Drawn
+from kgqa_hpc.anchors.anchor import Anchor, Drawn, short_digest
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
-from kgqa_hpc.text.digests import short_digest
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph

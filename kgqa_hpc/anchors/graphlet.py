@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, short_digest
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.settings import KindSettings
-from kgqa_hpc.text.digests import short_digest
 
 if TYPE_CHECKING:
     from kgqa_hpc.graphlets.sample import GraphletSample

@@ -14,7 +14,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.errors import InputError, KgqaError, StoppedEarly
 from kgqa_hpc.registry import Registry, shipped_plugins
 from kgqa_hpc.terminal import LOG, set_up
-from kgqa_hpc.text.plain_text import plain, plain_json
+from kgqa_hpc.text.plain_text import parse_duration, plain, plain_json
 
 COMMANDS = Registry("commands", "command", {})
 
@@ -28,8 +28,6 @@ GROUPS = {
     "datasets": "export combine",
     "files": "config clean",
 }
-
-
 ROOT_OPTIONS = ("-q", "--quiet", "-v", "--verbose")
 
 
@@ -154,8 +152,7 @@ def print_result(document: Any, text: object, as_json: bool) -> None:
 
 
 def seconds(option: str, text: str) -> float:
-    from kgqa_hpc.text.durations import parse_duration
-
+    """The duration that an option gives. Raises InputError."""
     try:
         return float(str(parse_duration(text)))
     except ValueError as problem:

@@ -1,14 +1,18 @@
-"""Commands that list: entries of the registries, the schema of a configuration, runs in a folder, unneeded files."""
+"""Commands around runs: listings, and growth.
+
+Listings: entries of the registries, the schema of a configuration, runs in a folder, unneeded files. Growth: a larger
+sample, a further judge, prompts from other programs.
+"""
 
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_json, print_result
+from kgqa_hpc.cli.app import AsJson, Run, Threads, TrustConfig, app, print_json, print_result, say
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph
 
@@ -23,6 +27,9 @@ _MODULES = (
 )
 _DETAILS = ("adds", "needs", "gives", "answer")
 _COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the entry itself
+
+prompts_app = typer.Typer(help="Import prompts of other programs.", no_args_is_help=True)
+app.add_typer(prompts_app, name="prompts")
 
 
 @app.command(name="list")
@@ -39,7 +46,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the entries of a registry with description and package; with NAME, also its keys and columns."""
-    from kgqa_hpc.cli.key_table import keys_of
+    from kgqa_hpc.config.files import keys_of
     from kgqa_hpc.plugin_files import load_plugin_file
 
     for file in plugin or ():
@@ -150,3 +157,69 @@ def clean(
     lines = [f"{part['bytes'] / 1e6:>10,.1f} MB  {part['path']}" for part in parts] or ["nothing to delete"]
     last = [] if yes or not parts else [f"delete it: kgqa clean {run} --yes"]
     print_result(parts, "\n".join([*lines, *last]), as_json)
+
+
+@app.command()
+def extend(
+    run: Run,
+    per_shape: Annotated[int | None, Option(min=1, help="Total number of graphlets of each shape.")] = None,
+    number: Annotated[
+        int | None, Option(min=1, help="Total number of anchors, for other kinds than graphlets.")
+    ] = None,
+    threads: Threads = None,
+    trust_config: TrustConfig = False,
+) -> None:
+    """Draw a larger sample that contains the old one; answers are kept. Run `run` and `merge` afterwards."""
+    from kgqa_hpc.runs.sampling import extend as draw_more
+
+    if (per_shape is None) == (number is None):
+        raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
+    say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
+    say(f"next: kgqa run {run}")
+
+
+@app.command()
+def judge(
+    run: Run,
+    prompt: Annotated[str, Option(help="Name of a judging prompt, or a file NAME.md.")],
+    engine: Annotated[
+        Path | None,
+        Option(
+            help="YAML file with the keys of `engine:`, or a whole configuration; default: the run's engine."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, Option(help="Name of the judge and its pass; default: the prompt's name.")
+    ] = None,
+    trust_config: TrustConfig = False,
+) -> None:
+    """Add a judge to a run and ask it about every pair; nothing is generated again. Run merge afterwards."""
+    from kgqa_hpc.run import Run as AnyRun
+    from kgqa_hpc.store.yaml_file import load_yaml
+
+    opened = AnyRun(run)
+    try:
+        section = None if engine is None else load_yaml(engine)
+    except FileNotFoundError:
+        raise InputError(f"{engine}: no such file", "name a YAML file with an engine") from None
+    if isinstance(section, dict):
+        section = section.get("engine", section)
+    opened.judge(prompt, engine=section, name=name, trust=trust_config)
+    say(f"judged as {name or Path(prompt).stem}; next: kgqa merge {run}")
+
+
+@prompts_app.command(name="import")
+def prompts_import(
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="JSON object of prompt texts, or a single text (.txt).")
+    ],
+    step: Annotated[
+        Literal["generate", "judge", "score"], Option(help="The step that the texts are for.")
+    ] = "generate",
+    to: Annotated[Path, Option(help="The folder of prompts to write.")] = Path("my_prompts"),
+) -> None:
+    """Convert a template file of the published pipeline into prompt files; the texts stay unchanged."""
+    from kgqa_hpc.prompts.templates import import_templates
+
+    for path in import_templates(file, to, step):
+        print(path)

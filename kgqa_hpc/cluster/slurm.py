@@ -16,7 +16,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.disk import append, read_if_there
-from kgqa_hpc.text.durations import clock_seconds
+from kgqa_hpc.text.plain_text import clock_seconds
 
 NAME = "jobs.jsonl"
 PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`

@@ -8,7 +8,7 @@ from kgqa_hpc.config.variants import PASSES
 from kgqa_hpc.engines.registry import EngineConfig
 from kgqa_hpc.settings import Name, Settings, StepSettings, later_key, section
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.text.durations import parse_duration
+from kgqa_hpc.text.plain_text import parse_duration
 
 
 class PromptConfig(Settings):

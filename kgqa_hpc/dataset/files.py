@@ -17,10 +17,9 @@ import orjson
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
-from kgqa_hpc.text.streams import open_regular
 from kgqa_hpc.store.replace_folder import settle
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.text.streams import read_bytes
+from kgqa_hpc.text.streams import open_regular, read_bytes
 
 SUMS = "SHA256SUMS"
 TRAIN = "train"

@@ -19,7 +19,7 @@ from kgqa_hpc.engines.engine import installed
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import METRICS, REGISTRIES, SECTIONS, Registry
+from kgqa_hpc.registry import METRICS, REGISTRIES, SECTIONS
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import RULES
 
@@ -60,26 +60,25 @@ def _graph_tool(timeout: float) -> str:
 
 def _registries(timeout: float) -> list[Check]:
     """One check for each registry, and one for each entry of another package that cannot be used."""
+    checks = []
     commands = filter(None, [REGISTRIES.get("commands")])  # in place where `kgqa` runs
-    return [check for registry in (*CHECKED, *commands) for check in _registry(registry)]
-
-
-def _registry(registry: Registry) -> list[Check]:
-    label = f"{registry.group} known"
-    try:
-        origins = {name: registry.origin(name) for name in registry.names()}
-    except ConfigError as problem:
-        return [Check(label, False, problem.message, problem.cure)]
-    foreign = {name: origin for name, origin in origins.items() if origin != "kgqa_hpc"}
-    broken = []
-    for name in foreign:
+    for registry in (*CHECKED, *commands):
+        label, broken = f"{registry.group} known", list[Check]()
         try:
-            registry.get(name)
-        except InputError as problem:
-            broken.append(Check(label, False, problem.message, problem.cure))
-    own_names = ", ".join(name for name in origins if name not in foreign)
-    foreign_names = "".join(f"; {name} of {origin}" for name, origin in foreign.items())
-    return broken or [Check(label, True, f"{own_names}{foreign_names}")]
+            origins = {name: registry.origin(name) for name in registry.names()}
+        except ConfigError as problem:
+            checks.append(Check(label, False, problem.message, problem.cure))
+            continue
+        foreign = {name: origin for name, origin in origins.items() if origin != "kgqa_hpc"}
+        for name in foreign:
+            try:
+                registry.get(name)
+            except InputError as problem:
+                broken.append(Check(label, False, problem.message, problem.cure))
+        own_names = ", ".join(name for name in origins if name not in foreign)
+        foreign_names = "".join(f"; {name} of {origin}" for name, origin in foreign.items())
+        checks += broken or [Check(label, True, f"{own_names}{foreign_names}")]
+    return checks
 
 
 PROBES: dict[str, Callable[[float], list[Check]]] = {

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.text.streams import open_append
 from kgqa_hpc.text.plain_text import printable
-from kgqa_hpc.store.disk import open_append
+from kgqa_hpc.text.streams import open_append
 
 MASK = "***"
 # Smallest length of a secret that is masked: masking "none" or "1" would damage every text.

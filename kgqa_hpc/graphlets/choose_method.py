@@ -21,7 +21,7 @@ from kgqa_hpc.graphlets.kernels.count.cycles import pentagon_steps
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, restrict_to_core
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
-from kgqa_hpc.text.durations import duration
+from kgqa_hpc.text.plain_text import duration
 
 Method = Literal["auto", "enumerate", "structure"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.drawing.graph_layout import few_nodes
+from kgqa_hpc.drawing import few_nodes
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import balance, graph_tool
 from kgqa_hpc.graphlets.choose_method import (

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.text.limits import COLUMNS, LINE_BYTES
-from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
+from kgqa_hpc.text.streams import COLUMNS, LINE_BYTES, TextStream, refuse_other_encodings
 
 # Bytes of a block of Arrow's reader; a quoted record must fit into two blocks, which even long descriptions do.
 _BLOCK_BYTES = 2 << 20

@@ -49,8 +49,6 @@ _GRAPHLET, _PAIR = '{% include "published/modules/graphlet.md" %}', '{% include 
 _SHOWN = {"question": "Question: {{ question }}", "answer": "Answer: {{ answer }}", "pair": _PAIR}
 _SCHEMAS = {"generate": "published/modules/schema_qa.yaml", "judge": "published/modules/schema_filter.yaml"}
 _STRING = {"type": "string", "minLength": 0, "maxLength": 20_000}
-
-
 Kind = Literal["generate", "judge", "score"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgqa_hpc.drawing.graph_layout import few_nodes, many_nodes
+from kgqa_hpc.drawing import few_nodes, many_nodes
 from kgqa_hpc.kg.profile import LONGEST, Profile, Profiles
 from kgqa_hpc.report.node_use import NodeUse
 from kgqa_hpc.report.svg import WIDTH, bars, box, cut, framed, label, picture, ranges, scatter, tag

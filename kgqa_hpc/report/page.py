@@ -1,4 +1,4 @@
-"""RUN/report/index.html: the report of a merged run on one page (drawing/web_page.py).
+"""RUN/report/index.html: the report of a merged run on one page (kgqa_hpc/drawing.py).
 
 Functions of other packages (registry `sections`: dataset -> HTML) add sections to it.
 """
@@ -14,7 +14,7 @@ from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
 from kgqa_hpc.dataset.card import group_rows
 from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.files import CombinedFolder, open_source
-from kgqa_hpc.drawing.web_page import json_block, render_page
+from kgqa_hpc.drawing import json_block, render_page
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.registry import SECTIONS

@@ -17,11 +17,8 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 40
 INNER = WIDTH - LEFT - RIGHT
 BINS = 60  # most bins of a histogram
 GRID = 30  # cells of a density along each axis
-NAMES, ROW, CUT = (
-    150,
-    22,
-    24,
-)  # of a figure with a row per name: width and letters of the names, height of a row
+# Of a figure with a row per name: width of the names, height of a row, letters of a name.
+NAMES, ROW, CUT = 150, 22, 24
 WORDS = {"acc": " accepted", "rej": " rejected", "lost": " invalid or failed", "wait": " waiting"}
 Series = tuple[str, Sequence[float]]  # class name (acc, rej, lost, wait) and values
 Counted = tuple[str, Mapping[int, int]]  # class name, and the count of each value

@@ -22,7 +22,7 @@ from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_summary
 from kgqa_hpc.store.yaml_file import load_yaml
-from kgqa_hpc.text.durations import about
+from kgqa_hpc.text.plain_text import about
 
 ENOUGH = 20  # smallest number of finished items of a pilot before its rate and tokens are used
 

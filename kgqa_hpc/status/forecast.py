@@ -20,7 +20,7 @@ from kgqa_hpc.status.cost import ENOUGH, cost_of, render_cost
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.text.durations import about, duration
+from kgqa_hpc.text.plain_text import about, duration
 from kgqa_hpc.text.streams import read_bytes
 
 DAY = 86_400.0  # s

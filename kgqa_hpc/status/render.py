@@ -7,8 +7,7 @@ from typing import Any
 from kgqa_hpc.status.cost import render_money
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
-from kgqa_hpc.text.durations import about, duration
-from kgqa_hpc.text.plain_text import plain
+from kgqa_hpc.text.plain_text import about, duration, plain
 
 WATCH_EVERY = 5.0  # s
 LOAD = ("retries", "throttled", "waited_s")  # of a pass's engine

@@ -1,4 +1,4 @@
-"""Checks of a question-answer pair without a model: steps `check`, `verify` and `keep`.
+"""Steps without a model: checks of a pair (`check`, `verify`, `keep`), and steps from functions (`@kgqa_hpc.step`).
 
 Every fact becomes a feature of the item; the configuration says which facts reject it. The checks address the paper's
 limitation that nothing guarantees the use of the graphlet (BioGraphletQA, Limitations). Merge finds exact duplicates,
@@ -7,7 +7,7 @@ hardly any other meaning; the paper's criterion "graphlet-based terminology" (se
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.family import SOURCES
 from kgqa_hpc.anchors.names import plain
-from kgqa_hpc.columns import Column
+from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings, later_key
@@ -217,3 +217,45 @@ def declared() -> dict[str, Column]:
     """All columns with fixed names that steps and anchor kinds declare, by name."""
     entries = [registry.get(name) for registry in (KINDS, STEPS) for name in registry.names()]
     return {column.name: column for entry in entries for column in entry.columns}
+
+
+def step(
+    function: Callable[[Item], Any] | None = None,
+    /,
+    *,
+    columns: Mapping[str, Type] | None = None,
+    needs: Sequence[str] = ("question", "answer"),
+    name: str | None = None,
+) -> Any:
+    """Make a step without requests from a function of the item.
+
+    The function returns the values of its columns as a mapping, or an outcome (`Done`, `Reject` …); None of a function
+    without columns is Done. `columns` maps column names to types; `needs` lists the fields that the function reads. The
+    step has the function's name and docstring.
+    """
+    if function is None:
+        return lambda inner: step(inner, columns=columns, needs=needs, name=name)
+    step_name = name or function.__name__
+    bound = function  # a new name, because mypy does not keep the narrowed type inside the method
+
+    def compute(self: Step, item: Item) -> Any:
+        value = bound(item)
+        if isinstance(value, Mapping):
+            return Done(**value)
+        if value is None and not self.columns:
+            return Done()
+        if isinstance(value, Reject) and not value.reason.startswith(f"{self.label}:"):
+            return Reject(f"{self.label}: {value.reason}")
+        return value
+
+    about = (function.__doc__ or f"The function {step_name}.").strip().split("\n")[0]
+    members: dict[str, Any] = {
+        "name": step_name,
+        "adds": "column",
+        "needs": tuple(needs),
+        "columns": tuple(Column(key, kind, about) for key, kind in (columns or {}).items()),
+        "compute": compute,
+        "__doc__": function.__doc__ or about,
+        "__module__": function.__module__,
+    }
+    return type(step_name, (Step,), members)

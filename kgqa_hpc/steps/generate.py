@@ -107,12 +107,6 @@ def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> st
 
 # Fields of reasoning before the answer; only the trace keeps them, in its raw text (docs/guide/prompts.md).
 THINKING = ("analysis", "decline_reason", "worth_asking", "draft_question", "draft_answer", "reflection")
-DECLINED = Reject("declined")
-
-
-def declines(answer: Mapping[str, Any]) -> bool:
-    """Whether the model declined to write a question from its anchor; False for prompts without that field."""
-    return answer.get("worth_asking") is False
 
 
 class Generate(Step):
@@ -125,8 +119,6 @@ class Generate(Step):
     gives = ("question", "answer")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        if declines(answer):
-            return DECLINED
         item.output = {name: value for name, value in answer.items() if name not in THINKING}
         return Done()
 
@@ -185,7 +177,5 @@ class Word(Step):
         return Done()
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        if declines(answer):
-            return DECLINED
         item.output = {**item.output, "question": self.context.kind.worded(item.anchor, answer["question"])}
         return Done()

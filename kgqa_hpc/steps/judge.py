@@ -71,7 +71,6 @@ class ScoreSettings(StepSettings):
     minimum: float | None = Field(
         None, description="Reject below this score; default: score only. A boolean counts as 0 or 1."
     )
-
     inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(
         None,

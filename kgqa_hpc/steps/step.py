@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
-from kgqa_hpc.anchors.anchor import AnchorKind
+from kgqa_hpc.anchors.anchor import AnchorKind, short_digest
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.errors import ExtensionError
@@ -26,7 +26,6 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_json import Fields, Unparseable, parse_json
 from kgqa_hpc.steps.decision import Decision, first_false
 from kgqa_hpc.steps.item import Ask, Done, Item, Outcome, Reject, Retry, checked, finish
-from kgqa_hpc.text.digests import short_digest
 
 __all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
 
@@ -91,7 +90,7 @@ class Step:
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         """Store the answer's fields in the item and return the outcome; the default stores them as a verdict.
 
-        Not called for an answer that does not match the schema.
+        Not called for an answer that does not match the schema, or by which the model declines to write a record.
         """
         if self.adds == "verdict":
             item.verdicts[self.label] = answer
@@ -178,24 +177,20 @@ class Step:
         Attempts after the first use the prompt's retry temperature.
         """
         prompt, position = self.prompt_at(turn), f"{self.label}#{turn}" if turn else self.label
+        values = self.variables(item)
+        if not prompt.variables <= values.keys():  # most judges see nothing of the anchor
+            of_anchor = self.context.kind.variables(item.anchor)
+            if not self.context.edge_types and "relations" in of_anchor:
+                of_anchor["relations"] = []
+            values = of_anchor | values
         return Request(
             id=f"{item.id}/{position}/{attempt}",
-            messages=prompt.render(self._variables(item, prompt)),
+            messages=prompt.render(values),
             max_tokens=prompt.max_tokens,
             temperature=self._temperature(prompt, attempt),
             seed=seed_of(run_seed, item.id, position, attempt),
             schema=None if prompt.last_object else prompt.schema,
         )
-
-    def _variables(self, item: Item, prompt: Prompt) -> dict[str, Any]:
-        """The step's own variables, and the anchor's if the prompt uses any (most judges see none)."""
-        values = self.variables(item)
-        if prompt.variables <= values.keys():
-            return values
-        of_anchor = self.context.kind.variables(item.anchor)
-        if not self.context.edge_types and "relations" in of_anchor:
-            of_anchor["relations"] = []
-        return of_anchor | values
 
     def _temperature(self, prompt: Prompt, attempt: int) -> float:
         if attempt:
@@ -226,6 +221,8 @@ class Step:
         if cut_off:
             return Retry(f"too_long:{cut_off[0]}", lost_as="invalid")
         answer = {prompt.rename.get(name, name): value for name, value in parsed.value.items()}
+        if self.adds == "output" and answer.get("worth_asking") is False:  # docs/guide/prompts.md
+            return Reject("declined")
         outcome = self._checked(self.accept, item, answer)
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")

@@ -14,8 +14,7 @@ from typing import IO, Any
 import orjson
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.text.limits import LINE_BYTES
-from kgqa_hpc.text.streams import TextStream
+from kgqa_hpc.text.streams import LINE_BYTES, TextStream
 
 DEEPEST = 64  # brackets within brackets
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)

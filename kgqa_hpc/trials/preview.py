@@ -21,8 +21,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.lifecycle import begin
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text.durations import about, duration
-from kgqa_hpc.text.plain_text import printable
+from kgqa_hpc.text.plain_text import about, duration, printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
@@ -163,12 +162,8 @@ def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
     }
 
 
-def render(document: dict[str, Any]) -> str:
-    """The preview as text."""
-    return "\n".join(_lines(document))
-
-
-def _lines(document: dict[str, Any]) -> Iterator[str]:
+def lines(document: dict[str, Any]) -> Iterator[str]:
+    """The preview as lines of text."""
     for item in document["items"]:
         reason = f": {item['reason']}" if item["reason"] else ""
         yield printable(f"{item['id']}  {item['group']}  {item['status']}{reason}")

@@ -34,8 +34,7 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.terminal import Progress, note
-from kgqa_hpc.text.durations import about
-from kgqa_hpc.text.plain_text import plain
+from kgqa_hpc.text.plain_text import about, plain
 from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.pass_worker import PassWorker
 from kgqa_hpc.work.session import Logbook, Session

@@ -17,8 +17,8 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.sampling import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import kgqa
 from tests.dataset.conftest import records_of, rewrite
-from tests.golden.command import kgqa, succeed
 from tests.sealed_dataset import seal
 
 
@@ -54,25 +54,24 @@ def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
     two: list[RunFolder], tmp_path: Path
 ) -> None:
     counts = combine(tmp_path / "out", two)
-    shown = json.loads(succeed("show", tmp_path / "out", "-n", "500", "--json").stdout)
+    shown = json.loads(kgqa("show", tmp_path / "out", "-n", "500", "--json").stdout)
     assert len(shown) == counts["accepted"]
-    assert "none" not in succeed("show", tmp_path / "out", "--rejected", "-n", "1").stdout
+    assert "none" not in kgqa("show", tmp_path / "out", "--rejected", "-n", "1").stdout
     for name in ("messages", "lm-eval", "lighteval", "csv"):
-        succeed("export", tmp_path / "out", "--to", name, "--out", tmp_path / name)
+        kgqa("export", tmp_path / "out", "--to", name, "--out", tmp_path / name)
     written = {record["id"] for record in records_of(tmp_path / "messages", "train")}
     assert written == {record["id"] for record in shown}
-    rows = json.loads(succeed("sql", tmp_path / "out", "SELECT count(*) AS n FROM accepted", "--json").stdout)
+    rows = json.loads(kgqa("sql", tmp_path / "out", "SELECT count(*) AS n FROM accepted", "--json").stdout)
     assert rows == [{"n": counts["accepted"]}]
-    succeed("report", tmp_path / "out")
+    kgqa("report", tmp_path / "out")
     page = (tmp_path / "out/report/index.html").read_text(encoding="utf-8")
     whole = f"{counts['accepted'] + counts['rejected']} records = {counts['accepted']} accepted"
     assert all(words in page for words in (whole, "from 2 runs", two[0].manifest().digest[:16]))
     with (tmp_path / "out/accepted.jsonl").open("a") as file:
         file.write("{}\n")
-    damaged = kgqa("show", tmp_path / "out")
-    assert damaged.code == 1
-    assert "is damaged" in damaged.error
-    assert "combine again" in damaged.error
+    damaged = kgqa("show", tmp_path / "out", code=1)
+    assert "is damaged" in damaged.stderr
+    assert "combine again" in damaged.stderr
 
 
 def test_runs_of_other_models_are_refused_unless_mixing_is_wanted_and_one_run_always(

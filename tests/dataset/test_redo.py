@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden.command import kgqa, succeed
+from tests.command import kgqa
 from tests.project import write_graph
 
 CONFIG = """
@@ -67,23 +67,23 @@ def rejected(run: Path) -> dict[str, int]:
 
 
 def test_a_merge_with_other_settings_gives_the_dataset_of_a_run_that_had_them(folder: Path) -> None:
-    succeed("all", folder / "run.yaml", folder / "run")
+    kgqa("all", folder / "run.yaml", folder / "run")
     first = (folder / "run/dataset/accepted.jsonl").read_bytes()
     lengths = sorted(len(record["question"]) for record in accepted(folder / "run").values())
     least = lengths[len(lengths) // 2] + 1
     results = {path: path.read_bytes() for path in (folder / "run/results").rglob("*.h5")}
-    succeed("merge", folder / "run", "--set", f"dataset.steps.weigh.minimum={least}")
+    kgqa("merge", folder / "run", "--set", f"dataset.steps.weigh.minimum={least}")
     assert {path: path.read_bytes() for path in (folder / "run/results").rglob("*.h5")} == results
     again, reasons = accepted(folder / "run"), rejected(folder / "run")
     (folder / "other.yaml").write_text(CONFIG.replace("minimum: 40", f"minimum: {least}"))
-    succeed("all", folder / "other.yaml", folder / "other")
+    kgqa("all", folder / "other.yaml", folder / "other")
     there = accepted(folder / "other")
     assert again.keys() == there.keys() != set()
     assert all(record["least"] == least for record in again.values())
     assert all({**again[i], "provenance": None} == {**there[i], "provenance": None} for i in again)
     assert reasons == rejected(folder / "other")
     assert reasons[f"weigh: below {least}"] > 0
-    succeed("merge", folder / "run", "--set", "dataset.steps=null")
+    kgqa("merge", folder / "run", "--set", "dataset.steps=null")
     assert (folder / "run/dataset/accepted.jsonl").read_bytes() == first
 
 
@@ -99,10 +99,8 @@ def test_a_merge_with_other_settings_gives_the_dataset_of_a_run_that_had_them(fo
 def test_other_steps_and_wrong_settings_are_refused_and_the_dataset_stays(
     wish: str, words: str, folder: Path
 ) -> None:
-    succeed("all", folder / "run.yaml", folder / "run")
+    kgqa("all", folder / "run.yaml", folder / "run")
     before = (folder / "run/dataset/accounting.json").read_bytes()
-    done = kgqa("merge", folder / "run", "--set", wish)
-    assert done.code == 2
-    assert words in done.error
+    assert words in kgqa("merge", folder / "run", "--set", wish, code=2).stderr
     assert (folder / "run/dataset/accounting.json").read_bytes() == before
-    succeed("merge", folder / "run")
+    kgqa("merge", folder / "run")

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from kgqa_hpc import stages
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.combine import combine
 from kgqa_hpc.dataset.files import Where
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.dataset.show import render, show, why_none
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain, plain_line
 from tests.dataset.conftest import records_of
@@ -95,7 +95,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunFolder]:
     for seed in (1, 2):
         file = folder / f"{seed}.yaml"
         file.write_text(yaml.safe_dump({**CONFIG, "seed": seed, "graph": graph}))
-        made.append(stages.all_stages(file, folder / f"run{seed}"))
+        made.append(RunFolder(Run.from_config(file, folder / f"run{seed}").all().path))
     return made
 
 

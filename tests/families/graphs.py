@@ -1,12 +1,14 @@
 """Small graphs for the families of questions, and the anchors drawn from them."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.kg.export import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 
 
@@ -37,6 +39,12 @@ def random_graph(seed: int, nodes: int, edges: int) -> KnowledgeGraph:
         for _ in range(edges)
     ]
     return graph_of([f"name {number}" for number in range(nodes)], kinds, found)
+
+
+def as_tables(graph: KnowledgeGraph, folder: Path) -> dict[str, str]:
+    """The graph as two tables in a folder, and the keys of `graph:` that name them."""
+    nodes, edges = export_graph(graph, [], folder / "graph.csv")
+    return {"source": "csv", "nodes": str(nodes), "edges": str(edges)}
 
 
 def draw(source: Source | KnowledgeGraph, kind: str, seed: int = 1, **settings: Any) -> list[Anchor]:

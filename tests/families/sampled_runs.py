@@ -42,10 +42,8 @@ def whole_and_killed(prepare: Callable[..., RunFolder], processes: Processes) ->
     """The datasets of a run with faults, and of the same run killed twice; `prepare` takes its name and engine."""
     faults = {"garbage": 0.05, "truncate": 0.05, "error": 0.02}
     whole = finished(prepare("whole", faults=faults), processes)
-    slow = {
-        "batch": 4,
-        "per_request_s": 0.6,
-    }  # at least half a minute in all: no run ends before it is killed
+    # At least half a minute in all: no run ends before it is killed.
+    slow = {"batch": 4, "per_request_s": 0.6}
     killed = prepare("killed", faults=faults, latency=slow)
     for _ in range(2):
         before = answers_kept(killed)

@@ -5,12 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.anchors import KINDS
+from tests.by_path import install
+from tests.dataset.conftest import records_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "families.md"
 FAMILIES = ("path", "fact", "hub", "context", "puzzle", "script")
@@ -32,16 +33,7 @@ def site(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "tally_kgqa" / "__init__.py").touch()
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    info = tmp_path / "tally_kgqa-1.0.dist-info"
-    info.mkdir()
-    head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    (info / "METADATA").write_text(head)
-    points = "".join(
-        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in each.items())
-        for group, each in project["entry-points"].items()
-    )
-    (info / "entry_points.txt").write_text(points)
+    install(tmp_path, files["pyproject.toml"])
     return tmp_path
 
 
@@ -55,13 +47,7 @@ def test_a_seventh_family_is_made_from_the_page_alone(site: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    folder = site / "runs" / "tally" / "dataset"
-    lines = [
-        line
-        for name in ("accepted", "rejected")
-        for line in (folder / f"{name}.jsonl").read_text().splitlines()
-    ]
-    records = [json.loads(line) for line in lines]
+    records = records_of(site / "runs" / "tally" / "dataset", "accepted", "rejected")
     assert len(records) == 4
     assert all(record["answer"] == f"{record['tally']}." for record in records)
     assert any(record["accepted"] for record in records)

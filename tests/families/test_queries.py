@@ -14,7 +14,7 @@ from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.kg.export import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from tests.command import kgqa
-from tests.families.graphs import draw
+from tests.families.graphs import as_tables, draw
 from tests.families.sampled_runs import dataset, lines, sampled
 from tests.families.test_whole_graph import EXCLUDED, hub_graph, source_of
 from tests.kg.conftest import load_source
@@ -173,12 +173,9 @@ def test_an_exported_graph_is_read_again(graph: KnowledgeGraph, tmp_path: Path, 
 
 
 def test_a_run_exports_its_graph_its_queries_and_names_what_it_left_out(tmp_path: Path) -> None:
-    made = hub_graph(nodes=200, edges=700)
-    export_graph(made, [], tmp_path / "graph.csv")
-    text = (tmp_path / "graph.nodes.csv").read_text()
-    graph = {"source": "csv", "nodes": "graph.nodes.csv", "edges": "graph.edges.csv"}
+    graph: dict[str, Any] = as_tables(hub_graph(nodes=200, edges=700), tmp_path)
+    assert Path(graph["nodes"]).read_text().startswith("id,name,type\n")
     graph |= {"min_degree": 1, "max_degree": 12, "exclude_edge_types": [EXCLUDED]}
-    assert text.startswith("id,name,type\n")
     config = {
         "graph": graph,
         "anchors": {"kind": "fact", "number": 60, "max_answers": 5},

@@ -9,7 +9,7 @@ import pytest
 
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.families.graphs import random_graph
+from tests.families.graphs import as_tables, random_graph
 from tests.families.sampled_runs import finished, lines, sampled, whole_and_killed
 from tests.work.rig import Processes
 
@@ -42,19 +42,8 @@ FAMILIES: dict[str, tuple[dict[str, Any], list[Any]]] = {
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A random graph as two files."""
-    folder = tmp_path_factory.mktemp("graph")
-    made = random_graph(11, 1200, 3600)
-    nodes = [f"{made.node(i).id},{made.node(i).name},{made.node(i).type}" for i in range(made.num_nodes)]
-    rows = zip(made.edge_source, made.edge_target, made.edge_type, strict=True)
-    edges = [f"N{source},N{target},{made.edge_types[kind]}" for source, target, kind in rows]
-    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
-    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
-    return {
-        "source": "csv",
-        "nodes": str(folder / "nodes.csv"),
-        "edges": str(folder / "edges.csv"),
-        "min_degree": 0,
-    }
+    tables = as_tables(random_graph(11, 1200, 3600), tmp_path_factory.mktemp("graph"))
+    return {**tables, "min_degree": 0}
 
 
 def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **engine: Any) -> RunFolder:

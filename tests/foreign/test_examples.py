@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.engine import MOST_TOKENS, Request, Response
+from kgqa_hpc.engines.engine import MOST_TOKENS, Response
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
@@ -27,6 +27,7 @@ from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES, read_header, render_header, verify
+from tests.foreign.test_hostile_replies import ASKED, Raw
 from tests.foreign.watchdog import EXAMPLES, watched
 from tests.runs import make_run
 
@@ -89,7 +90,6 @@ def damaged(data: bytes, damages: list[tuple[int, bytes]]) -> bytes:
     return bytes(changed)
 
 
-ASKED = Request("r", ({"role": "user", "content": "hello"},))
 HONEST = {
     "choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 5, "completion_tokens": 2},
@@ -101,25 +101,11 @@ HEADERS = st.sampled_from(["", "Content-Encoding: gzip", "Content-Encoding: br",
 )  # fmt: skip
 
 
-class RawServer:
-    """Answers every connection with `reply`, byte for byte, and hangs up."""
-
-    def __init__(self) -> None:
-        self.reply = b""
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(self.reply)
-            await writer.drain()
-        writer.close()
-
-
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[asyncio.Runner, RawServer, str]]:
-    raw = RawServer()
+def served() -> Iterator[tuple[asyncio.Runner, Raw, str]]:
+    raw = Raw(b"")
     with asyncio.Runner() as runner:
-        listener = runner.run(asyncio.start_server(raw.answer, "127.0.0.1", 0))
+        listener = runner.run(asyncio.start_server(raw, "127.0.0.1", 0))
         yield runner, raw, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
         listener.close()
 

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.config import parse_config
 from kgqa_hpc.store.run_folder import RunFolder
 from tests import command
 from tests.command import environment
-from tests.runs import anchors
+from tests.project import write_tables
+from tests.runs import anchors, new_run
 from tests.waiting import PATIENCE
 
 
@@ -40,15 +42,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """finished(name): one of DIFFERENT, made when it is asked for."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("one", "two"):
-        nodes = [f"N{n},{name} {n},thing" for n in range(12)]
-        edges = [f"N{a},N{b},r" for a in range(12) for b in range(a)]
-        (folder / f"{name}.nodes.csv").write_text("id,name,type\n" + "\n".join(nodes) + "\n")
-        (folder / f"{name}.edges.csv").write_text("source_id,target_id,type\n" + "\n".join(edges) + "\n")
+        (folder / name).mkdir()
+        edges = [(f"N{a}", f"N{b}", "r") for a in range(12) for b in range(a)]
+        write_tables(folder / name, [(f"N{n}", f"{name} {n}", "thing") for n in range(12)], edges)
 
     @cache
     def make(name: str) -> Path:
         choice = {"graph": "one", "seed": 1, "model": "large", **DIFFERENT[name]}
-        files = {"nodes": f"{choice['graph']}.nodes.csv", "edges": f"{choice['graph']}.edges.csv"}
+        files = {part: f"{choice['graph']}/{part}.csv" for part in ("nodes", "edges")}
         config = {
             "seed": choice["seed"],
             "graph": {"source": "csv", **files},
@@ -131,15 +132,7 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         address = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
         config = {"engine": {"kind": "openai", "model": "m", "base_url": address}}
-        (tmp_path / "a.yaml").write_text(json.dumps({**config, "anchors": {"per_shape": 1}}))
-        from kgqa_hpc.config import parse_config
-        from kgqa_hpc.runs import fingerprint
-        from kgqa_hpc.runs.trust import effects
-        from kgqa_hpc.store.shards import write_anchors
-
-        parsed = parse_config(config, "the test")
-        run = RunFolder.create(tmp_path / "run", parsed.plain(), fingerprint(parsed), effects(parsed.plain()))
-        write_anchors(run.anchors, anchors(4), {"seed": 1})
+        run = new_run(tmp_path / "run", parse_config(config, "the test"), anchors(4), {"seed": 1})
         line = [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)]
         worker = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
         deaf.settimeout(PATIENCE)

@@ -8,7 +8,8 @@ import pytest
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import graph_config
-from kgqa_hpc.text.limits import COLUMNS, Limit
+from kgqa_hpc.text import streams
+from kgqa_hpc.text.streams import COLUMNS, Limit
 from tests.command import kgqa
 
 NODES, EDGES = "id,name,type\na,A,t\nb,B,t\n", "source_id,target_id,type\na,b,r\n"
@@ -80,9 +81,7 @@ def test_a_wrong_limit_ends_a_command_with_2(tmp_path: Path) -> None:
 
 
 def test_the_security_page_names_every_limit_with_its_default() -> None:
-    import kgqa_hpc.text.limits as limits
-
     page = (Path(__file__).parents[2] / "docs/reference/security.md").read_text()
-    for limit in vars(limits).values():
+    for limit in vars(streams).values():
         if isinstance(limit, Limit):
             assert f"`{limit.variable}` | {limit.default:,} |" in page, limit

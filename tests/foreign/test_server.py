@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.runs import fingerprint
-from kgqa_hpc.runs.trust import effects
-from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import write_anchors
 from tests import command
 from tests.command import Done
 from tests.foreign.test_terminal import EVIL, printed
-from tests.runs import anchors
+from tests.runs import anchors, new_run
 from tests.servers import QuietHandler, serving
 
 KEY = "sk-test-0123456789abcdef"
@@ -93,8 +89,7 @@ def test_absurd_numbers_and_an_echoed_key_cost_no_run_and_reach_no_file(tmp_path
     engine: dict[str, Any] = {"kind": "openai", "model": "m", "base_url": address, "api_key_env": "TEST_KEY"}
     engine |= {"structured": "none", "concurrency": 2}
     config = parse_config({"engine": engine, "runtime": {"shard_size": 20}}, "the test")
-    run = RunFolder.create(tmp_path / "run", config.plain(), fingerprint(config), effects(config.plain()))
-    write_anchors(run.anchors, anchors(ITEMS), {"seed": 1})
+    run = new_run(tmp_path / "run", config, anchors(ITEMS), {"seed": 1})
     kgqa("run", run.path, call=command.program)  # with what its engine prints
     for verb in ("status", "merge", "report", "status"):
         kgqa(verb, run.path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import kgqa, program
+from tests.project import write_tables
 from tests.runs import make_run
 
 # A clear screen (ESC), the same in one C1 character, a window title (OSC), reversed writing, a line of one's own.
@@ -32,10 +33,8 @@ def say(*arguments: object) -> str:
 def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a graph, whose every text is hostile, and a run of it up to its report."""
     folder = tmp_path_factory.mktemp("terminal")
-    nodes = [f'N{n},"{EVIL} {n}","{EVIL}"' for n in range(12)]
-    edges = [f'N{a},N{b},"{EVIL}"' for a in range(12) for b in range(a)]
-    (folder / "nodes.csv").write_text("id,name,type\n" + "\n".join(nodes) + "\n")
-    (folder / "edges.csv").write_text("source_id,target_id,type\n" + "\n".join(edges) + "\n")
+    edges = [(f"N{a}", f"N{b}", EVIL) for a in range(12) for b in range(a)]
+    write_tables(folder, [(f"N{n}", f"{EVIL} {n}", EVIL) for n in range(12)], edges)
     graph = {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"}
     config = {"graph": graph, "anchors": {"per_shape": 2}, "engine": {"kind": "scripted"}}
     (folder / "run.yaml").write_text(json.dumps(config))

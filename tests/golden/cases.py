@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.registry import shipped_plugins
+from tests.command import kgqa
 from tests.golden import commands as about
-from tests.golden.command import succeed
 from tests.golden.commands import Command
 
 Make = Callable[[Path], Path]
@@ -48,7 +48,7 @@ def config(folder: Path, name: str = "run", **sections: Any) -> Path:
 def finished(folder: Path, name: str = "run", **sections: Any) -> Path:
     """The run of a configuration through all stages."""
     run = folder / "runs" / name
-    succeed("all", config(folder, name, **sections), run)
+    kgqa("all", config(folder, name, **sections), run)
     return run
 
 
@@ -174,8 +174,8 @@ def study(folder: Path) -> Path:
         runtime={"shard_size": 40, "attempts": 1},
     )
     run = folder / "runs" / "run"
-    succeed("study", file, run)
-    succeed("report", run)
+    kgqa("study", file, run)
+    kgqa("report", run)
     return run
 
 
@@ -191,9 +191,9 @@ def panel(folder: Path) -> Path:
         anchors={"per_shape": 6},
         passes=[{"name": "main", "steps": ["generate", {"use": "judge", "prompt": "filter", "as": "a"}]}],
     )
-    succeed("judge", run, "--prompt", "demo_filter", "--name", "b")
-    succeed("merge", run)
-    succeed("report", run)
+    kgqa("judge", run, "--prompt", "demo_filter", "--name", "b")
+    kgqa("merge", run)
+    kgqa("report", run)
     return run
 
 
@@ -210,7 +210,7 @@ def combined(folder: Path) -> Path:
         dataset={"z_score": None},
     )
     out = folder / "runs" / "joined"
-    succeed("combine", out, one, two, "--mixed")
+    kgqa("combine", out, one, two, "--mixed")
     return out
 
 
@@ -220,7 +220,7 @@ def unsampled(folder: Path) -> Path:
     (folder / "wrong.csv").write_text("source_id,target_id,type\nN1,N2,hits\nN1,N77,hits\n")
     config(folder, "unknown", graph={**graph, "edges": "wrong.csv"})
     run = folder / "runs" / "run"
-    succeed("init", config(folder, graph=graph, anchors={"per_shape": 2}), run)
+    kgqa("init", config(folder, graph=graph, anchors={"per_shape": 2}), run)
     return run
 
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa_hpc import __version__
+from tests.command import kgqa
 from tests.golden.cases import CASES, Command
-from tests.golden.command import kgqa
 
 STATUSES = ("accepted", "rejected", "lost")
 BLOCKS = re.compile(
@@ -92,12 +92,14 @@ def _type(kind: pa.DataType) -> Any:
 
 
 def _answer(command: Command, run: Path, folder: Path) -> dict[str, Any]:
-    ended = kgqa(*command.arguments)
+    ended = kgqa(*command.arguments, code=None)
+    error = re.search(r"^error:.*", ended.stderr, re.S | re.M | re.I) if ended.returncode else None
     document: Any = ended.stdout.splitlines()
     if ended.stdout and "--json" in command.arguments:
         lines = [json.loads(line) for line in document] if command.lines else json.loads(ended.stdout)
         document = STEADY.get(command.verb, lambda same: same)(lines)
-    answer = {"exit": ended.code, "document": document, "error": _sorted_names(ended.error).splitlines()}
+    said = _sorted_names(error[0].strip() if error else "").splitlines()
+    answer = {"exit": ended.returncode, "document": document, "error": said}
     if command.out is not None and command.out.exists():
         answer["written"] = _samples(command.out)
     return answer

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kgqa_hpc.drawing.graph_layout import crossings, few_nodes
+from kgqa_hpc.drawing import crossings, few_nodes
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import choose_method, sample
 from kgqa_hpc.graphlets.sample import COLUMNS, sample_graphlets, shapes_png, statistics_csv

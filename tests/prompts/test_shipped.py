@@ -6,12 +6,10 @@ import pytest
 import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
-from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.front_matter import lacking
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.text.text_form import read_form
 
@@ -199,21 +197,3 @@ def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name):
         each = kind.get("maxLength", 5) if kind["type"] != "array" else 40 * kind["maxItems"]
         size += len(field) + 6 + each
     assert size / (3398 / 748) <= prompt.max_tokens
-
-
-# hydrate_*.yaml are recipes that a configuration names.
-CONFIGS = sorted((shipped_prompts().parent / "configs").glob("[!h]*.yaml"))
-
-
-def test_the_one_minute_start_and_the_rehearsal_are_shipped():
-    assert {"demo", "scripted", "local_a6000"} <= {path.stem for path in CONFIGS}
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_shipped_configuration_is_valid_and_says_in_its_head_how_it_is_run(path):
-    config = load_config(path)
-    for each in config.passes:
-        assert [step.name for step in build_chain(config, each.name)] == [s.use for s in each.steps]
-    head = path.read_text(encoding="utf-8").split("\nseed:")[0]
-    assert all(line.startswith("#") for line in head.splitlines())
-    assert "kgqa " in head

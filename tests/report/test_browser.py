@@ -14,7 +14,7 @@ from PIL import Image
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.report.page import write_report
 from tests.runs import synthetic
-from tests.sealed_dataset import seal
+from tests.sealed_dataset import edit_counts, edit_records
 
 CHROMIUM = os.environ.get("KGQA_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
@@ -44,20 +44,17 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = synthetic(tmp_path_factory.mktemp("page"))
     run.finish()
     merge(run.folder)
-    for name in ("accepted", "rejected"):
-        path = run.folder.dataset / f"{name}.jsonl"
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        for line in lines:
-            line["nodes"][1]["name"] = "<script>alert(1)</script>"
-            line["question"] = f"Is {line['nodes'][0]['name']} like {line['nodes'][1]['name']}?"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    counts = run.folder.dataset / "accounting.json"
-    document = json.loads(counts.read_text())
-    for row in document["requests"]:
+
+    def name_nodes(record: dict[str, Any]) -> None:
+        record["nodes"][1]["name"] = "<script>alert(1)</script>"
+        record["question"] = f"Is {record['nodes'][0]['name']} like {record['nodes'][1]['name']}?"
+
+    rows = json.loads((run.folder.dataset / "accounting.json").read_text())["requests"]
+    for row in rows:
         row["prompt"]["name"] = LONG
         row |= {"requests": 1_234_567_890}
-    counts.write_text(json.dumps(document))
-    seal(run.folder.dataset)
+    edit_records(run.folder.dataset, name_nodes, "accepted", "rejected")
+    edit_counts(run.folder.dataset, requests=rows)
     return write_report(run.folder)
 
 
@@ -245,14 +242,10 @@ def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: An
     run = make_run()
     run.finish()
     merge(run.folder)
-    path = run.folder.dataset / "accepted.jsonl"
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for line in lines:
-        steps = [{"entity": a, "relation": "hits", "target": b} for a, b in (("<b>", "c"), ("c", "d"))]
-        line |= {"nodes": None, "edges": None, "steps": steps, "documents": ["y" * 9000]}
-        line |= {"question": "Is <b> near?", "choices": {"A": "one", "B": "<i>two"}}
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    seal(run.folder.dataset)
+    steps = [{"entity": a, "relation": "hits", "target": b} for a, b in (("<b>", "c"), ("c", "d"))]
+    values = {"nodes": None, "edges": None, "steps": steps, "documents": ["y" * 9000]}
+    values |= {"question": "Is <b> near?", "choices": {"A": "one", "B": "<i>two"}}
+    edit_records(run.folder.dataset, lambda record: record.update(values), "accepted")
     look = Look(browser, write_report(run.folder))
     look.page.click("#accepted-list .card > button")
     card = look.page.locator("#accepted-list .card").first

@@ -85,9 +85,8 @@ def test_of_many_reasons_the_largest_are_drawn_and_no_item_is_left_out() -> None
     svg = flow(counts, "sampled", "items")
     assert sum(numbers(svg)) == 61_000 + 820 + 3 + 4_000 + 7_999
     names = [band.name for band in bands(counts)]
-    assert (
-        "rejected: other reasons (33)" in names
-    )  # 41 reasons of rejection, of which 7 and `length` stand alone
+    # 41 reasons of rejection, of which 7 and `length` stand alone
+    assert "rejected: other reasons (33)" in names
     assert "rejected: length" in names  # the only small one of its stage keeps its name
     assert len(names) == REASONS + 4
     assert "Every reason is in <code>dataset/accounting.json</code>" in svg

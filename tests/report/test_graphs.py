@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.drawing.graph_layout import many_nodes
+from kgqa_hpc.drawing import many_nodes
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.kg.profile import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
@@ -22,7 +22,7 @@ from kgqa_hpc.report import graph_pictures, node_use
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures, group_drawings
 from kgqa_hpc.report.node_use import count_nodes
 from kgqa_hpc.report.page import write_report
-from tests.families.graphs import random_graph
+from tests.families.graphs import as_tables, random_graph
 from tests.families.sampled_runs import sampled
 
 NODES = pa.list_(pa.struct([(name, pa.string()) for name in ("id", "name", "type")]))
@@ -181,18 +181,12 @@ def test_forces_keep_nodes_apart_and_what_is_joined_together() -> None:
 
 
 def test_sample_keeps_the_numbers_of_both_graphs(tmp_path: Path) -> None:
-    made = random_graph(5, 60, 240)
-    rows = zip(made.edge_source, made.edge_target, made.edge_type, strict=True)
-    nodes = [",".join(made.node(number)) for number in range(made.num_nodes)]
-    (tmp_path / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
-    edges = [f"N{source},N{target},{made.edge_types[kind]}" for source, target, kind in rows]
-    (tmp_path / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
-    files = {name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}
+    tables = as_tables(random_graph(5, 60, 240), tmp_path)
     run = sampled(
         tmp_path,
         {
             "seed": 1,
-            "graph": {"source": "csv", **files, "max_degree": 8},
+            "graph": {**tables, "max_degree": 8},
             "anchors": {"kind": "path", "number": 5},
             "engine": {"kind": "scripted"},
             "passes": [{"name": "main", "steps": [{"use": "word", "prompt": "path"}]}],

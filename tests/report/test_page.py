@@ -20,8 +20,9 @@ from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import write_report
 from kgqa_hpc.report.pictures import _ranks
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.dataset.conftest import records_of
 from tests.runs import synthetic
-from tests.sealed_dataset import seal
+from tests.sealed_dataset import edit_counts, edit_records, seal
 
 VOID = {"meta", "img", "br", "input"}
 EVIL = "</script></p><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\" onload='x"
@@ -138,7 +139,7 @@ def test_every_figure_has_a_text_alternative(page: Page) -> None:
 
 
 def test_the_reconstructed_graph_is_that_of_the_accepted_pairs(run: Any, page: Page) -> None:
-    records = [json.loads(line) for line in (run.folder.dataset / "accepted.jsonl").open()]
+    records = records_of(run.folder.dataset)
     nodes = {node["id"] for record in records for node in record["nodes"]}
     links = {
         frozenset(record["nodes"][end]["id"] for end in edge)
@@ -158,18 +159,13 @@ def test_the_correlation_of_ranks_is_scipys_and_none_without_variation() -> None
 
 
 def test_nothing_foreign_becomes_markup(changed: Any) -> None:
-    for name in ("accepted", "rejected"):
-        path = changed.folder.dataset / f"{name}.jsonl"
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        for line in lines:
-            line |= {"question": EVIL, "answer": EVIL, "reason": EVIL}
-            line["nodes"][0]["name"] = EVIL
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    counts = changed.folder.dataset / "accounting.json"
-    document = json.loads(counts.read_text())
-    document["rejected"] = {EVIL: sum(document["rejected"].values())}
-    counts.write_text(json.dumps(document))
-    seal(changed.folder.dataset)
+
+    def spoil(record: dict[str, Any]) -> None:
+        record |= {"question": EVIL, "answer": EVIL, "reason": EVIL}
+        record["nodes"][0]["name"] = EVIL
+
+    edit_records(changed.folder.dataset, spoil, "accepted", "rejected")
+    edit_counts(changed.folder.dataset, rejected={EVIL: 12})
     page = shown(changed)
     assert len(page.inside["script"]) == 2
     assert page.data["records"][0]["question"] == EVIL
@@ -193,12 +189,10 @@ def test_the_sample_is_even_over_groups_and_bounded_unless_all_records_are_asked
 
 
 def test_of_very_many_groups_the_largest_are_shown_and_all_are_counted(changed: Any) -> None:
-    path = changed.folder.dataset / "accounting.json"
-    counts = json.loads(path.read_text())
-    one = counts["groups"]["shape 1"]
-    counts["groups"] |= {f"organism {number:05d}": {**one, "sampled": 5} for number in range(20_000)}
-    path.write_text(json.dumps(counts))
-    seal(changed.folder.dataset)
+    groups = json.loads((changed.folder.dataset / "accounting.json").read_text())["groups"]
+    one = groups["shape 1"]
+    groups |= {f"organism {number:05d}": {**one, "sampled": 5} for number in range(20_000)}
+    edit_counts(changed.folder.dataset, groups=groups)
     page = shown(changed)
     assert len(page.source) < 1_000_000
     assert "The 300 largest of 20,003; all are in dataset/accounting.json" in page.words
@@ -224,9 +218,7 @@ def test_without_an_accepted_pair_there_is_a_report_and_without_a_dataset_none(m
 
 
 def test_files_that_do_not_belong_together_are_refused(changed: Any) -> None:
-    counts = changed.folder.dataset / "accounting.json"
-    counts.write_text(json.dumps({**json.loads(counts.read_text()), "accepted": 33}))
-    seal(changed.folder.dataset)
+    edit_counts(changed.folder.dataset, accepted=33)
     with pytest.raises(AccountingError, match="do not belong together"):
         read_findings(changed.folder)
 

@@ -11,8 +11,6 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kgqa_hpc.steps.answer_json import REASONS, Unparseable, parse_json
 
@@ -180,28 +178,3 @@ def test_a_hundred_thousand_damaged_outputs_give_the_right_fields_or_a_reason():
         assert set(outcomes[kind]) == {"read"}, kind
     for kind in ("rival after", "rival before", "cut", "field twice", "field first", "not a number"):
         assert outcomes[kind]["read"] == 0, kind
-
-
-json_like = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=10)),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(list(SCHEMA["properties"])), inner)
-    ),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=500, deadline=None)
-@given(
-    st.lists(
-        st.one_of(st.sampled_from(FRAGMENTS), json_like.map(json.dumps), st.text(max_size=8)), max_size=8
-    )
-)
-def test_no_text_at_all_makes_the_parser_fail(parts):
-    text = "".join(parts)
-    try:
-        value = parse_json(text, SCHEMA["properties"]).value
-    except Unparseable:
-        return
-    assert isinstance(value["question"], str)
-    assert isinstance(value["valid"], bool)

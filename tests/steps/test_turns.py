@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.golden.command import kgqa, succeed
+from tests.command import kgqa
+from tests.dataset.conftest import records_of
 from tests.project import write_graph
 
 CONFIG = """
@@ -90,11 +91,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_each_turn_asks_with_its_own_prompt_and_the_last_one_repeats(folder):
-    succeed("all", folder / "run.yaml", folder / "run")
-    lines = (folder / "run/dataset/accepted.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    kgqa("all", folder / "run.yaml", folder / "run")
+    records = records_of(folder / "run/dataset")
     assert [(record["grade"], record["doubt"]) for record in records] == [(4, "Is it the only one?")] * 2
-    story = json.loads(succeed("explain", folder / "run", records[0]["id"], "--json").stdout)
+    story = json.loads(kgqa("explain", folder / "run", records[0]["id"], "--json").stdout)
     asked = [request for request in story["requests"] if request["step"] == "reflect"]
     assert [request["prompt"]["name"] for request in asked] == ["draft", "revise", "revise"]
     assert [request["note"] for request in asked] == [None] * 3
@@ -105,15 +105,13 @@ def test_each_turn_asks_with_its_own_prompt_and_the_last_one_repeats(folder):
 def test_a_later_prompt_without_the_fields_of_its_turn_is_refused_by_init(folder):
     text = (folder / "prompts/revise.md").read_text()
     (folder / "prompts/revise.md").write_text(text.replace("grade", "mark"))
-    done = kgqa("init", folder / "run.yaml", folder / "run")
-    assert done.code == 2
-    assert "revise.md" in done.error
-    assert "grade" in done.error
+    done = kgqa("init", folder / "run.yaml", folder / "run", code=2)
+    assert "revise.md" in done.stderr
+    assert "grade" in done.stderr
 
 
 def test_later_prompts_of_a_step_that_asks_once_are_refused(folder):
     config = (folder / "run.yaml").read_text()
     (folder / "run.yaml").write_text(config.replace("[generate,", "[{use: generate, later_prompts: [p1_1]},"))
-    done = kgqa("init", folder / "run.yaml", folder / "run")
-    assert done.code == 2
-    assert "later_prompts: step generate does not ask in turns" in done.error
+    refused = kgqa("init", folder / "run.yaml", folder / "run", code=2).stderr
+    assert "later_prompts: step generate does not ask in turns" in refused

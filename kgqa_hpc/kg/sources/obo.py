@@ -19,8 +19,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import SYNONYMS, KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Buffer
-from kgqa_hpc.text.limits import OBO_LINES
-from kgqa_hpc.text.streams import text_lines
+from kgqa_hpc.text.streams import OBO_LINES, text_lines
 
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
 _EXACT = re.compile(r'"((?:[^"\\]|\\.)*)"\s+EXACT\b')

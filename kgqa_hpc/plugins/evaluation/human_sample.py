@@ -5,7 +5,7 @@ values of a column (a run's groups: the shapes of graphlets, as in BioGraphletQA
 verdict nor stratum: these go to a key file, with the number of records that each sampled one stands for. Sample sizes
 are normal approximations (Fleiss, Levin and Paik 2003, chapter 4).
 
-The page is one HTML file: offline, by keyboard, saving on their machine (drawing/web_page.py).
+The page is one HTML file: offline, by keyboard, saving on their machine (drawing.py).
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kgqa_hpc.drawing.web_page import json_block, render_page
+from kgqa_hpc.drawing import json_block, render_page
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.intervals import Z95
 from kgqa_hpc.plugins.evaluation.judges import kappa_half_width

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.text.limits import COLUMNS, LINE_BYTES
-from kgqa_hpc.text.streams import NotRegular, read_bytes
+from kgqa_hpc.text.streams import COLUMNS, LINE_BYTES, NotRegular, read_bytes
 
 LOWEST, HIGHEST = 1, 5
 ACCEPTABLE = 3  # the level from which the paper calls a score acceptable

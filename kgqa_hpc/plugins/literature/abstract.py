@@ -14,13 +14,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Source, Tools
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Source, Tools, short_digest
 from kgqa_hpc.anchors.family import place
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import clean_text
 from kgqa_hpc.settings import KindSettings
-from kgqa_hpc.text.digests import short_digest
 
 TEXT = 20_000  # characters of a document that a prompt shows; an abstract has 2,000
 NAMES = 100  # distinct names kept per document

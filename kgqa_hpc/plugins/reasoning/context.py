@@ -33,7 +33,6 @@ from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.settings import KindSettings
-from kgqa_hpc.steps.generate import DECLINED, declines
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
@@ -291,8 +290,6 @@ class Options(Step):
     gives = ("question", "answer", "choices", "answer_letter")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        if declines(answer):
-            return DECLINED
         wrong = list(answer["distractors"])
         if len(wrong) != len(LETTERS) - 1:
             return Retry("not_allowed:distractors", lost_as="invalid")
@@ -330,7 +327,5 @@ class GraphOptions(Options):
         return Reject(f"{self.label}: no options in the graph")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        if declines(answer):
-            return DECLINED
         names = option_names(item.anchor)
         return self.fill(item, answer["question"], names["right"], names["wrong"])

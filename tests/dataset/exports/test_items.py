@@ -9,13 +9,13 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from kgqa_hpc import stages
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.exports.items import _ORDINAL
 from kgqa_hpc.dataset.merge import PUBLISHED as FILE
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.run import Run
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.dataset.conftest import records_of
 from tests.golden.cases import config, write_graph
@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
             "split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}},
         },
     )
-    stages.all_stages(file, folder / "run")
+    Run.from_config(file, folder / "run").all()
     return RunFolder.open(folder / "run")
 
 

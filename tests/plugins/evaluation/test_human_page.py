@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.drawing.web_page import json_block
+from kgqa_hpc.drawing import json_block
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.analysis import analyse
 from kgqa_hpc.plugins.evaluation.human_sample import draw_sample, write_page

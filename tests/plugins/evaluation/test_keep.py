@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc import stages
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.run import Run
 from tests.plugins.evaluation.pairs import write_lines
 
 pytestmark = pytest.mark.plugin("literature")  # its step judge_support and its clusters of sequences
@@ -44,7 +44,7 @@ def test_columns_of_the_source_are_kept_and_a_cleaned_dataset_can_be_split_by_se
     source = write_lines(tmp_path / "made.jsonl", made)
     columns = ["accession", "sequence", "taxonomy"]
     (tmp_path / "run.yaml").write_text(json.dumps(configuration(source, columns)))
-    stages.all_stages(tmp_path / "run.yaml", tmp_path / "run")
+    Run.from_config(tmp_path / "run.yaml", tmp_path / "run").all()
     dataset = list(records(tmp_path / "run"))
     assert len(dataset) == 30
     for record in dataset:

@@ -12,7 +12,6 @@ import sacrebleu
 import yaml
 from rouge_score.rouge_scorer import RougeScorer
 
-from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
@@ -21,6 +20,7 @@ from kgqa_hpc.plugins.evaluation import score as module
 from kgqa_hpc.plugins.evaluation.judge_prediction import ASPECTS, write_joined
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.score import read_pairs, render, score
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
@@ -263,7 +263,7 @@ def test_two_files_are_judged_by_a_run_and_come_back_as_metrics_of_each_group(tm
         "dataset": {"z_score": None},
     }
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
-    stages.all_stages(tmp_path / "run.yaml", tmp_path / "run")
+    Run.from_config(tmp_path / "run.yaml", tmp_path / "run").all()
     document = score(pairs, judged=tmp_path / "run", resamples=20)
     for name in (f"judge_prediction_{aspect}" for aspect in ASPECTS):
         values = [record[name] for record in records(tmp_path / "run")]

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from kgqa_hpc import stages
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.plugins.literature.bm25.build import build_index
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.step import Step
 
@@ -72,5 +72,5 @@ def written(path: Path, config: dict[str, Any]) -> Path:
 
 def made_run(folder: Path, config: dict[str, Any], name: str = "run") -> Path:
     """A run of this configuration, with all its stages."""
-    stages.all_stages(written(folder / f"{name}.yaml", config), folder / name)
+    Run.from_config(written(folder / f"{name}.yaml", config), folder / name).all()
     return folder / name

@@ -3,7 +3,6 @@
 Wrong options from the graph share the answer's type and no edge with the subject in the whole graph.
 """
 
-import json
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 
-from kgqa_hpc import stages
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.config import parse_config
@@ -19,6 +17,7 @@ from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
+from kgqa_hpc.run import Run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
@@ -152,7 +151,6 @@ def test_a_run_with_the_graphs_options_ends_in_accepted_records_with_eight_choic
         passes=[{"name": "main", "steps": ["graph_options", "verify"]}],
         dataset={"z_score": None},
     )
-    run = stages.all_stages(file, tmp_path / "run")
-    records = [json.loads(line) for line in (run.dataset / "accepted.jsonl").read_text().splitlines()]
+    records = list(Run.from_config(file, tmp_path / "run").all().dataset.records())
     assert len(records) > 20
     assert all(record["choices"][record["answer_letter"]] == record["answer"] for record in records)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.text.limits import LINE_BYTES
-from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
+from kgqa_hpc.text.streams import LINE_BYTES, TextStream, refuse_other_encodings
 
 _PIECE = 1 << 20
 _BLANKS = re.compile(r"[ \t\r\n]*")

@@ -31,8 +31,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Buffer
-from kgqa_hpc.text.limits import XML_ENTITY_BYTES, XML_TEXT_BYTES, Limit
-from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
+from kgqa_hpc.text.streams import XML_ENTITY_BYTES, XML_TEXT_BYTES, Limit, TextStream, refuse_other_encodings
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 RDFS = "http://www.w3.org/2000/01/rdf-schema#"

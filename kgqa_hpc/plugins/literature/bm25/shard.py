@@ -32,8 +32,7 @@ from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.plugins.literature.documents.document import Document, OtherAbstract
 from kgqa_hpc.plugins.literature.documents.read import Standing, changes
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.canonical import read_document
-from kgqa_hpc.store.canonical import write_document
+from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.replace_folder import replaced_folder
 
 PART_FACTS = "part.json"

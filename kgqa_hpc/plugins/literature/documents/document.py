@@ -12,8 +12,7 @@ from typing import Any
 
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.text.bounded_json import json_objects
-from kgqa_hpc.text.limits import UNPACKED_FREELY, UNPACKED_RATIO
-from kgqa_hpc.text.streams import open_bytes
+from kgqa_hpc.text.streams import UNPACKED_FREELY, UNPACKED_RATIO, open_bytes
 
 BATCH_BYTES = 16 << 20  # bytes of text per batch, by the file's own metadata
 BATCH_ROWS = 1000

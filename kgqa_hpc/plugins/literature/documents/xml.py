@@ -29,9 +29,8 @@ from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.document import Change, Document, OtherAbstract
-from kgqa_hpc.text.limits import XML_RECORD_BYTES, XML_TAGS
 from kgqa_hpc.text.plain_text import printable
-from kgqa_hpc.text.streams import TextStream
+from kgqa_hpc.text.streams import XML_RECORD_BYTES, XML_TAGS, TextStream
 
 _MEDLINE = ("PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 _JATS = ("article", "{*}article")

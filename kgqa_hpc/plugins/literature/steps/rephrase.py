@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 import orjson
 from pydantic import Field
 
+from kgqa_hpc.anchors.anchor import short_digest
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Request
@@ -38,7 +39,6 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.text import bounded_json
-from kgqa_hpc.text.digests import short_digest
 from kgqa_hpc.text.streams import TextStream
 
 

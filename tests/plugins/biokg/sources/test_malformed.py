@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ConfigError, GraphFormatError, InputError
 from kgqa_hpc.plugins.biokg.sources import rdf
-from kgqa_hpc.text.limits import XML_ENTITY_BYTES
+from kgqa_hpc.text.streams import XML_ENTITY_BYTES
 from tests.kg.conftest import load_source
 
 PRIMEKG = (

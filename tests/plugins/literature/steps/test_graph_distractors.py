@@ -9,7 +9,7 @@ from typing import Any
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.anchors.records import RecordAnchors
 from kgqa_hpc.kg.file import read_graph
-from tests.golden.command import kgqa, succeed
+from tests.command import kgqa
 from tests.plugins.literature.builders import config_of, jsonl, written
 from tests.project import write_graph
 
@@ -34,8 +34,8 @@ def pairs_of(folder: Path, unnamed: str = "") -> list[dict[str, Any]]:
     graph = {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"}
     config = config_of("generate", graph=graph)
     del config["anchors"]
-    succeed("init", written(folder / "run.yaml", config), folder / "source")
-    succeed("import", folder / "source")
+    kgqa("init", written(folder / "run.yaml", config), folder / "source")
+    kgqa("import", folder / "source")
     with (folder / "nodes.csv").open() as file:
         nodes = {row["id"]: row for row in csv.DictReader(file)}
     with (folder / "edges.csv").open() as file:
@@ -66,7 +66,7 @@ def test_four_wrong_options_of_the_answers_type_come_from_the_graph_and_are_no_n
 ) -> None:
     pairs = {pair["id"]: pair for pair in pairs_of(tmp_path)}
     source, run = put_records(tmp_path, list(pairs.values())), tmp_path / "medqa"
-    succeed("all", written(tmp_path / "medqa.yaml", medqa_of(source)), run)
+    kgqa("all", written(tmp_path / "medqa.yaml", medqa_of(source)), run)
     graph = read_graph(source / "kg.h5")
     position = {str(name): number for number, name in enumerate(graph.names)}
     starts, neighbours = graph.csr()
@@ -86,9 +86,7 @@ def test_four_wrong_options_of_the_answers_type_come_from_the_graph_and_are_no_n
 def test_records_without_a_graph_are_refused_before_the_run_exists(tmp_path: Path) -> None:
     file = jsonl(tmp_path / "pairs.jsonl", [{"id": "a", "question": "What is it?", "answer": "That."}])
     run = tmp_path / "run"
-    ended = kgqa("all", written(tmp_path / "medqa.yaml", medqa_of(file)), run)
-    assert ended.code == 2
-    assert "kg.h5" in ended.error
+    assert "kg.h5" in kgqa("all", written(tmp_path / "medqa.yaml", medqa_of(file)), run, code=2).stderr
     assert not run.exists()
 
 

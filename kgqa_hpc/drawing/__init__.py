@@ -1,1 +1,0 @@
-"""Parts of figures and pages: layouts of small graphs, and self-contained web pages."""
