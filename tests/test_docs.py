@@ -80,7 +80,7 @@ def test_every_section_and_source_is_on_the_page_of_keys() -> None:
     page = (ROOT / "docs" / "reference" / "config.md").read_text(encoding="utf-8")
     keys = ["exclude_edge_types", "unknown_nodes", "duplicate_nodes", "unnamed_nodes", "window", "licence"]
     for name in (*RunConfig.model_fields, *RuntimeConfig.model_fields, *keys):
-        assert f"| `{name}`" in page
+        assert f"- `{name}`" in page
     for source in SOURCES.names():
         assert f"source: {source}" in page or SOURCES.origin(source) != "kgqa_hpc"
 
