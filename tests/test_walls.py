@@ -12,7 +12,17 @@ import pytest
 from kgqa_hpc.registry import shipped_plugins
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("kgqa_hpc", "prompts", "configs", "tests", "tools", "docs", "pyproject.toml", "README.md")
+COPIED = (
+    "kgqa_hpc",
+    "prompts",
+    "configs",
+    "tests",
+    "tools",
+    "docs",
+    "examples",
+    "pyproject.toml",
+    "README.md",
+)
 # Tests of the core at its outer doors, and the whole runs.
 CORE = ("tests/golden", "tests/anchors", "tests/status/test_worker_states.py")
 CORE_FILES = ("config", "structure")
