@@ -129,12 +129,11 @@ def test_each_configuration_of_the_page_is_accepted(section):
 
 @pytest.mark.plugin("biokg")
 @pytest.mark.parametrize("name", SOURCES.names())
-def test_each_source_has_its_section_with_all_its_keys(name):
-    assert name in [section["source"] for section in GRAPHS]
+def test_each_source_has_its_section_with_a_configuration(name):
+    """Its keys stand in docs/reference/config.md, which is generated."""
     section = re.search(rf"^## {name}: (.*?)(?=^## )", TEXT, re.M | re.S)
     assert section
-    for key in SOURCES.get(name).Settings.model_fields.keys() - GraphConfig.model_fields.keys():
-        assert re.search(rf"`{key}[`:]|\b{key}: ", section[1]), key
+    assert f"graph: {{source: {name}" in section[1] or f"source: {name}\n" in section[1]
 
 
 def test_each_common_key_is_documented():
