@@ -29,8 +29,9 @@ unknown keys are refused with the nearest known key, and all errors are printed 
 NAME FILE` writes a file to start from; `configs/` has more. Relative paths start in the folder of the file.
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
 
-Behind each key stands (type; default). `tools/config_doc.py` writes this page from the settings themselves;
-`kgqa list REGISTRY NAME` prints the keys of an entry, also of those from other packages.
+Behind each key stands (type; default), or the default alone of a number or truth value.
+`tools/config_doc.py` writes this page from the settings themselves; `kgqa list REGISTRY NAME` prints the keys of an
+entry, also of those from other packages.
 """
 
 
@@ -105,9 +106,12 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
 
 
 def _rows(model: type[BaseModel], left_out: set[str]) -> list[str]:
-    """A line for each key, with type and default in brackets."""
-    keys = keys_of(model, left_out, nested=model is not RunConfig)
-    return [f"- `{key}` ({type_}{default and f'; {default}'}): {text}" for key, type_, default, text in keys]
+    """A line for each key, with type and default in brackets; a number or truth value shows its type."""
+    lines = []
+    for key, kind, default, text in keys_of(model, left_out, nested=model is not RunConfig):
+        shown = default.startswith("`") and kind in ("number", "true, false")
+        lines.append(f"- `{key}` ({default if shown else '; '.join(filter(None, (kind, default)))}): {text}")
+    return lines
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ and messages to stderr. Every verb may be repeated: finished parts are kept, mis
 | 2 | bad input: the message says what, where and the cure |
 | 75 | stopped early (signal, time limit, budget): run the same command again |
 
-Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
+Defaults stand in brackets. Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
 """
 RECORD = """# Fields of a record
 
@@ -95,14 +95,14 @@ def _lines(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _options(parameters: Iterable[Any]) -> list[tuple[str, str]]:
-    """The options by their names, each with its help and default."""
+    """The options by their names, each with its default in brackets, and their help."""
     rows = []
     for option in (p for p in parameters if p.param_type_name == "option" and p.name != "help"):
         names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len, reverse=True))
-        text = " ".join((option.help or "").split()).replace("|", "\\|")
+        text = " ".join((option.help or "").split())
         default = getattr(option.default, "value", option.default)
         if default not in (None, False, (), []) and not callable(default):
-            text += f" Default: `{default}`."
+            names += f" (`{default}`)"
         rows.append((names, text))
     return rows
 
