@@ -30,8 +30,8 @@ NAME FILE` writes a file to start from; `configs/` has more. Relative paths star
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
 
 Behind each key stands (type; default), or the default alone of a number or truth value.
-`tools/config_doc.py` writes this page from the settings themselves; `kgqa list REGISTRY NAME` prints the keys of an
-entry, also of those from other packages.
+`tools/config_doc.py` writes this page from the settings themselves; `kgqa list REGISTRY`
+describes all entries, `kgqa list REGISTRY NAME` prints the keys of one, also of other packages.
 """
 
 
@@ -100,9 +100,7 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
             yield from own
             yield ""
     if plain := [name for name in names if not rows[name]]:
-        yield f"### {section}: entries without keys of their own\n"
-        yield from (f"- `{by}: {name}`: {about[name]}" for name in plain)
-        yield ""
+        yield f"Without keys of their own: {', '.join(f'`{by}: {name}`' for name in plain)}.\n"
 
 
 def _rows(model: type[BaseModel], left_out: set[str]) -> list[str]:
