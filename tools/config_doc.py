@@ -5,6 +5,7 @@ Every key is a pydantic field with its type, default and one sentence; sections 
 a kind, a step, an engine) have one list for each entry that is shipped. tests/test_docs.py compares.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -29,9 +30,9 @@ unknown keys are refused with the nearest known key, and all errors are printed 
 NAME FILE` writes a file to start from; `configs/` has more. Relative paths start in the folder of the file.
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
 
-Behind each key stands (type; default), or the default alone of a number or truth value.
-`tools/config_doc.py` writes this page from the settings themselves; `kgqa list REGISTRY`
-describes all entries, `kgqa list REGISTRY NAME` prints the keys of one, also of other packages.
+Behind each key stands (type; default). A key without a type takes text, or what its default is; `texts` is a list of
+texts. `tools/config_doc.py` writes this page from the settings themselves; `kgqa list REGISTRY` describes all entries,
+`kgqa list REGISTRY NAME` prints the keys of one, also of other packages.
 """
 
 
@@ -94,7 +95,8 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
         if not rows[name]:
             continue
         yield f"### {section}: {{{by}: {name}}}\n"
-        also = [row.split(" ")[1] for row in rows[name] if row in shared and "." not in row.split("`")[1]]
+        keys = [row.split("`")[1] for row in rows[name] if row in shared]
+        also = [f"`{key}`" for key in keys if "." not in key]
         yield about[name] + (f" Takes {', '.join(also)}.\n" if also else "\n")
         if own := [row for row in rows[name] if row not in shared and row not in general]:
             yield from own
@@ -104,11 +106,15 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
 
 
 def _rows(model: type[BaseModel], left_out: set[str]) -> list[str]:
-    """A line for each key, with type and default in brackets; a number or truth value shows its type."""
+    """A line for each key, with type and default in brackets as the head of the page says."""
     lines = []
     for key, kind, default, text in keys_of(model, left_out, nested=model is not RunConfig):
-        shown = default.startswith("`") and kind in ("number", "true, false")
-        lines.append(f"- `{key}` ({default if shown else '; '.join(filter(None, (kind, default)))}): {text}")
+        plain = kind == "text" or (kind in ("number", "true, false") and default.startswith("`"))
+        words = re.sub(r"list of (text|number|section)", r"\1s", kind)
+        facts = "; ".join(
+            filter(None, ("" if plain else words, "" if default in ("`[]`", "`{}`") else default))
+        )
+        lines.append(f"- `{key}`{facts and f' ({facts})'}: {text}")
     return lines
 
 
