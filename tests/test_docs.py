@@ -48,9 +48,15 @@ def test_each_command_and_option_has_a_help_text() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_and_paths_in_the_pages_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#\s]+)", text):
-        if not target.startswith(("http:", "https:")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        if target.startswith(("http:", "https:")):
+            continue
+        aim = page.parent / target if target else page
+        assert aim.exists(), f"{page.name} links to {target}"
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", aim.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
     for named in re.findall(
         r"(?<![\w/.])((?:configs|slurm|tools|containers|docs)/[\w./-]+\.(?:yaml|sbatch|sh|py|md|def))", text
     ):
@@ -80,7 +86,7 @@ def test_every_section_and_source_is_on_the_page_of_keys() -> None:
     page = (ROOT / "docs" / "reference" / "config.md").read_text(encoding="utf-8")
     keys = ["exclude_edge_types", "unknown_nodes", "duplicate_nodes", "unnamed_nodes", "window", "licence"]
     for name in (*RunConfig.model_fields, *RuntimeConfig.model_fields, *keys):
-        assert f"| `{name}`" in page
+        assert f"- `{name}`" in page
     for source in SOURCES.names():
         assert f"source: {source}" in page or SOURCES.origin(source) != "kgqa_hpc"
 

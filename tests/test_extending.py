@@ -1,8 +1,9 @@
-"""docs/guide/extending.md is a package that works: one file for each of the five registries, and no other edit."""
+"""docs/examples/films is a package that works, one file for each entry; so is the file of docs/guide/extending.md."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,26 +13,24 @@ import pytest
 from tests.by_path import install
 from tests.dataset.conftest import records_of
 
-PAGE = Path(__file__).parents[1] / "docs" / "guide" / "extending.md"
-FILMS = "Stanley Kubrick | 2001\nStanley Kubrick | The Shining\nAgnes Varda | Vagabond\nAgnes Varda | Daguerreotypes\n"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "guide" / "extending.md"
+PACKAGE = ROOT / "docs" / "examples" / "films"
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """The page's files, installed as pip would: modules, and a folder with metadata and entry points."""
+    """The package, installed as pip would (modules, metadata, entry points), beside the page's files."""
     blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     files = dict(blocks)
-    assert len(files) == len(blocks) == 14
-    package = tmp_path / "site" / "film_kgqa"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
+    assert len(files) == len(blocks) == 3
     for name, text in files.items():
-        if name.startswith("film_kgqa/"):
-            (package.parent / name).write_text(text)
-    install(package.parent, files["pyproject.toml"])
-    for name in ("run.yaml", "steps.yaml", "my_steps.py", "my_steps_test.py"):
-        (tmp_path / name).write_text(files[name])
-    (tmp_path / "films.txt").write_text(FILMS)
+        (tmp_path / name).write_text(text)
+    for name in ("run.yaml", "films.txt"):
+        shutil.copy(PACKAGE / name, tmp_path)
+    package = tmp_path / "site" / "film_kgqa"
+    shutil.copytree(PACKAGE / "film_kgqa", package, ignore=shutil.ignore_patterns("__pycache__"))
+    install(package.parent, (PACKAGE / "pyproject.toml").read_text())
     return package.parent
 
 

@@ -2,9 +2,10 @@
 """Write docs/reference/config.md from the settings themselves: python tools/config_doc.py > docs/reference/config.md
 
 Every key is a pydantic field with its type, default and one sentence; sections that name an entry (a source,
-a kind, a step, an engine) have one table for each entry that is shipped. tests/test_docs.py compares.
+a kind, a step, an engine) have one list for each entry that is shipped. tests/test_docs.py compares.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -27,11 +28,11 @@ HEAD = """# Configuration
 You write a configuration and look for a key. It is one YAML file, checked completely before anything starts:
 unknown keys are refused with the nearest known key, and all errors are printed at once. `kgqa init --example
 NAME FILE` writes a file to start from; `configs/` has more. Relative paths start in the folder of the file.
-
-This page is written by `tools/config_doc.py` from the settings themselves. A package that adds a source, a
-kind of anchor, a step or an engine brings its own keys.
-
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
+
+Behind each key stands (type; default). A key without a type takes text, or what its default is; `texts` is a list of
+texts. `tools/config_doc.py` writes this page from the settings themselves; `kgqa list REGISTRY` describes all entries,
+`kgqa list REGISTRY NAME` prints the keys of one, also of other packages.
 """
 
 
@@ -42,9 +43,9 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     yield HEAD
-    yield from _section("The file", RunConfig, "Its sections, each below.")
+    yield from _section("The file", RunConfig, "")
     yield from _section(
-        "graph", GraphConfig, "Common keys of all sources; what they mean: [sources](../guide/sources.md)."
+        "graph", GraphConfig, "[Sources](../guide/sources.md) explains them. Keys of all sources:"
     )
     yield from _entries("graph", "source", SOURCES, GraphConfig)
     yield "## anchors\n\nWhat a question is grounded in; `kind` says how it is drawn.\n"
@@ -54,7 +55,7 @@ def _lines() -> Iterator[str]:
         "passes", PassConfig, "A list; default: one pass `main` with the steps `generate` and `judge`."
     )
     yield from _section(
-        "passes[].steps", StepSettings, "A list of entries, or of bare names of steps. Common keys:"
+        "passes[].steps", StepSettings, "A list of entries, or of bare names of steps. Keys of all steps:"
     )
     yield from _entries("step", "use", STEPS, StepSettings)
     yield "## engine\n\nSee [engines](../guide/engines.md).\n"
@@ -69,56 +70,52 @@ def _lines() -> Iterator[str]:
 
 
 def _section(title: str, model: type[BaseModel], text: str) -> Iterator[str]:
-    yield f"## {title}\n\n{text}\n"
-    yield from _table(model, set())
+    yield f"## {title}\n"
+    if text:
+        yield f"{text}\n"
+    yield from _rows(model, set())
     yield ""
 
 
 def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] | None) -> Iterator[str]:
-    """Tables of the shipped entries of a registry; rows that several entries have stand in a table in front."""
+    """Lists of the keys of a registry's shipped entries; keys of several entries stand in a list in front."""
     left_out = {by, *(common.model_fields if common else ())}
     names = [name for name in registry.names() if registry.origin(name) == "kgqa_hpc"]
     rows = {name: _rows(registry.get(name).Settings, left_out) for name in names}
     uses = Counter(row for own in rows.values() for row in own)
-    shared = [row for row in uses if uses[row] >= SHARED]
-    if shared:
-        yield f"### {section}: keys of several entries\n"
-        yield from _lines_of(shared)
-        yield ""
+    general = [row for row in uses if len(names) > SHARED and uses[row] == len(names)]
+    shared = [row for row in uses if uses[row] >= SHARED and row not in general]
+    for title, keys in (("all", general), ("several", shared)):
+        if keys:
+            yield f"### {section}: keys of {title} entries\n"
+            yield from keys
+            yield ""
     about = {name: first_paragraph(registry.get(name).__doc__) for name in names}
     for name in names:
         if not rows[name]:
             continue
         yield f"### {section}: {{{by}: {name}}}\n"
-        yield f"{about[name]}\n"
-        also = [row.split(" ")[1] for row in rows[name] if row in shared and "." not in row.split("`")[1]]
-        if also:
-            yield f"Takes {', '.join(also)}.\n"
-        if own := [row for row in rows[name] if row not in shared]:
-            yield from _lines_of(own)
+        keys = [row.split("`")[1] for row in rows[name] if row in shared]
+        also = [f"`{key}`" for key in keys if "." not in key]
+        yield about[name] + (f" Takes {', '.join(also)}.\n" if also else "\n")
+        if own := [row for row in rows[name] if row not in shared and row not in general]:
+            yield from own
             yield ""
     if plain := [name for name in names if not rows[name]]:
-        yield f"### {section}: entries without keys of their own\n"
-        yield from (f"- `{by}: {name}`: {about[name]}" for name in plain)
-        yield ""
-
-
-def _table(model: type[BaseModel], left_out: set[str]) -> Iterator[str]:
-    yield from _lines_of(_rows(model, left_out))
-
-
-def _lines_of(rows: list[str]) -> Iterator[str]:
-    yield "| key | type | default | meaning |"
-    yield "|---|---|---|---|"
-    yield from rows
+        yield f"Without keys of their own: {', '.join(f'`{by}: {name}`' for name in plain)}.\n"
 
 
 def _rows(model: type[BaseModel], left_out: set[str]) -> list[str]:
-    rows = []
-    for row in keys_of(model, left_out, nested=model is not RunConfig):
-        cells = (f"`{row.key}`", row.type.replace("|", "\\|"), row.default, row.meaning.replace("|", "\\|"))
-        rows.append(f"| {' | '.join(cells)} |")
-    return rows
+    """A line for each key, with type and default in brackets as the head of the page says."""
+    lines = []
+    for key, kind, default, text in keys_of(model, left_out, nested=model is not RunConfig):
+        plain = kind == "text" or (kind in ("number", "true, false") and default.startswith("`"))
+        words = re.sub(r"list of (text|number|section)", r"\1s", kind)
+        facts = "; ".join(
+            filter(None, ("" if plain else words, "" if default in ("`[]`", "`{}`") else default))
+        )
+        lines.append(f"- `{key}`{facts and f' ({facts})'}: {text}")
+    return lines
 
 
 if __name__ == "__main__":

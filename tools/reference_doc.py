@@ -6,7 +6,7 @@ declare. tests/test_docs.py compares.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ from kgqa_hpc.anchors.family import DIFFICULTY
 from kgqa_hpc.cli import app
 from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.dataset.columns import COMMON, DECIDED, SPLIT, Columns
-from kgqa_hpc.registry import Registry
 from kgqa_hpc.steps import STEPS
 
-SHARED = 4  # an option of so many commands, with the same words, is described once
+SHARED = 2  # an option or field of so many entries, with the same words, is described once
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 COMMANDS = """# Commands
 
@@ -36,13 +35,13 @@ and messages to stderr. Every verb may be repeated: finished parts are kept, mis
 | 2 | bad input: the message says what, where and the cure |
 | 75 | stopped early (signal, time limit, budget): run the same command again |
 
-Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
+Defaults stand in brackets. Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
 """
 RECORD = """# Fields of a record
 
-You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a dataset and want to know a field.
-`tools/reference_doc.py` writes this page from the columns that the code declares; the card of each dataset
-lists those it has. What the files are: [the dataset](../guide/dataset.md).
+You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a [dataset](../guide/dataset.md) and want to
+know a field. `tools/reference_doc.py` writes this page from the columns that the code declares; the card of each
+dataset lists those it has.
 
 A step that an item never reached is `null`. Values of different types in a field of `verdicts` are JSON text;
 `json_text` in `accounting.json` names such fields.
@@ -50,19 +49,17 @@ A step that an item never reached is `null`. Values of different types in a fiel
 ## All records
 """
 PROVENANCE = """
-The members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. The
-members of `provenance`:
+Members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. Members of
+`provenance`:
 
-| member | meaning |
-|---|---|
-| `run`, `seed`, `source` | fingerprint of the run (`RUN/manifest.json`), its seed, the source of its evidence |
-| `excluded_edge_types` | edge types of `graph.exclude_edge_types`; anchors and answers know nothing of them |
-| `anchor` | `id`, `kind` and `weight`: 1 unless groups were sampled unevenly |
-| `prompt` | prompt of each step: `name`, `sha256` |
-| `engine` | `name`, `version`, `model`, `digest`, `quantisation`; of servers `server`, `structured`, `omitted` |
-| `parameters` | `temperature` and `seed` of each step's last request |
-| `tokens` | `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone |
-| `attempts` | number of requests of each step |
+- `run`, `seed`, `source`: fingerprint of the run (`RUN/manifest.json`), its seed, the source of its evidence
+- `excluded_edge_types`: edge types of `graph.exclude_edge_types`; anchors and answers know nothing of them
+- `anchor`: `id`, `kind` and `weight`: 1 unless groups were sampled unevenly
+- `prompt`: prompt of each step: `name`, `sha256`
+- `engine`: `name`, `version`, `model`, `digest`, `quantisation`; of servers `server`, `structured`, `omitted`
+- `parameters`: `temperature` and `seed` of each step's last request
+- `tokens`: `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone
+- `attempts`: number of requests of each step
 """
 
 
@@ -83,30 +80,29 @@ def commands_page() -> str:
     rows = {words: _options(command.params) for words, command in found.items()}
     uses = Counter(row for own in rows.values() for row in own)
     shared = [row for row in uses if uses[row] >= SHARED]
-    lines = [COMMANDS, *_table(_options(top.params)), "", "Options of several commands:", "", *_table(shared)]
+    lines = [COMMANDS, *_lines(_options(top.params)), "", "Options of several commands:", "", *_lines(shared)]
     for words, command in found.items():
         names = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
-        lines += ["", f"## kgqa {words}", "", f"`{' '.join(['kgqa', words, *names])}`", "", command.help]
-        if common := ", ".join(option for option, text in rows[words] if (option, text) in shared):
-            lines += ["", f"Takes {common}."]
-        lines += ["", *_table(row for row in rows[words] if row not in shared)]
+        common = ", ".join(option for option, text in rows[words] if (option, text) in shared)
+        lines += ["", f"## {' '.join(['kgqa', words, *names])}", ""]
+        lines += [f"{command.help} Takes {common}." if common else command.help, ""]
+        lines += _lines(row for row in rows[words] if row not in shared)
     return "\n".join(lines).rstrip().replace("\n\n\n", "\n\n") + "\n"
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> list[str]:
-    lines = [f"| {option} | {text} |" for option, text in rows]
-    return ["| option | meaning |", "|---|---|", *lines] if lines else []
+def _lines(rows: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"- {option}: {text}" for option, text in rows]
 
 
 def _options(parameters: Iterable[Any]) -> list[tuple[str, str]]:
-    """The options by their names, each with its help and default."""
+    """The options by their names, each with its default in brackets, and their help."""
     rows = []
     for option in (p for p in parameters if p.param_type_name == "option" and p.name != "help"):
         names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len, reverse=True))
-        text = " ".join((option.help or "").split()).replace("|", "\\|")
+        text = " ".join((option.help or "").split())
         default = getattr(option.default, "value", option.default)
         if default not in (None, False, (), []) and not callable(default):
-            text += f" Default: `{default}`."
+            names += f" (`{default}`)"
         rows.append((names, text))
     return rows
 
@@ -120,32 +116,28 @@ def record_page() -> str:
     ]
     common[len(COMMON) : len(COMMON)] = gathered
     lines = [RECORD, *_fields(common), PROVENANCE]
-    lines += ["## Difficulty", "", *_fields(DIFFICULTY), ""]
-    for title, registry in (("Kind", KINDS), ("Step", STEPS)):
-        lines += list(_entries(title, registry))
+    entries = {
+        f"{title} `{name}`": getattr(registry.get(name), "columns", ())
+        for title, registry in (("Kind", KINDS), ("Step", STEPS))
+        for name in registry.names()
+        if registry.origin(name) == "kgqa_hpc"
+    }
+    uses = Counter(row for columns in entries.values() for row in _fields(columns))
+    difficulty = _fields(DIFFICULTY)
+    shared = [row for row in uses if uses[row] >= SHARED and row not in difficulty]
+    lines += ["## Difficulty", "", *difficulty, "", "## Fields of several kinds or steps", "", *shared, ""]
+    for title, columns in entries.items():
+        rows = [row for row in _fields(columns) if row not in difficulty]
+        also = [row.split(" ")[1] for row in rows if row in shared]
+        also += ["the fields of [difficulty](#difficulty)"] if len(rows) < len(columns) else []
+        lines += [f"## {title}", ""] if columns else []
+        lines += [f"Has {', '.join(also)}.", ""] if also else []
+        lines += [*own, ""] if (own := [row for row in rows if row not in shared]) else []
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _entries(title: str, registry: Registry) -> Iterator[str]:
-    for name in registry.names():
-        columns = getattr(registry.get(name), "columns", ()) if registry.origin(name) == "kgqa_hpc" else ()
-        if columns:
-            own = [column for column in columns if column not in DIFFICULTY]
-            more = (
-                " Its records also have the fields of [difficulty](#difficulty)."
-                if len(own) < len(columns)
-                else ""
-            )
-            yield f"## {title} `{name}`\n"
-            yield from _fields(own)
-            yield f"\n{more.strip()}\n" if more else ""
-
-
-def _fields(columns: Iterable[Column]) -> Iterator[str]:
-    yield "| field | type | meaning |"
-    yield "|---|---|---|"
-    for column in columns:
-        yield f"| `{column.name}` | {_type(column)} | {column.description} |"
+def _fields(columns: Iterable[Column]) -> list[str]:
+    return [f"- `{column.name}` ({_type(column)}): {column.description}" for column in columns]
 
 
 def _type(column: Column) -> str:

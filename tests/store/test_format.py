@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import OlderFormat
-from kgqa_hpc.store import atomic, cleanup, queue, sealed, table
+from kgqa_hpc.store import atomic, cleanup, sealed, table
 from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.journal import journals_of, open_next, read_journal
 from kgqa_hpc.store.lease import Leases, holders
@@ -64,10 +64,6 @@ def test_the_numbers_of_the_page_are_the_programs() -> None:
         f"Datasets of {table.COMPRESS_FROM // 1024} KiB and more",
         f"chunked ({table.CHUNK_BYTES // 1024} KiB), gzip 4",
         f"`{atomic.TEMP_SUFFIX}`",
-        f"after {queue.PACE} s per remaining shard, at least {queue.SOONEST:.0f} s",
-        f"only after {queue.DONE_IN_A_ROW} finished shards in a row",
-        f"ends after {queue.LOOKS} live leases",
-        f"waits 0.5 to {queue.LONGEST_WAIT:.0f} s with jitter and checks {queue.SAMPLE} shards",
     ):
         assert said in text, said
     assert (cleanup.LITTER_AGE, atomic.GUARD_AGE) == (3600, 60)  # "for an hour", "older than a minute"

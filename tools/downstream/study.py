@@ -68,20 +68,34 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--mixed", action="store_true", help="shuffle both together, instead of synthetic first"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument("--model", default="michiyasunaga/BioLinkBERT-large")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=list(SEEDS), help="default: the published five"
+    )
+    parser.add_argument(
+        "--model", default="michiyasunaga/BioLinkBERT-large", help="name of the hub, a folder, or tiny"
+    )
     parser.add_argument(
         "--preset",
         choices=PRESETS,
         default="medqa",
         help="preset with the published values of the options below",
     )
-    for name in ("batch", "accumulate", "epochs", "epochs-synthetic", "warmup", "length"):
-        parser.add_argument(f"--{name}", type=int)
-    parser.add_argument("--betas", type=float, nargs=2)
+    numbers = {
+        "batch": "items in one pass",
+        "accumulate": "passes to one step of the optimizer",
+        "epochs": "epochs of the stage on real items",
+        "epochs-synthetic": "epochs of the stage on synthetic items",
+        "warmup": "steps of a stage up to the full rate, which then falls linearly to 0",
+        "length": "tokens of a text at most",
+    }
+    for name, text in numbers.items():
+        parser.add_argument(f"--{name}", type=int, help=text)
+    parser.add_argument("--betas", type=float, nargs=2, help="of AdamW")
     for name in ("epsilon", "weight-decay"):
-        parser.add_argument(f"--{name}", type=float)
-    parser.add_argument("--precision", choices=["fp32", "fp16", "bf16"])
+        parser.add_argument(f"--{name}", type=float, help="of AdamW")
+    parser.add_argument(
+        "--precision", choices=["fp32", "fp16", "bf16"], help="of the passes; weights have 32 bits"
+    )
     return parser.parse_args()
 
 

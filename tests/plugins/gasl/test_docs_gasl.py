@@ -40,13 +40,6 @@ def test_an_example_gives_what_stands_below_it(
         assert short(result.variables[name]) == expected
 
 
-def test_the_lines_of_python_run(toy_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(toy_files)
-    names: dict[str, Any] = {}
-    exec(_block("python"), names)
-    assert names["result"].variables["words"] == {"aspirin": 1, "warfarin": 1}
-
-
 def test_every_command_has_an_example() -> None:
     words = set(_keywords(_grammar().parse_interactive("")))
     shown = " ".join(code for code, _ in EXAMPLES).upper()
