@@ -70,12 +70,16 @@ class Parsed(NamedTuple):
     filled: tuple[str, ...] = ()
 
 
-def parse_json(text: str, fields: Fields, *, last_object: bool = False) -> Parsed:
-    """Parse `text` as an object with these fields. Raises Unparseable, and no other exception for any text.
+def parse_json(text: str, schema: Mapping[str, Any], *, last_object: bool = False) -> Parsed:
+    """Parse `text` as an object of `schema`. Raises Unparseable, and no other exception for any text.
 
+    `schema`: a JSON schema of an object, or its `properties` alone.
     `last_object`: take the last JSON object in free text that has one of the fields; earlier text is ignored. For
     prompts that let the model write drafts first, as the published prompts do: drafts are objects too.
     """
+    fields: Fields = schema
+    if "properties" in schema and not isinstance(schema["properties"].get("type"), str):
+        fields = schema["properties"]  # not a field of this name, which has a type
     if len(text) > LARGEST:
         raise Unparseable("too_large")
     text = text.strip()
@@ -110,10 +114,13 @@ def _checked(data: Mapping[str, Any], fields: Fields, repaired: bool) -> Parsed:
 
 
 def _members(data: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
-    """The checked values of the fields; other keys are dropped."""
-    if lost := next((name for name in fields if name not in data), None):
-        raise Unparseable(f"missing:{lost}")
-    return {name: _value(name, field, data[name]) for name, field in fields.items()}
+    """The checked values of the fields; other keys are dropped. The first faulty field gives the reason."""
+    value = {}
+    for name, field in fields.items():
+        if name not in data:
+            raise Unparseable(f"missing:{name}")
+        value[name] = _value(name, field, data[name])
+    return value
 
 
 _TYPES: dict[str, Any] = {
@@ -168,9 +175,20 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-_strict_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant)
+def _integer(digits: str) -> int | float:
+    """The number; beyond 64 bits, which records cannot hold, the nearest float, as orjson reads it."""
+    return int(digits) if len(digits) < 19 else orjson.loads(digits)
+
+
+_HOOKS: dict[str, Any] = {
+    "object_pairs_hook": _pairs,
+    "parse_int": _integer,
+    "parse_float": orjson.loads,  # refuses what a float cannot hold, such as 1e400
+    "parse_constant": _no_constant,
+}
+_strict_decoder = json.JSONDecoder(**_HOOKS)
 # Line breaks within strings are accepted: models write them, and they are unambiguous.
-_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant, strict=False)
+_decoder = json.JSONDecoder(**_HOOKS, strict=False)
 
 
 def _strict(text: str) -> dict[str, Any] | None:

@@ -218,6 +218,41 @@ def test_numbers_and_choices_are_checked(changes, reason):
     assert reason_of(json.dumps({**good, **changes}), NUMBERS) == reason
 
 
+@pytest.mark.parametrize(
+    ("number", "read"),
+    [
+        ("9" * 18, 10**18 - 1),
+        ("18446744073709551615", 2**64 - 1),
+        ("1" + "0" * 25, 1e25),
+        ("1e400", None),
+        ("9" * 400, None),
+    ],
+)
+@pytest.mark.parametrize("form", ['{{"share": {}}}', 'Here it is: {{"share": {}}}', '{{"share": {},}}'])
+def test_a_number_that_a_record_cannot_hold_is_a_float_or_refused(form, number, read):
+    fields = {"share": {"type": "number"}}
+    if read is None:
+        assert reason_of(form.format(number), {"properties": fields}) == "not_json"
+    else:
+        value = parse_json(form.format(number), fields).value["share"]
+        assert (value, type(value)) == (read, type(read))
+    assert (
+        reason_of(form.format("1" + "0" * 25), {"properties": {"share": {"type": "integer"}}})
+        == "wrong_type:share"
+    )
+
+
+def test_the_first_faulty_field_gives_the_reason():
+    assert reason_of(json.dumps({"question": 7})) == "wrong_type:question"
+    assert reason_of(json.dumps({"answer": 7})) == "missing:question"
+
+
+def test_a_whole_schema_says_the_same_as_its_properties():
+    odd = {"properties": {"properties": {"type": "string"}, "type": {"type": "string"}}}
+    for schema, text in ((PAIR, GOOD), (odd, '{"properties": "a", "type": "b"}')):
+        assert parse_json(text, schema) == parse_json(text, schema["properties"])
+
+
 def test_a_string_without_a_bound_is_read_too():
     schema = {"properties": {"question": {"type": "string"}}}
     assert parse_json('{"question": ""}', schema["properties"]).value == {"question": ""}
