@@ -22,8 +22,9 @@ from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.threads import usable_cores
 
 ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
-# Limits of the database. Ten million rows spill (tools/bench_merge.py); each thread has buffers beyond the limit.
-MEMORY, THREADS = "200MB", 4
+# Limits of the database. Ten million rows spill into files; each thread has buffers of some 25 MB beyond the limit. The
+# decisions about them take 28 s of processor, of some 1,100 s of their merge, so more threads would gain little.
+MEMORY, THREADS = "200MB", 2
 ROWS = 200_000  # rows per transfer to or from the database
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
 # Column `file`: the dataset file of the row, as decided so far.

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.candidates import Candidates
@@ -95,9 +97,6 @@ def _items(path: Path) -> Iterator[Any]:
             f"{path}: no such file", "name a JSONL, JSON or Parquet file in dataset.decontaminate"
         )
     if path.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
             with open_bytes(path) as file:
                 for batch in pq.ParquetFile(file).iter_batches(1024):

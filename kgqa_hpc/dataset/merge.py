@@ -1,6 +1,6 @@
 """`kgqa merge`: writes RUN/dataset from the results in three phases: stage, decide, write.
 
-Staging (stage.py) turns every shard into a file of candidate records. Rules (filters.py, target.py, splits.py) decide
+Staging (stage.py) turns every shard into a file of candidate records. Rules (filters.py, splits.py) decide
 the outcome of each record in one narrow table. Writing (write.py) streams the staged records and appends the decided
 fields. The dataset folder is replaced as a whole (store/replace_folder.py); its bytes depend on the results and the
 `dataset:` section alone.

@@ -154,11 +154,13 @@ def _raw_answers(anchor: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]
 
 
 def _published(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
-    """The published form of an accepted record; `row` is its anchor's row in anchors.h5, `item` holds the raw
-    answers.
+    """The published form of an accepted record; `row` is its anchor's row in anchors.h5, `item` holds the raw answers.
+
+    `text` is the last answer of the first step that wrote, `filtering_text` that of the first judge; else empty.
     """
-    names = [node["name"] for node in record["nodes"]]
-    steps = list(record["provenance"]["attempts"])
+    names, verdicts = [node["name"] for node in record["nodes"]], record["verdicts"]
+    last = {entry["step"]: str(entry["text"]) for entry in item["trace"]}
+    writers = [step for step in record["provenance"]["attempts"] if step not in verdicts]
     return {
         "id": row,
         "nodes": [node["id"] for node in record["nodes"]],
@@ -169,18 +171,9 @@ def _published(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[s
         "graphlet_text": [f" - {i}: {name} \n" for i, name in enumerate(names)],
         "num_nodes": len(names),
         "graphlet_index": _ORDINAL[record["graphlet_id"]],
-        "text": _raw_text(item, [step for step in steps if step not in record["verdicts"]]),
+        "text": next((last[step] for step in writers if step in last), ""),
         "question": record["question"],
         "answer": record["answer"],
         "json_parsed": True,
-        "filtering_text": _raw_text(item, list(record["verdicts"])),
+        "filtering_text": next((last[step] for step in verdicts if step in last), ""),
     }
-
-
-def _raw_text(item: dict[str, Any], steps: list[str]) -> str:
-    """The model's text in the last request of the first of these `steps` that ran; empty when none ran."""
-    for step in steps:
-        for entry in reversed(item["trace"]):
-            if entry["step"] == step:
-                return str(entry["text"])
-    return ""
