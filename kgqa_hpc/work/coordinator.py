@@ -199,9 +199,8 @@ class Reporter:
         """Write the final status if this process is the coordinator, or no other process does; show the progress."""
         try:
             missing = complete and not (self._read_status() or {}).get("complete")
-            few = (
-                self._session.facts["size"] <= FEW
-            )  # of thousands of processes, only the coordinator's successor writes
+            # Of thousands of processes, only the coordinator's successor writes.
+            few = self._session.facts["size"] <= FEW
             if self._lead.leading or (missing and (few or self._lead.take())):
                 self._lead.duties(last=True)
             if self._progress is not None:
