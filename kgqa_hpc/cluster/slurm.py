@@ -50,10 +50,10 @@ def own_job(environ: Mapping[str, str]) -> str | None:
 
 
 def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
-    """When the job this process belongs to will be ended, in seconds since 1970; None when that is unknown.
+    """The time at which Slurm ends this process's job, in seconds since 1970; None if it is unknown.
 
-    Slurm 23.02 and later, and the scripts in slurm/, say it in SLURM_JOB_END_TIME. `ask`: otherwise ask the
-    controller (not from thousands of ranks at once).
+    Slurm 23.02 and later, and the scripts in slurm/, set SLURM_JOB_END_TIME. Without it, and with `ask`, the controller
+    is asked (not by thousands of ranks at once).
     """
     job = environ.get("SLURM_JOB_ID")
     if job is None:

@@ -52,9 +52,8 @@ class OpenShard:
             shard.answers += len(records)
             for record in records:
                 shard.tokens.update(_tokens(record))
-            ended |= {
-                str(record["id"]): record["status"] for record in records if record.get("status") in ENDED
-            }
+            finished = (record for record in records if record.get("status") in ENDED)
+            ended |= {str(record["id"]): record["status"] for record in finished}
         shard.offset = end if len(sizes) == 1 else 0
         shard.ended = shard.ended + Counter(ended.values())
         return shard
@@ -119,9 +118,8 @@ class PassTotals:
             if counts.sizes != journals[shard]:
                 header = origin.header(shard, "")
                 del header["shard_sha256"]
-                with suppress(
-                    StoreError, OSError
-                ):  # removed, because its result is there, or a transient error
+                # It was removed, because its result is there, or the error is transient.
+                with suppress(StoreError, OSError):
                     self.journals[shard] = counts.read(folder, journals[shard], header)
 
     def _add(self, shard: str, header: dict[str, Any]) -> None:

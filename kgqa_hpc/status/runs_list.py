@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,23 @@ DEEPEST = 3  # depth of the search below the given folder
 
 
 def runs_below(folder: Path) -> list[dict[str, Any]]:
-    """One mapping for each run: path, state, items, verdicts; `problem` for a run that cannot be read."""
+    """One mapping for each run: path, state, items, verdicts; `problem` for a run that cannot be read.
+
+    Folders that this user may not enter, and those that disappear meanwhile, are left out.
+    """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder", "kgqa ls FOLDER lists the runs in it")
     return [_described(path) for path in sorted(_run_folders(folder, DEEPEST))]
 
 
 def _run_folders(folder: Path, deep: int) -> Iterator[Path]:
-    if (folder / "manifest.json").is_file() and (folder / "config.yaml").is_file():
-        yield folder
-    elif deep:
-        for inner in folder.iterdir():
-            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
-                yield from _run_folders(inner, deep - 1)
+    with suppress(PermissionError, FileNotFoundError):
+        if (folder / "manifest.json").is_file() and (folder / "config.yaml").is_file():
+            yield folder
+        elif deep:
+            for inner in folder.iterdir():
+                if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                    yield from _run_folders(inner, deep - 1)
 
 
 def _described(path: Path) -> dict[str, Any]:

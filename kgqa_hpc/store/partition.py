@@ -96,10 +96,8 @@ class _Piece:
         try:
             header = read_header(path, SHARD)
             same_anchors = str(header.get("anchors_sha256")).startswith(self.anchors_sha256)
-            if same_anchors and (header.get("shard_size"), header.get("start")) == (
-                self.shard_size,
-                self.start,
-            ):
+            same_rows = (header.get("shard_size"), header.get("start")) == (self.shard_size, self.start)
+            if same_anchors and same_rows:
                 return ShardEntry(self.name, header["rows"], header["sha256"])
             reason = f"{path}: belongs to another partition"
         except MissingFile:  # another process has just moved it to quarantine

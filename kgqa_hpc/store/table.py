@@ -183,9 +183,8 @@ class _Column:
     def _flush(self) -> None:
         if self._bytes is not None:
             self._flushed += len(self._buffer)
-            self._bytes.append(
-                np.frombuffer(self._buffer, dtype=np.uint8)
-            )  # a view of a buffer that is given away
+            # A view of the buffer, which is given away.
+            self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8))
         self._numbers.append(np.array(self._values, dtype=self._numbers.dtype))
         self._buffer, self._values = bytearray(), []
 

@@ -66,10 +66,8 @@ def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
     except UnicodeDecodeError:
         raise ConfigError(f"{source}: is not UTF-8 text") from None
     except yaml.YAMLError as problem:
-        words, mark = (
-            _one_line(getattr(problem, "problem", None) or problem)[:200],
-            getattr(problem, "problem_mark", None),
-        )
+        words = _one_line(getattr(problem, "problem", None) or problem)[:200]
+        mark = getattr(problem, "problem_mark", None)
         if "maximum nesting depth" in words:  # libyaml's own limit, where it has one
             raise ConfigError(f"{source}: {too_deep}") from None
         line = "" if mark is None else f" line {mark.line + first_line}"

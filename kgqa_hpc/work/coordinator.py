@@ -13,7 +13,6 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly, StoreError
@@ -164,7 +163,7 @@ class Reporter:
         self._lead, self._progress = lead, progress
         self._began = time.monotonic()
         self._every = min(LATEST, max(SOONEST, session.facts["size"] / 20))
-        self._seen: dict[str, Any] | None = None
+        self._seen: Status | None = None
         self._ended = threading.Event()
         self._trouble: BaseException | None = None
         self._transient_errors = TransientErrors(session.config.runtime.lease)
@@ -200,9 +199,8 @@ class Reporter:
         """Write the final status if this process is the coordinator, or no other process does; show the progress."""
         try:
             missing = complete and not (self._read_status() or {}).get("complete")
-            few = (
-                self._session.facts["size"] <= FEW
-            )  # of thousands of processes, only the coordinator's successor writes
+            # Of thousands of processes, only the coordinator's successor writes.
+            few = self._session.facts["size"] <= FEW
             if self._lead.leading or (missing and (few or self._lead.take())):
                 self._lead.duties(last=True)
             if self._progress is not None:
@@ -246,15 +244,17 @@ class Reporter:
         self._transient_errors.ok()
         return True
 
-    def _read_status(self) -> dict[str, Any] | None:
+    def _read_status(self) -> Status | None:
+        """The status that the coordinator has written; None if the file is missing or of another form."""
         try:
-            status = canonical.loads(read_if_there(self._run.status_file) or b"")
-        except ValueError:
+            status: Status = canonical.loads(read_if_there(self._run.status_file) or b"")
+            _words(status)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             return None
-        return status if isinstance(status, dict) and {"items", "verdicts"} <= status.keys() else None
+        return status
 
 
-def _words(status: dict[str, Any]) -> tuple[int, int, str]:
+def _words(status: Status) -> tuple[int, int, str]:
     """The number of finished items, the number of all items, and the text of the progress line."""
     items, shards = status["items"], status["shards"]
     words = [f"shards {shards['done']:,} of {shards['total']:,}", acceptance_words(status)]

@@ -1,6 +1,8 @@
 """`kgqa ls` names every run with its state, `kgqa clean` deletes only what no result needs."""
 
+import errno
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,23 @@ def test_runs_are_listed_with_their_state_and_a_damaged_one_with_its_problem(tmp
     assert [Path(row["path"]).name for row in rows] == ["first", "second"]
     assert [row["state"] for row in rows] == ["sampled", "damaged"]
     assert str(damaged.manifest_file) in render_runs(rows, tmp_path)
+
+
+def test_folders_of_other_users_do_not_hide_the_runs_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "run", 20)
+    listing = Path.iterdir
+    for name in ("before", "private", "zero"):
+        (tmp_path / name).mkdir()
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path.name in ("before", "private", "zero"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listing(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert [Path(row["path"]).name for row in runs_below(tmp_path)] == ["run"]
 
 
 def test_a_merged_run_is_listed_with_the_accepted_records_of_its_dataset(tmp_path: Path) -> None:

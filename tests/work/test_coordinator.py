@@ -18,7 +18,8 @@ from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
-from kgqa_hpc.work.coordinator import Coordinator
+from kgqa_hpc.terminal import Progress
+from kgqa_hpc.work.coordinator import Coordinator, Reporter
 from kgqa_hpc.work.session import Logbook, Session
 from tests.runs import make_run
 from tests.store.conftest import age, claimed
@@ -102,6 +103,23 @@ def test_slurm_is_asked_for_the_queue_once_a_minute_and_at_the_end(
     assert json.loads(run.status_file.read_text())["queue"] == [{"id": "7"}]
     lead.duties(last=True)
     assert len(calls) == 2
+
+
+def test_a_status_file_of_another_form_does_not_end_the_worker_that_shows_it(
+    run: RunFolder, make_lead: MakeLead
+) -> None:
+    assert make_lead("a").take()
+    other = make_lead("b")
+    other._session.facts["size"] = 2
+    reporter = Reporter(other._session, other, cast(Progress, SimpleNamespace()))
+    for text in ("[1]", '{"items": 1, "verdicts": 2}', '{"items": {}, "verdicts": {}, "workers": []}', "{"):
+        run.status_file.write_text(text)
+        assert reporter._report_once()
+        assert reporter._seen is None
+    written = json.dumps(survey(run.path))
+    run.status_file.write_text(written)
+    assert reporter._report_once()
+    assert reporter._seen == json.loads(written)
 
 
 def test_expired_leases_and_leftovers_beside_results_go_and_living_leases_stay(
