@@ -16,6 +16,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.batch_engine import SENDINGS, OpenAIBatchEngine
+from kgqa_hpc.engines.openai.batch_ledger import Ledger
 from kgqa_hpc.engines.openai.batch_server import BatchServer
 from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
@@ -172,6 +173,25 @@ def test_a_batch_that_another_living_process_is_sending_is_not_lost(start: Start
     assert other._ledger.is_being_sent(batch)
     sender.close()
     assert not other._ledger.is_being_sent(batch)
+
+
+def test_a_request_is_looked_up_without_a_walk_through_its_batch(tmp_path: Path) -> None:
+    """Of a batch of 50,000 such walks took a minute, each time that batches were looked at."""
+
+    class Key(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Key.compared += 1
+            return str.__eq__(self, other)
+
+    ledger, keys = Ledger(tmp_path, "m"), [f"{number}" for number in range(1000)]
+    ledger.ended(ledger.begin("name", keys), keys)
+    assert all(ledger.batch_of(Key(key)) is None for key in keys)
+    assert Key.compared < 20 * len(keys)
+    assert set(ledger.sendings().values()) == {1}
+    ledger.close()
 
 
 def test_a_refused_batch_and_a_wrong_key_end_the_engine_with_the_servers_words(
