@@ -76,12 +76,12 @@ class PathSpace:
         ends = np.ones(len(self.layers[0].starts) - 1, np.int64)
         rough = ends.astype(float)
         for layer in reversed(self.layers):
-            rough = _per_node(layer, _sums(rough[layer.nexts]))
+            rough = np.diff(_sums(rough[layer.nexts])[layer.starts])
         behind = ends if float(rough.sum()) < _SAFE else ends.astype(object)
         sums = []
         for layer in reversed(self.layers):
             sums.append(_sums(behind[layer.nexts]))
-            behind = _per_node(layer, sums[-1])
+            behind = np.diff(sums[-1][layer.starts])
         return sums[::-1]
 
     @cached_property
@@ -172,7 +172,3 @@ def _sums(values: npt.NDArray) -> npt.NDArray:
     sums = np.zeros(len(values) + 1, values.dtype)
     np.cumsum(values, out=sums[1:])
     return sums
-
-
-def _per_node(layer: Layer, sums: npt.NDArray) -> npt.NDArray:
-    return sums[layer.starts[1:]] - sums[layer.starts[:-1]]

@@ -49,8 +49,7 @@ def cap_nodes(
     the result is the plain uniform sample, with weights 1.
     """
     order, starts = _pools(shape, position)
-    rounds, refused = np.full(len(shape), -1, np.int64), np.zeros(len(shape), np.uint8)
-    ends = choose_capped(order, starts, nodes, max_per_node, per_shape, POOL_FACTOR, rounds, refused)
+    ends, rounds, refused = choose_capped(order, starts, nodes, max_per_node, per_shape)
     chance, pool = np.ones(len(shape)), np.zeros(len(shape), np.int64)
     for start, end in zip(starts[:-1].tolist(), ends.tolist(), strict=True):
         rows = order[start : start + end]
@@ -123,23 +122,25 @@ def _weighted(rounds: np.ndarray, chance: np.ndarray, shape: np.ndarray, pool: n
 
 
 @kernel
-def choose_capped(order, starts, nodes, most, turns, factor, rounds, refused):
-    """Choose rows of `nodes` int32 (N, 5) so that no vertex occurs in more than `most` (graphlets.balance).
+def choose_capped(order, starts, nodes, most, turns):
+    """Choose rows of `nodes` int32 (N, 5) so that no vertex occurs in more than `most`.
 
     Pool s is the rows order[starts[s]:starts[s + 1]] (int64). In each of `turns` rounds, every pool gives its
     next rows without a full vertex, until it has given as many as there were rounds, or its visible rows end;
-    each round makes `factor` more rows visible. rounds int64 (N,): the round in which a row was chosen, -1
-    where it was not; refused uint8 (N,): a bit for each full vertex of a row that was passed over. Returns the
-    number of rows that each pool examined, up to its next row without a full vertex, int64 (pools,).
+    each round makes POOL_FACTOR more rows visible. Returns three arrays: the number of rows that each pool
+    examined, up to its next row without a full vertex, int64 (pools,); the round in which each row was chosen,
+    int64 (N,), -1 where it was not; a bit for each full vertex of a row that was passed over, uint8 (N,).
     """
     pools = starts.shape[0] - 1
+    rounds = np.full(nodes.shape[0], -1, np.int64)
+    refused = np.zeros(nodes.shape[0], np.uint8)
     load = np.zeros(np.int64(nodes.max()) + 1 if nodes.shape[0] else 1, np.int64)
     position = np.zeros(pools, np.int64)
     accepted = np.zeros(pools, np.int64)
     for turn in range(turns + 1):  # the last turn chooses nothing
         for s in range(pools):
             size = starts[s + 1] - starts[s]
-            visible = min(factor * (turn + 1), size) if turn < turns else size
+            visible = min(POOL_FACTOR * (turn + 1), size) if turn < turns else size
             while accepted[s] <= turn and position[s] < visible:
                 row = order[starts[s] + position[s]]
                 refused[row] = _full(nodes[row], load, most)
@@ -152,7 +153,7 @@ def choose_capped(order, starts, nodes, most, turns, factor, rounds, refused):
                         if v >= 0:
                             load[v] += 1
                 position[s] += 1
-    return position
+    return position, rounds, refused
 
 
 @helper

@@ -57,8 +57,8 @@ class Stream:
         nodes, codes = np.empty((count, 5), np.int32), np.empty(count, np.int16)
         segments = max(1, min(SEGMENTS, count // SEGMENT))
         cuts = [count * i // segments for i in range(segments + 1)]
-        kernel = self._kernel(start, nodes, codes)
-        picks = np.empty(count, np.int64)
+        kernel, picks = self._kernel(start, nodes, codes), np.empty(count, np.int64)
+        apart = self.structure.family == "rows"  # draws of a root share no data: segments are independent
 
         def pick(i: int) -> None:
             block = slice(cuts[i], cuts[i + 1])
@@ -67,20 +67,17 @@ class Stream:
             pick_roots(self._cumulative, self._guide, goals, cuts[i], picks[block])
 
         def draw(i: int) -> None:
-            kernel(picks[cuts[i] : cuts[i + 1]])
-
-        def pick_and_draw(i: int) -> None:
-            pick(i)
-            picks[cuts[i] : cuts[i + 1]].sort()
-            draw(i)
+            block = picks[cuts[i] : cuts[i + 1]]
+            if apart:
+                pick(i)
+                block.sort()
+            kernel(block)
 
         run = self._ground.graph.workers.run
-        if self.structure.family == "rows":  # draws of a root share no data: segments are independent
-            run(pick_and_draw, range(segments))
-        else:
+        if not apart:
             run(pick, range(segments))
             picks.sort()
-            run(draw, range(segments))
+        run(draw, range(segments))
         return nodes, codes
 
     def _kernel(self, start: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:

@@ -136,8 +136,8 @@ class Assembly:
             "dropped_edges_with_unknown_nodes": int((~has_ends).sum()),
         }
         return KnowledgeGraph(
-            node_ids=to_objects(ids),
-            names=to_objects(names),
+            node_ids=ids.to_numpy(zero_copy_only=False),
+            names=names.to_numpy(zero_copy_only=False),
             node_type=node_type,
             node_types=node_types,
             edge_source=source if has_ends.all() else source[has_ends],
@@ -296,11 +296,6 @@ def _normalized(names: pa.Array) -> pa.Array:
     if (pc.max(pc.binary_length(names)).as_py() or 0) <= _LONG_NAME:
         return pc.utf8_normalize(names, "NFC")
     return pa.array([normalized("NFC", name) for name in names.to_pylist()], pa.large_string())
-
-
-def to_objects(values: pa.Array) -> npt.NDArray[np.object_]:
-    """An object array of str."""
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=object)
 
 
 def _more(count: int, noun: str) -> str:

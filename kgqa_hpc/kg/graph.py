@@ -37,7 +37,8 @@ def typed(cells: pa.Array) -> pa.Array:
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
     for pattern, kind in ((INTEGER, "integer"), (_NUMBER, "decimal"), (_BOOLEAN, "boolean")):
         # A look at the first cells avoids three passes over most text columns.
-        if not (_all_match(cells.slice(0, 64), pattern) and _all_match(cells, pattern)):
+        matches = (pc.match_substring_regex(part, pattern) for part in (cells.slice(0, 64), cells))
+        if not all(pc.all(match, skip_nulls=True, min_count=0).as_py() for match in matches):
             continue
         try:
             column = cells.cast(TYPES[kind])
@@ -51,11 +52,6 @@ def typed(cells: pa.Array) -> pa.Array:
 def type_name(column: pa.Array) -> str:
     """integer, decimal, boolean or text. Raises KeyError for a column of another type."""
     return {kind: name for name, kind in TYPES.items()}[column.type]
-
-
-def _all_match(cells: pa.Array, pattern: str) -> bool:
-    matches = pc.match_substring_regex(cells, pattern)
-    return bool(pc.all(matches, skip_nulls=True, min_count=0).as_py())
 
 
 Strings = npt.NDArray[np.object_]

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from tests.by_path import load
-from tests.kg.conftest import load_source
 
 TOOL = Path(__file__).parents[2] / "tools" / "bench_readers.py"
 
@@ -15,8 +14,8 @@ def bench():
 
 def test_all_formats_of_the_benchmark_hold_the_same_graph(bench, load, tmp_path):
     bench.write_files(tmp_path, 20, 60)
-    plain = load_source("csv", nodes=tmp_path / "nodes.csv", edges=tmp_path / "edges.csv")
-    zipped = load_source("csv", nodes=tmp_path / "nodes.csv.gz", edges=tmp_path / "edges.csv.gz")
+    plain = load("csv", nodes=tmp_path / "nodes.csv", edges=tmp_path / "edges.csv")
+    zipped = load("csv", nodes=tmp_path / "nodes.csv.gz", edges=tmp_path / "edges.csv.gz")
     graphml = load("graphml", path=tmp_path / "graph.graphml")
     triples = load("triples", path=tmp_path / "triples.tsv", nodes=tmp_path / "nodes.csv")
     assert plain.num_edges == 60

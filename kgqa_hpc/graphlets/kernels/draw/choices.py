@@ -15,6 +15,7 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
 from kgqa_hpc.jit import helper, kernel
 
+BITS_PER_EDGE = 16  # one false positive in 16
 _STRIDE = np.uint64(0xD1342543DE82EF95)  # the same as in graphlets.splitmix
 
 
@@ -91,9 +92,6 @@ def pick_roots(cumulative, guide, goals, offset, picks):
         low = guide[max(bucket - 1, 0)]
         high = min(guide[min(bucket + 2, buckets)], cumulative.shape[0] - 1)
         picks[i] = first_above(cumulative, low, high, goals[i]) << 32 | (offset + i)
-
-
-BITS_PER_EDGE = 16  # one false positive in 16
 
 
 @kernel
