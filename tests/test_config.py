@@ -99,6 +99,55 @@ def test_all_of_them_are_told_at_once() -> None:
     assert [told for told in expected if not any(told in line for line in lines)] == []
 
 
+@pytest.mark.parametrize("wrong", ["nope", {"use": "check", "nope": 1}, {"use": "check", "reject": ["nope"]}])
+def test_the_relations_of_passes_are_checked_although_a_step_is_refused(wrong: object) -> None:
+    steps = [
+        "judge",
+        {"use": "judge", "as": "j"},
+        {"use": "judge", "as": "j"},
+        wrong,
+        {"use": "judge", "as": "k"},
+    ]
+    data: dict[str, Any] = {"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}] * 2}
+    with pytest.raises(ConfigError) as caught:
+        parse_config({**data, "dataset": {"decide": {"judges": ["other"], "rule": "all"}}}, "c.yaml")
+    for text in (
+        *("c.yaml: passes.0.steps.3", "c.yaml: passes: pass names must differ: main, main"),
+        "c.yaml: passes: two steps are called j",
+        "c.yaml: passes.0.steps.0: judge reads question, answer, which nothing before it adds",
+        "c.yaml: dataset.decide: 'other' is no judge of this run; its judges: judge, j, k",
+    ):
+        assert text in caught.value.message
+    assert "steps.4" not in caught.value.message  # the refused step may add its fields
+
+
+@pytest.mark.parametrize("anchors", [{"kind": "nope"}, {"kind": "graphlet", "per_shape": 0}])
+def test_the_relations_of_passes_are_checked_although_the_anchors_are_refused(anchors: object) -> None:
+    data: dict[str, Any] = {"engine": {"kind": "scripted"}, "anchors": anchors}
+    with pytest.raises(ConfigError) as caught:
+        parse_config({**data, "passes": [{"name": "main", "steps": ["judge", "judge"]}]}, "c.yaml")
+    assert "anchors." in caught.value.message
+    assert "two steps are called judge" in caught.value.message
+    assert "which nothing before it adds" not in caught.value.message
+
+
+def test_a_judge_whose_step_is_refused_is_not_told_a_second_time() -> None:
+    steps = ["generate", {"use": "judge", "as": "j", "nope": 1}]
+    data: dict[str, Any] = {"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}
+    with pytest.raises(ConfigError) as caught:
+        parse_config({**data, "dataset": {"decide": {"judges": ["j"], "rule": "all"}}}, "c.yaml")
+    assert caught.value.message.count("c.yaml") == 1
+
+
+def test_a_study_with_a_target_is_told_beside_its_wrong_variants() -> None:
+    data = {"engine": {"kind": "scripted"}, "anchors": {"per_shape": 1}, "target": {"accepted": 5}}
+    data |= {"passes": [{"name": "main", "steps": ["generate"]}], "variants": {"nope": [1]}}
+    with pytest.raises(ConfigError) as caught:
+        parse_config(data, "c.yaml")
+    assert "target: a study has none" in caught.value.message
+    assert "variants" in caught.value.message
+
+
 def test_a_value_that_is_long_or_steers_a_terminal_is_not_repeated() -> None:
     for value in ("x" * 500, "\x1b[2J"):
         with pytest.raises(ConfigError) as caught:

@@ -28,9 +28,11 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import load_plugin_file
-from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, section
+from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, problems_of, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
+
+_REFUSED = "(refused)"  # the step of a placeholder
 
 
 def _anchors(value: Any, info: ValidationInfo) -> Any:
@@ -135,7 +137,7 @@ def decision_of(config: RunConfig) -> Decision:
     judges = {
         settings.label: step.objection
         for settings in config.steps
-        if (step := STEPS.get(settings.use)).adds == "verdict"
+        if settings.use in STEPS and (step := STEPS.get(settings.use)).adds == "verdict"
     }
     # A judge whose step is not in this configuration makes no objection.
     unknown = dict.fromkeys(sorted(config._added_judges - judges.keys()), lambda verdict: None)
@@ -169,25 +171,63 @@ def parse_config(
             data["graph"] = None
     if "engine" not in data and not asks(data["passes"]):
         data["engine"] = {"kind": "scripted"}  # never started
+    config: RunConfig | None
+    anchors_known = True
     try:
         config = RunConfig.model_validate(data, context={"base": base})
     except ValidationError as problem:
         problems.add_all((), RunConfig, problem)
-    else:
-        config._added_judges = frozenset(added_judges)
-        for check in (_chain_problems, _variant_problems, _cost_problems):
-            if check is _chain_problems or not problems.lines:
-                for key, text in check(config):
-                    problems.add(key, text)
-    if problems.lines:
+        refused = {entry.key[:4] for entry in problems_of(problem)}
+        anchors_known = not any(key[0] == "anchors" for key in refused)
+        config = _without(refused, data)
+    if config is not None:
+        config._added_judges |= frozenset(added_judges)
+        found = list(_chain_problems(config, anchors_known))
+        if not problems.lines and not found:
+            found = [*_variant_problems(config), *_cost_problems(config)]
+        for key, text in found:
+            problems.add(key, text)
+    if config is None or problems.lines:
         raise ConfigError(
             "\n".join(f"{where}: {line}" for line in problems.lines), "see docs/reference/config.md"
         )
     return config
 
 
-def _chain_problems(config: RunConfig) -> Iterator[tuple[Key, str]]:
-    """Pass names and step labels must be unique, and earlier steps add the fields that each step reads."""
+def _without(refused: Collection[Key], data: dict[str, Any]) -> RunConfig | None:
+    """The configuration with placeholders for refused anchors and steps, so that the rest can still be checked.
+
+    None if another key is refused, too. `refused` holds the first four parts of the keys.
+    """
+    data, judges = {**data}, list[str]()
+    for key in refused:
+        if key[0] == "anchors":
+            data["anchors"] = KINDS.get("graphlet").Settings()
+            continue
+        if len(key) < 4 or key[0] != "passes" or key[2] != "steps":
+            return None
+        number, position = int(key[1]), int(key[3])
+        changed = data["passes"][number]
+        steps = list(changed["steps"])
+        entry = steps[position] if isinstance(steps[position], dict) else {}
+        use, label = str(entry.get("use")), str(entry.get("as", f"refused {number}.{position}"))
+        if "as" in entry and (use not in STEPS or STEPS.get(use).adds == "verdict"):
+            judges.append(label)
+        steps[position] = StepSettings.model_construct(use=_REFUSED, label=label)
+        data["passes"] = [{**p, "steps": steps} if p is changed else p for p in data["passes"]]
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError:
+        return None
+    config._added_judges = frozenset(judges)  # a refused step may be the judge that `decide` names
+    return config
+
+
+def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[tuple[Key, str]]:
+    """Pass names and step labels must be unique, and earlier steps add the fields that each step reads.
+
+    The fields are known only up to a refused step.
+    """
     names = [pass_config.name for pass_config in config.passes]
     if len(set(names)) != len(names):
         yield ("passes",), f"pass names must differ: {', '.join(names)}"
@@ -196,10 +236,12 @@ def _chain_problems(config: RunConfig) -> Iterator[tuple[Key, str]]:
     labels = [step.label for pass_config in together for step in pass_config.steps]
     for label in sorted({label for label in labels if labels.count(label) > 1}):
         yield ("passes",), f"two steps are called {label}; give one another name with `as:`"
-    if config.variants is None:  # the configurations of a study's variants are checked separately
-        available = set(KINDS.get(config.anchors.kind).gives)
-        for number, pass_config in enumerate(config.passes):
-            for position, settings in enumerate(pass_config.steps):
+    known = anchors_known and config.variants is None  # the configurations of variants are checked separately
+    available = set(KINDS.get(config.anchors.kind).gives)
+    for number, pass_config in enumerate(config.passes):
+        for position, settings in enumerate(pass_config.steps):
+            known = known and settings.use != _REFUSED
+            if known:
                 yield from _step_problems(settings, available, ("passes", number, "steps", position))
                 available |= set(STEPS.get(settings.use).gives)
     imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]
@@ -208,7 +250,7 @@ def _chain_problems(config: RunConfig) -> Iterator[tuple[Key, str]]:
         yield ("dataset", "decontaminate"), f"is missing: name {missing}, or give [] to go without"
     try:
         decision_of(config)
-        if config.dataset.steps:
+        if config.dataset.steps and all(step.use != _REFUSED for step in config.steps):
             config.with_last_steps()
     except ConfigError as problem:
         yield (), problem.message
