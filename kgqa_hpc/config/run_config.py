@@ -236,12 +236,14 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
     labels = [step.label for pass_config in together for step in pass_config.steps]
     for label in sorted({label for label in labels if labels.count(label) > 1}):
         yield ("passes",), f"two steps are called {label}; give one another name with `as:`"
-    known = anchors_known and config.variants is None  # the configurations of variants are checked separately
+    fields_known = (
+        anchors_known and config.variants is None
+    )  # the configurations of variants are checked separately
     available = set(KINDS.get(config.anchors.kind).gives)
     for number, pass_config in enumerate(config.passes):
         for position, settings in enumerate(pass_config.steps):
-            known = known and settings.use != _REFUSED
-            if known:
+            fields_known = fields_known and settings.use != _REFUSED
+            if fields_known:
                 yield from _step_problems(settings, available, ("passes", number, "steps", position))
                 available |= set(STEPS.get(settings.use).gives)
     imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.diversity import (
     distinct_n,
@@ -21,6 +22,7 @@ from kgqa_hpc.plugins.evaluation.diversity import (
     words,
 )
 from kgqa_hpc.plugins.evaluation.topic import embed, find_topics, spherical_k_means
+from kgqa_hpc.runs import fingerprint
 from tests.command import kgqa
 from tests.plugins.evaluation.pairs import write_lines
 
@@ -241,3 +243,26 @@ def test_without_torch_one_line_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="embeddings need torch and transformers") as problem:
         embed(tmp_path, QUESTIONS)
     assert "kgqa_hpc[embeddings]" in str(problem.value.cure)
+
+
+def test_topics_of_a_run_are_a_setting_and_its_records_belong_to_the_fingerprint(tmp_path: Path) -> None:
+    folder, model = tmp_path / "run" / "dataset", tmp_path / "model"
+    folder.mkdir(parents=True)
+    model.mkdir()
+    for file in (folder / "accepted.jsonl", folder / "rejected.jsonl", model / "config.json"):
+        file.write_text('{"id": "a"}\n')
+    steps = [{"use": "topic", "from": str(folder.parent), "model": str(model)}]
+    anchors = {"kind": "records", "from": str(folder / "accepted.jsonl")}
+    config = parse_config({"anchors": anchors, "passes": [{"name": "main", "steps": steps}]}, "c.yaml")
+
+    def digests() -> tuple[str, str]:
+        found = fingerprint(config)["passes"]["values"]["main"]["contents"]
+        return found["topic.source"], found["topic.model"]
+
+    source, model_digest = digests()
+    (folder / "README.md").write_text("a report is no record")
+    assert digests() == (source, model_digest)
+    (folder / "rejected.jsonl").write_text('{"id": "b"}\n')
+    assert digests()[0] != source
+    (model / "config.json").write_text("{}")
+    assert digests()[1] != model_digest
