@@ -182,10 +182,10 @@ def parse_config(
         config = _without(refused, data)
     if config is not None:
         config._added_judges |= frozenset(added_judges)
-        found = list(_chain_problems(config, anchors_known))
-        if not problems.lines and not found:
-            found = [*_variant_problems(config), *_cost_problems(config)]
-        for key, text in found:
+        further = list(_chain_problems(config, anchors_known))
+        if not problems.lines and not further:
+            further = [*_variant_problems(config), *_cost_problems(config)]
+        for key, text in further:
             problems.add(key, text)
     if config is None or problems.lines:
         raise ConfigError(
@@ -236,9 +236,8 @@ def _chain_problems(config: RunConfig, anchors_known: bool = True) -> Iterator[t
     labels = [step.label for pass_config in together for step in pass_config.steps]
     for label in sorted({label for label in labels if labels.count(label) > 1}):
         yield ("passes",), f"two steps are called {label}; give one another name with `as:`"
-    fields_known = (
-        anchors_known and config.variants is None
-    )  # the configurations of variants are checked separately
+    # The configurations of variants are checked separately.
+    fields_known = anchors_known and config.variants is None
     available = set(KINDS.get(config.anchors.kind).gives)
     for number, pass_config in enumerate(config.passes):
         for position, settings in enumerate(pass_config.steps):
