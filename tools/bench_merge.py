@@ -6,8 +6,9 @@
     tools/bench_merge.py --near variants                near duplicates are looked for too
     tools/bench_merge.py --items 10000000 --length 0.2 --merge-only     as many as fit on a disk of 60 GB
 
-Prints wall time, processor time (workers included) and peak memory (of the main process, and of its largest worker) of
-`kgqa merge` and of a plain rewrite of its records by pyarrow, each in a process of its own, and the ratio. On a busy
+Prints wall time, processor time and peak memory (of all processes together, shared pages once, looked at ten times a
+second; of the main process; of its largest worker) of `kgqa merge` and of a plain rewrite of its records by pyarrow, each
+in a process of its own, and the ratio. On a busy
 machine look at processor time. Questions are copies of 3,000; with `--near variants` each copy has a number of its own
 at its end, with `--near distinct` no two are alike.
 """
@@ -19,6 +20,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,9 +98,27 @@ def measure(code: str, *arguments: Path) -> dict[str, Any]:
     # Environment of a new process: the package, if make_run has loaded it here, has changed this one's.
     clean = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=clean)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    together = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=clean) as process:
+        while process.poll() is None:
+            together = max(together, family_memory(process.pid))
+            time.sleep(0.1)
+        assert process.stdout is not None
+        output = process.stdout.read()
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return {**json.loads(output), "together_mb": together >> 10}
+
+
+def family_memory(pid: int) -> int:
+    """Memory of a process and its descendants in kB; a page that n of them share counts 1/n in each (Pss)."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # it has ended
+        return 0
+    own = next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+    return own + sum(map(family_memory, map(int, children)))
 
 
 def make_run(path: Path, items: int, near: str | None = None, length: float = 1.0) -> None:
