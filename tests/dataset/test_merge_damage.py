@@ -1,6 +1,8 @@
 """Merge refuses unfinished and damaged results; when it dies or is overtaken, it leaves the dataset as it is."""
 
+import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -159,15 +161,34 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_merged: 
     assert not list(run.folder.path.glob(".dataset*"))
 
 
+class LosesTheEnd(io.FileIO):
+    """A file whose last byte is gone when it is closed."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.truncate(os.fstat(self.fileno()).st_size - 1)
+        super().close()
+
+
+@pytest.mark.parametrize("file", [r"\.parquet", r"accepted\.jsonl"])
 def test_a_file_that_is_not_what_was_written_never_gets_into_the_dataset(
-    make_merged: Any, monkeypatch: pytest.MonkeyPatch
+    make_merged: Any, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     run, _ = make_merged()
     before = contents(run.folder.dataset)
-    table_of = writing.table_of
-    monkeypatch.setattr(writing, "table_of", lambda lines, schema: table_of(lines, schema)[1:])
-    with pytest.raises(StoreError, match=r"\.parquet: is not what was written there"):
-        merge(run.folder)
+    table_of, whole = writing.table_of, Path.open
+
+    def damaged(path: Path, mode: str = "r", **options: Any) -> Any:
+        last = mode == "wb" and path.name == "accepted.jsonl"
+        return io.BufferedWriter(LosesTheEnd(path, "wb")) if last else whole(path, mode, **options)
+
+    with monkeypatch.context() as patch:
+        if "parquet" in file:
+            patch.setattr(writing, "table_of", lambda lines, schema: table_of(lines, schema)[1:])
+        else:
+            patch.setattr(Path, "open", damaged)
+        with pytest.raises(StoreError, match=f"{file}: is not what was written there"):
+            merge(run.folder)
     assert contents(run.folder.dataset) == before
     assert not list(run.folder.path.glob(".dataset*"))
 
