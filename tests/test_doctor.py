@@ -158,7 +158,7 @@ def test_every_engine_in_the_registry_is_asked_and_one_that_cannot_be_imported_i
 ) -> None:
     from kgqa_hpc.registry import Registry
 
-    fine = "kgqa_hpc.engines.scripted.engine:ScriptedEngine"
+    fine = "kgqa_hpc.engines.scripted:ScriptedEngine"
     broken = Registry("engines", "engine", {"fine": fine, "broken": "no_such_module:Engine"})
     monkeypatch.setattr(doctor, "ENGINES", broken)
     names = {check.name: check.ok for check in doctor.PROBES["engines"](LIMIT)}

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kgqa_hpc.engines.cpu.engine import CpuEngine, CpuSettings
+from kgqa_hpc.engines.cpu import CpuEngine, CpuSettings
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from tests.engines.asking import answers_of, user
@@ -27,7 +27,7 @@ SERVER = textwrap.dedent("""
     import os, sys, threading
     os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"] = "passive", "0"
     import xllamacpp
-    from kgqa_hpc.engines.cpu.engine import bundled_model
+    from kgqa_hpc.engines.cpu import bundled_model
     params = xllamacpp.CommonParams()
     params.model.path = str(bundled_model())
     params.model_alias = {"smol"}

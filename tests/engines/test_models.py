@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import load_config
+from kgqa_hpc.engines import lmdeploy_loading as loading
 from kgqa_hpc.engines.engine import Generation
-from kgqa_hpc.engines.lmdeploy import loading
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.engines.models import (
     HARMONY,
     OVERHEAD_BYTES,

@@ -40,7 +40,7 @@ def test_every_engine_says_how_its_settings_are_treated(kind: str) -> None:
     assert settings.kind == kind
     for names in (settings.operational, set(settings.paths), settings.dangerous):
         assert names <= fields
-    assert OPERATIONAL[kind] == settings.operational
+    assert OPERATIONAL[kind] == settings.operational | {"price"}
     assert not settings.retired & fields
     assert settings.gpus_per_worker >= 0
     described = [field.description for name, field in type(settings).model_fields.items() if name != "kind"]

@@ -11,14 +11,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema
-from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.dialect import TRIED, Mode
+from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
 from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text import bounded_json
 
+# Values of `engine.structured`, each with the modes that are tried in turn.
+TRIED: dict[str, tuple[Mode, ...]] = {
+    "auto": ("grammar", "gbnf", "json_schema", "json_object", "none"),
+    "grammar": ("grammar", "gbnf"),
+    "json_schema": ("json_schema",),
+    "json_object": ("json_object",),
+    "none": ("none",),
+}
 FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 PAUSE_S = 0.5
 CURABLE_S = 5.0  # s to wait for the first answer after an error that rarely passes by itself

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.engine import LOAD, EngineInfo, Readiness, Request, Response, ServerLoad, installed
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Request, Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE, PROBE_SCHEMA, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi
@@ -136,11 +136,6 @@ class OpenAIEngine:
         """
         if settings.command is None:
             ask_once(settings)
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        """Check for the client's package; whether a server answers is only known in a run."""
-        return installed("aiohttp", "openai")
 
     def close(self) -> None:
         if self._loop.is_running():

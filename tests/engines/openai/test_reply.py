@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.dialect import Dialect
 from kgqa_hpc.engines.openai.reply import (
     BrokenReply,
+    Dialect,
     Trouble,
     error_words,
     exhausted,

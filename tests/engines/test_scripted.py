@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.answers import Draw
-from kgqa_hpc.engines.scripted.engine import Batch, Cost, GpuModel, ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted import Batch, Cost, GpuModel, ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted_answers import Draw
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines.asking import answers_of, user
 

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
+from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response
 from kgqa_hpc.engines.grammar import Remembered, as_sent, structural_tag
-from kgqa_hpc.engines.lmdeploy.loading import card_uuid, load
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, card, load
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
 from kgqa_hpc.engines.models import THOUGHTS, Thought, read_parameters, recorded_sampling, sampling_of
@@ -69,7 +68,7 @@ class LmdeployEngine:
             max_batch=batch,
             window=int(batch * WINDOW_SHARE) + 1,
             stall_s=STALL_S,
-            extra={"gpu_uuid": card_uuid(), **read_parameters(folder)},
+            extra={"gpu_uuid": card()[1], **read_parameters(folder)},
         )
         self._thought = self._thought_marks()
         self._formats = Remembered(lambda schema: response_format(schema, self._thought))
@@ -93,11 +92,6 @@ class LmdeployEngine:
             asyncio.run_coroutine_threadsafe(self._stop_all(), self._loop).result()
             self._pipe.close()
             self._pipe = None
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        """Check for the package by metadata and path, without importing it, because that would load torch."""
-        return installed("lmdeploy", "lmdeploy")
 
     async def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
