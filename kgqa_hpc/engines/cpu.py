@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
-from kgqa_hpc.engines.grammar import Remembered, ebnf, longest
+from kgqa_hpc.engines.grammar import ebnf, longest, remembered
 from kgqa_hpc.engines.llama import LlamaServer, quantisation_of, read_header
 from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
@@ -74,7 +74,7 @@ class CpuEngine(PoolEngine):
         super().__init__(config.slots)
         self._config = config
         ascii_only = config.model is None  # the small bundled model fails in other alphabets
-        self._grammar = Remembered(
+        self._grammar = remembered(
             lambda schema: (ebnf(schema, ascii_only=ascii_only), longest(schema, ascii_only=ascii_only))
         )
         self._slots = PREFIXES if config.slots == 1 else config.slots

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response
-from kgqa_hpc.engines.grammar import Remembered, as_sent, structural_tag
+from kgqa_hpc.engines.grammar import as_sent, remembered, structural_tag
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, card, load
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
@@ -71,7 +71,7 @@ class LmdeployEngine:
             extra={"gpu_uuid": card()[1], **read_parameters(folder)},
         )
         self._thought = self._thought_marks()
-        self._formats = Remembered(lambda schema: response_format(schema, self._thought))
+        self._formats = remembered(lambda schema: response_format(schema, self._thought))
         self._ticking = asyncio.run_coroutine_threadsafe(self._watch_scheduler(), self._loop)
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:

@@ -75,8 +75,9 @@ async def first_answer(
 
 
 def ask_once(settings: ChatSettings) -> None:
-    """Ask each server for one token, before other work begins. Raises EngineConfigError when one does not answer,
-    or refuses key, address or model.
+    """Ask each server for one token, before other work begins; a server of the engine's own starts only with it.
+
+    Raises EngineConfigError when a server does not answer, or refuses key, address or model.
     """
 
     async def ask() -> None:
@@ -90,8 +91,9 @@ def ask_once(settings: ChatSettings) -> None:
             finally:
                 await api.close()
 
-    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
-        thread.submit(asyncio.run, ask()).result()
+    if settings.command is None:
+        with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
+            thread.submit(asyncio.run, ask()).result()
 
 
 class Agreement:

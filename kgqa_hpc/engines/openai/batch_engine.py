@@ -18,6 +18,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.models import recorded_sampling
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, TRIED, Agreement, ask_once
 from kgqa_hpc.engines.openai.batches import Batch, BatchProgram, BatchServer, Ledger, Look
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
@@ -71,12 +72,13 @@ class OpenAIBatchEngine:
                 finally:
                     runner.run(self._api.close())
             self._mode, self._mode_words = agreement.mode, agreement.words
+        sampling = recorded_sampling(config.model, config.thinking, config.generation)
         most = config.requests_per_batch * config.batches
         self.info = EngineInfo(
             name=self.name,
             version=__version__,  # of this client
             model=config.model,
-            settings=config.recorded(sampling=config.sampling_record),
+            settings=config.recorded(sampling=sampling),
             structured=self._mode_words,
             omitted=self._api.dialect.learned,
             max_batch=most,
@@ -86,7 +88,7 @@ class OpenAIBatchEngine:
     @classmethod
     def ask_once(cls, settings: OpenAIBatchSettings) -> None:
         """Ask the server for one token, before other work begins. Raises EngineConfigError."""
-        if settings.command is None and settings.structured == "auto":
+        if settings.structured == "auto":
             ask_once(settings)
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:

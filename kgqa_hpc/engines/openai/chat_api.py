@@ -26,7 +26,7 @@ import orjson
 
 from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.grammar import Remembered, Schema, as_sent, ebnf, structural_tag
+from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, remembered, structural_tag
 from kgqa_hpc.engines.openai.reply import (
     BrokenReply,
     Dialect,
@@ -98,7 +98,7 @@ class ChatApi:
         self._redact = Redactor(settings.secret_names)
         self._session: aiohttp.ClientSession | None = None
         self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
-        self._parameters = Remembered(parameters)
+        self._parameters = remembered(parameters)
         self.dialect = Dialect(settings.omit)
         self.fingerprint = ""  # `system_fingerprint` of its last reply
         self.rest_s = 0.0  # pause that the server requested with its last answer

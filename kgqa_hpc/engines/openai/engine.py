@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from kgqa_hpc import __version__
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Request, Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.models import recorded_sampling
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE, PROBE_SCHEMA, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.own_server import OwnServer
@@ -47,6 +48,7 @@ class OpenAIEngine:
 
     name = "openai"
     Settings = OpenAISettings
+    ask_once = staticmethod(ask_once)
 
     def __init__(self, config: OpenAISettings, memory: Path | None = None) -> None:
         self.server_load: ServerLoad = dict.fromkeys(LOAD, 0.0)
@@ -81,6 +83,7 @@ class OpenAIEngine:
             ", ".join(dict.fromkeys(filter(None, (version, api.fingerprint))))
             for version, api in zip(self._versions, self._apis, strict=True)
         ]
+        sampling = recorded_sampling(config.model, config.thinking, config.generation)
         most = config.concurrency * len(self._apis)
         return EngineInfo(
             name="openai",
@@ -90,7 +93,7 @@ class OpenAIEngine:
             omitted=self._omitted,
             model=config.model,
             digest=self._server.digest if self._server else "",
-            settings=config.recorded(sampling=config.sampling_record),
+            settings=config.recorded(sampling=sampling),
             max_batch=most,
             # A quarter of the requests waits in this process, so that the next one is sent as soon as another ends.
             window=most * 5 // 4,
@@ -128,14 +131,6 @@ class OpenAIEngine:
                 future.cancel()
 
         yield from serve(mailbox, self.info.window, begin, abort)
-
-    @classmethod
-    def ask_once(cls, settings: OpenAISettings) -> None:
-        """Ask each server for one token, before other work begins. Raises EngineConfigError when none answers, or
-        key, address or model are refused.
-        """
-        if settings.command is None:
-            ask_once(settings)
 
     def close(self) -> None:
         if self._loop.is_running():

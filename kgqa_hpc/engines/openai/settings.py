@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
-from kgqa_hpc.engines.models import THINKING_TOKENS, recorded_sampling, sampling_of
+from kgqa_hpc.engines.models import THINKING_TOKENS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 
@@ -107,11 +107,6 @@ class ChatSettings(EngineSettings):
     def sampling(self) -> tuple[float, Mapping[str, Any]]:
         """Temperature in place of a prompt's 0, and other parameters."""
         return sampling_of(self.model, self.thinking, self.generation)
-
-    @property
-    def sampling_record(self) -> dict[str, Any]:
-        """Sampling parameters from the table of model families, for the provenance."""
-        return recorded_sampling(self.model, self.thinking, self.generation)
 
     @property
     def passed_through(self) -> dict[str, Any]:
