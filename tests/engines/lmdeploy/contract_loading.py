@@ -88,8 +88,8 @@ def test_the_batch_follows_the_memory_of_the_card(start: Start, model: Path, mon
 
     (model / "model.safetensors").write_bytes(bytes(1000))
     try:
-        # 2 layers x 4 heads x 16 numbers x keys and values x 2 bytes = 512 bytes a token
-        room = (SHARED_TOKENS + 100 * 200) * 512 / 0.5 + OVERHEAD_BYTES + 1000 + 1
+        # 2 layers x 4 heads x 128 numbers x keys and values x 2 bytes = 4,096 bytes a token
+        room = (SHARED_TOKENS + 100 * 200) * 4096 / 0.5 + OVERHEAD_BYTES + 1000 + 1
         monkeypatch.setattr(loading, "card", lambda: (int(room), ""))
         engine, native = start(max_batch_size=None, cache_max_entry_count=0.5, sequence_tokens=200)
         assert native.engine_config.max_batch_size == 100
