@@ -1,4 +1,4 @@
-"""Engines are found by name and configured by their own settings. Engines of other packages: tests/test_extending.py."""
+"""Engines are found by name and configured by their own settings; those of other packages: tests/test_extending.py."""
 
 import json
 from pathlib import Path
