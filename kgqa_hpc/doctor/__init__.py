@@ -42,8 +42,8 @@ def _engines(timeout: float) -> list[Check]:
             engine = ENGINES.get(name)
             if probe := getattr(engine, "probe", None):
                 ready = probe()
-            elif engine.Settings.package:
-                ready = installed(engine.Settings.package)
+            elif package := getattr(getattr(engine, "Settings", None), "package", None):
+                ready = installed(package)
             else:
                 ready = Readiness(True, f"of {ENGINES.origin(name)}")
             checks.append(Check(label, *ready))
