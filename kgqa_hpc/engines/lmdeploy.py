@@ -16,7 +16,7 @@ from kgqa_hpc.engines.grammar import as_sent, remembered, structural_tag
 from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, card, load
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
-from kgqa_hpc.engines.models import THOUGHTS, Thought, read_parameters, recorded_sampling, sampling_of
+from kgqa_hpc.engines.models import THOUGHTS, Thought, read_parameters, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 
 # Requests in flight per sequence of the batch, so that the next request is tokenised before a slot becomes free.
@@ -50,8 +50,7 @@ class LmdeployEngine:
         self._slots = asyncio.Semaphore(batch)
         self._waiting: set[asyncio.Task[None]] = set()
         self._failures = 0
-        thinks = None if config.thinking is None else bool(config.thinking)
-        self._sampling = sampling_of(config.model, thinks, config.generation)
+        self._sampling = sampling_of(config.model, config.thinking, config.generation)
         self.progress = 0  # ticks of LMDeploy's scheduler and tokens of finished answers
         self.info = EngineInfo(
             name="lmdeploy",
@@ -63,7 +62,7 @@ class LmdeployEngine:
                 "backend",
                 # LMDeploy turns it off with a warning for some architectures.
                 enable_prefix_caching=bool(self._engine.backend_config.enable_prefix_caching),
-                sampling=recorded_sampling(config.model, thinks, config.generation),
+                sampling=self._sampling.added,
             ),
             max_batch=batch,
             window=int(batch * WINDOW_SHARE) + 1,
@@ -166,14 +165,14 @@ class LmdeployEngine:
         from lmdeploy import GenerationConfig
 
         config = self._config
-        temperature = request.temperature or self._sampling[0]
+        temperature = request.temperature or self._sampling.temperature
         values: dict[str, Any] = {
             # Unless do_sample is set, LMDeploy is greedy and silently ignores temperature and seed.
             "max_new_tokens": request.max_tokens + config.thought_room,
             "do_sample": temperature > 0,
             "temperature": temperature or 1.0,
             "random_seed": request.seed,
-            **self._sampling[1],
+            **self._sampling.values,
         }
         if request.schema is not None and config.guided:
             values["response_format"] = self._formats(request.schema)

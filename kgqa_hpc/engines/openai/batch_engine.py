@@ -18,7 +18,6 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.models import recorded_sampling
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, TRIED, Agreement, ask_once
 from kgqa_hpc.engines.openai.batches import Batch, BatchProgram, BatchServer, Ledger, Look
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
@@ -72,13 +71,12 @@ class OpenAIBatchEngine:
                 finally:
                     runner.run(self._api.close())
             self._mode, self._mode_words = agreement.mode, agreement.words
-        sampling = recorded_sampling(config.model, config.thinking, config.generation)
         most = config.requests_per_batch * config.batches
         self.info = EngineInfo(
             name=self.name,
             version=__version__,  # of this client
             model=config.model,
-            settings=config.recorded(sampling=sampling),
+            settings=config.recorded(sampling=config.sampling.added),
             structured=self._mode_words,
             omitted=self._api.dialect.learned,
             max_batch=most,

@@ -97,7 +97,7 @@ class ChatApi:
         self._credentials = settings.credentials()
         self._redact = Redactor(settings.secret_names)
         self._session: aiohttp.ClientSession | None = None
-        self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
+        self._temperature, self._passed_through = settings.sampling.temperature, settings.passed_through
         self._parameters = remembered(parameters)
         self.dialect = Dialect(settings.omit)
         self.fingerprint = ""  # `system_fingerprint` of its last reply

@@ -25,7 +25,6 @@ from typing import Any, TypeVar
 from kgqa_hpc import __version__
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Request, Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox, serve
-from kgqa_hpc.engines.models import recorded_sampling
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE, PROBE_SCHEMA, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.own_server import OwnServer
@@ -83,7 +82,6 @@ class OpenAIEngine:
             ", ".join(dict.fromkeys(filter(None, (version, api.fingerprint))))
             for version, api in zip(self._versions, self._apis, strict=True)
         ]
-        sampling = recorded_sampling(config.model, config.thinking, config.generation)
         most = config.concurrency * len(self._apis)
         return EngineInfo(
             name="openai",
@@ -93,7 +91,7 @@ class OpenAIEngine:
             omitted=self._omitted,
             model=config.model,
             digest=self._server.digest if self._server else "",
-            settings=config.recorded(sampling=sampling),
+            settings=config.recorded(sampling=config.sampling.added),
             max_batch=most,
             # A quarter of the requests waits in this process, so that the next one is sent as soon as another ends.
             window=most * 5 // 4,
