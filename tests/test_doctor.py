@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from kgqa_hpc import __version__, doctor
 from kgqa_hpc.doctor import Check, probes
+from kgqa_hpc.registry import Registry
+from kgqa_hpc.settings import Package
 
 LIMIT = 120.0  # s; generous, for a loaded machine must not decide a test
 
@@ -153,17 +156,21 @@ def test_no_heavy_library_is_imported_and_the_json_form_holds_the_checks() -> No
     assert [entry["name"] for entry in document][:2] == ["python", "kgqa_hpc"]
 
 
-def test_every_engine_in_the_registry_is_asked_and_one_that_cannot_be_imported_is_one_line(
+def test_every_engine_in_the_registry_is_asked_or_its_package_and_one_that_cannot_be_imported_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from kgqa_hpc.registry import Registry
-
-    fine = "kgqa_hpc.engines.scripted.engine:ScriptedEngine"
-    broken = Registry("engines", "engine", {"fine": fine, "broken": "no_such_module:Engine"})
-    monkeypatch.setattr(doctor, "ENGINES", broken)
-    names = {check.name: check.ok for check in doctor.PROBES["engines"](LIMIT)}
-    assert names["engine fine"] is True
-    assert names["engine broken"] is False
+    entries = {
+        "fine": "kgqa_hpc.engines.scripted:ScriptedEngine",
+        "packaged": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
+        "broken": "no_such_module:Engine",
+    }
+    monkeypatch.setattr(doctor, "ENGINES", Registry("engines", "engine", entries))
+    checks = {check.name: check for check in doctor.PROBES["engines"](LIMIT)}
+    assert [checks[f"engine {name}"].ok for name in entries] == [True, True, False]
+    assert checks["engine packaged"].detail == f"aiohttp {version('aiohttp')}"
+    monkeypatch.setattr(Package, "missing", True)
+    (check,) = (check for check in doctor.PROBES["engines"](LIMIT) if check.name == "engine packaged")
+    assert (check.detail, check.fix) == ("aiohttp is not installed", "pip install 'kgqa_hpc[openai]'")
 
 
 def test_asked_for_a_gpu_where_there_is_none_it_says_so_in_one_line_and_fails(tmp_path: Path) -> None:

@@ -26,10 +26,10 @@ from typing import Any
 import psutil
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
-from kgqa_hpc.engines.cpu.engine import CpuSettings
+from kgqa_hpc.engines.cpu import CpuSettings
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.scripted.engine import ScriptedSettings
+from kgqa_hpc.engines.scripted import ScriptedSettings
 from kgqa_hpc.prompts.prompt import load_prompt
 
 STATIC = "Write one question about the nodes below and its answer, as JSON. " + " ".join(
@@ -109,8 +109,8 @@ class Spent:
 def beside_a_bare_loop(seconds: float, threads: int, folder: Path) -> str:
     """Compare the embedded engine in its process with a minimal loop over llama.cpp, for about `seconds`."""
     from kgqa_hpc.engines import grammar
-    from kgqa_hpc.engines.cpu.engine import bundled_model
-    from kgqa_hpc.engines.cpu.llama import LlamaServer
+    from kgqa_hpc.engines.cpu import bundled_model
+    from kgqa_hpc.engines.llama import LlamaServer
 
     bare_server = LlamaServer(bundled_model(), 1, 4096, threads, None)
     rules = grammar.ebnf(ENDLESS, ascii_only=True)

@@ -25,8 +25,8 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kgqa_hpc.engines.cpu.llama import read_header
 from kgqa_hpc.engines.grammar import structural_tag
+from kgqa_hpc.engines.llama import read_header
 from kgqa_hpc.text.text_form import read_form
 
 PROMPTS = ROOT / "prompts"
@@ -68,7 +68,7 @@ def _elsewhere(gguf: Path | None) -> NoReturn:
 
 
 def _bundled() -> Path:
-    from kgqa_hpc.engines.cpu.engine import bundled_model
+    from kgqa_hpc.engines.cpu import bundled_model
 
     return bundled_model()
 

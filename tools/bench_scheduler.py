@@ -11,7 +11,7 @@ second; a worker that can handle 2,000 leaves it 99.9 % of the time. The worker'
 time, which hardly depends on other load.
 
 Busy share: the same `kgqa run`, its engine replaced by the model of a continuously batching GPU
-(kgqa_hpc/engines/scripted/engine.py) that has a clock of its own, so that the outcome depends neither
+(kgqa_hpc/engines/scripted.py) that has a clock of its own, so that the outcome depends neither
 on this machine nor on its load. The busy share is the share of the places in the batch that write an answer, from the
 first token to the last. It is compared with the same answers on the same model in the order of the original scripts:
 calls of so many questions, each of which waits for its last answer, then the same with judgements. `ratio` is our share
@@ -37,7 +37,7 @@ from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.engine import Batch, Cost, GpuModel, ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted import Batch, Cost, GpuModel, ScriptedEngine, ScriptedSettings
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.status.forecast import PUBLISHED_TOKENS, PUBLISHED_TOKENS_PER_S
 from kgqa_hpc.store.partition import partition

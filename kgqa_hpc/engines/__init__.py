@@ -1,1 +1,1 @@
-"""Engines, which answer prompts: their registry (registry.py), settings (config.py) and processes (process.py)."""
+"""Engines, which answer prompts: their interface (engine.py), registry (registry.py) and processes (process.py)."""

@@ -9,7 +9,6 @@ import codecs
 import os
 import re
 import signal
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -62,13 +61,8 @@ class Redactor:
         error = None if response.error is None else one_line(self.text(response.error))
         return response._replace(text=self.text(response.text), error=error)
 
-    def copy(self, source: IO[bytes], log: Path) -> threading.Thread:
-        """Append the cleaned output of a pipe to a log, in a thread that ends with the pipe."""
-        thread = threading.Thread(target=self._copy, args=(source, log), daemon=True, name="engine-log")
-        thread.start()
-        return thread
-
-    def _copy(self, source: IO[bytes], log: Path) -> None:
+    def copy(self, source: IO[bytes], log: Path) -> None:
+        """Append the cleaned output of a pipe to a log, until the pipe ends."""
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         # Keep back the end of an unfinished line that may be the beginning of a secret.
         overlap, held = max(map(len, self._secrets), default=1) - 1, ""
@@ -99,14 +93,6 @@ def exit_words(pid: int) -> str:
             return f"killed by {name}" if by_signal else f"exit code {state.si_status}"
         time.sleep(PAUSE_S)
     return ""
-
-
-def last_line(log: Path, start: int) -> str:
-    """The last line of the log after byte `start`, cut to a readable length."""
-    with log.open("rb") as file:
-        file.seek(max(file.seek(0, os.SEEK_END) - 2000, start))
-        lines = file.read().decode("utf-8", "replace").split("\n")
-    return next((one_line(line, 200) for line in reversed(lines) if line.strip()), "")
 
 
 def without_node(words: str) -> str:

@@ -24,7 +24,6 @@ own adds one by an entry point `kgqa_hpc.engines`:
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -34,7 +33,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from kgqa_hpc.settings import Settings
+from kgqa_hpc.settings import Package, Settings
 
 Finish = Literal["stop", "length", "refusal", "error", "abort"]
 
@@ -132,13 +131,13 @@ class Readiness(NamedTuple):
     fix: str = ""
 
 
-def installed(package: str, extra: str) -> Readiness:
-    """Whether a package is installed, by its metadata and its path: importing it may load torch."""
+def installed(package: Package) -> Readiness:
+    """Whether a package is installed, by its path and its metadata: importing it may load torch."""
+    if package.missing:
+        return Readiness(False, f"{package.module} is not installed", f"pip install '{package.install}'")
     with suppress(importlib.metadata.PackageNotFoundError):
-        version = importlib.metadata.version(package)
-        if importlib.util.find_spec(package) is not None:
-            return Readiness(True, f"{package} {version}")
-    return Readiness(False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
+        return Readiness(True, f"{package.module} {importlib.metadata.version(package.module)}")
+    return Readiness(True, package.module)
 
 
 class Price(Settings):
@@ -164,9 +163,9 @@ class EngineSettings(Settings):
     """Base of the settings of every engine: the keys that may stand under `engine:`.
 
     Class variables list keys by treatment. `operational`: keys that place, pace or speed up the work and
-    never change an answer, so they are not in a run's fingerprint. `dangerous`: keys that another user's
-    run folder could misuse (a command, an address, the name of a secret). `retired`: keys of earlier
-    versions that never had an effect; they are ignored.
+    never change an answer, so they are not in a run's fingerprint; `price` is another, of every engine.
+    `dangerous`: keys that another user's run folder could misuse (a command, an address, the name of a
+    secret). `retired`: keys of earlier versions that never had an effect; they are ignored.
     """
 
     registry: ClassVar[str] = "engines"
@@ -180,12 +179,6 @@ class EngineSettings(Settings):
         exclude_if=lambda value: value is None,
         description="Price of a million tokens, for kgqa plan, kgqa status and runtime.budget.",
     )
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Make `price` an operational key of every engine class."""
-        super().__pydantic_init_subclass__(**kwargs)
-        cls.operational |= {"price"}
 
     @property
     def secret_names(self) -> tuple[str, ...]:
@@ -220,7 +213,7 @@ class EngineSettings(Settings):
         """
         changed = self.model_dump(mode="json", exclude_defaults=True)
         changed |= self.model_dump(mode="json", include=set(always))
-        left_out = self.operational | {"kind", "model", "revision"}
+        left_out = self.operational | {"kind", "model", "price", "revision"}
         settings = {key: value for key, value in changed.items() if key not in left_out}
         settings |= {key: value for key, value in more.items() if value not in (None, {})}
         return json.dumps(settings, sort_keys=True, ensure_ascii=False) if settings else ""

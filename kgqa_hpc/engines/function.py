@@ -13,15 +13,14 @@ import importlib
 import importlib.util
 import json
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response
-from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
+from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 
 Function = Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
@@ -55,32 +54,23 @@ class FunctionSettings(EngineSettings):
         return {"call": hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()}
 
 
-class FunctionEngine:
+class FunctionEngine(PoolEngine):
     """A Python function of your own as the engine."""
 
     name = "function"
     Settings = FunctionSettings
 
     def __init__(self, settings: FunctionSettings, memory: Path | None = None) -> None:
+        super().__init__(settings.concurrency)
         self._function = _load(settings.call)
-        self._pool = ThreadPoolExecutor(settings.concurrency)
         label = Path(settings.call).stem if settings.call.endswith(SAVED) else settings.call
         self.info = EngineInfo("function", "1", settings.model or label, max_batch=settings.concurrency)
-
-    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Accept every schema."""
-
-    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
-        return serve_in_pool(mailbox, self._pool, self.info.max_batch, self._answer)
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     @classmethod
     def probe(cls) -> Readiness:
         return Readiness(True, "calls a Python function")
 
-    def _answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response:
         value = self._function(request.messages, request.schema, request.seed)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return Response(request.id, text, "stop")

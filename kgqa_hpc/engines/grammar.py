@@ -12,7 +12,8 @@ escape of JSON, and every string and array is bounded.
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.text_form import TextForm, read_form
@@ -85,20 +86,10 @@ def as_sent(schema: Schema) -> dict[str, Any]:
     return sent
 
 
-class Remembered(Generic[T]):
-    """A function of a schema with a cache by identity, because all requests carry the same few schema objects."""
-
-    def __init__(self, make: Callable[[Schema], T]) -> None:
-        self._make = make
-        # By id; the schema is kept, so that no other object gets its id.
-        self._results: dict[int, tuple[Schema, T]] = {}
-
-    def __call__(self, schema: Schema) -> T:
-        if id(schema) not in self._results:
-            if len(self._results) > MOST_REMEMBERED:
-                self._results.clear()
-            self._results[id(schema)] = schema, self._make(schema)
-        return self._results[id(schema)][1]
+def remembered(make: Callable[[Schema], T]) -> Callable[[Schema], T]:
+    """A function of a schema with a cache by content, because all requests carry the same few schemas."""
+    cached = lru_cache(MOST_REMEMBERED)(lambda text: make(json.loads(text)))
+    return lambda schema: cached(json.dumps(schema))
 
 
 REPETITIONS = 1999  # llama.cpp refuses grammars that repeat a rule more often

@@ -13,11 +13,9 @@ Requests run in `concurrency` threads. A request that may have failed by the ser
 
 import json
 import os
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +23,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
-from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
+from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text.services import answer_within
 
@@ -56,7 +54,7 @@ class HttpSettings(EngineSettings):
         return (self.api_key_env,) if self.api_key_env else ()
 
 
-class HttpEngine:
+class HttpEngine(PoolEngine):
     """Base of the engines that ask a server. Raises EngineConfigError when the key's variable is not set."""
 
     name: ClassVar[str]
@@ -64,10 +62,9 @@ class HttpEngine:
     version: ClassVar[str] = "1"
 
     def __init__(self, settings: Any, memory: Path | None = None) -> None:
+        super().__init__(settings.concurrency)
         self.settings = settings
         self._headers = {"Content-Type": "application/json", **self.headers()}
-        self._pool = ThreadPoolExecutor(settings.concurrency)
-        self._stopped = threading.Event()
         self.info = EngineInfo(
             self.name,
             self.version,
@@ -93,18 +90,7 @@ class HttpEngine:
             raise EngineConfigError(f"engine.api_key_env: {name} is not set", f"export {name}=KEY")
         return {"Authorization": f"Bearer {os.environ[name]}"}
 
-    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Check the schemas of the prompts; by default every schema is accepted."""
-
-    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
-        self._stopped.clear()
-        return serve_in_pool(mailbox, self._pool, self.info.max_batch, self._answer, self._stopped.set)
-
-    def close(self) -> None:
-        self._stopped.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response:
         path, data = self.request(request)
         body = self._posted(path, json.dumps(data).encode())
         if body is None:
@@ -122,7 +108,7 @@ class HttpEngine:
         """The body of the reply; None if the work was cancelled. Raises the exception of the last attempt."""
         url = self.settings.base_url.rstrip("/") + path
         for number in range(self.settings.tries):
-            if self._stopped.wait(self.settings.pause * 2 ** (number - 1) if number else 0):
+            if self.stopped.wait(self.settings.pause * 2 ** (number - 1) if number else 0):
                 return None
             try:
                 request = urllib.request.Request(url, data, self._headers)

@@ -1,15 +1,16 @@
 """The mailbox of an engine, in which it waits for requests, finished answers, cancellation and the end.
 
 Any thread may add requests and answers; one thread waits. A simple engine iterates over the requests; an engine with
-many simultaneous requests uses `serve` or `serve_in_pool`.
+many simultaneous requests uses `serve`, or is a `PoolEngine`.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -84,7 +85,11 @@ class Mailbox:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self._take_events(0)
-        while not self._ready(room):
+        while not (
+            (self._requests and room != 0)
+            or (self._answers or self._cancelled or self._failure)
+            or (self.ended and not self._end_reported)
+        ):
             if timeout != 0:
                 self.before_sleep()
             if not self._take_events(None if deadline is None else max(deadline - time.monotonic(), 0.0)):
@@ -105,11 +110,6 @@ class Mailbox:
         while not self.ended:
             yield from self.wait(room=1)[0]
             self.take_cancel()
-
-    def _ready(self, room: int | None) -> bool:
-        if self._answers or self._cancelled or self._failure or (self._requests and room != 0):
-            return True
-        return self.ended and not self._end_reported
 
     def _take_events(self, timeout: float | None) -> bool:
         """Wait for the first event and apply all that have come; False if none came in time."""
@@ -152,20 +152,39 @@ def serve(
             abort()
 
 
-def serve_in_pool(
-    mailbox: Mailbox,
-    pool: Executor,
-    room: int,
-    answer: Callable[[Request], Response],
-    abort: Callable[[], object] = lambda: None,
-) -> Iterator[Response]:
-    """As `serve`, with `answer(request)` called in the pool; its exception becomes a response with finish `error`."""
+class PoolEngine:
+    """Base of engines that answer each request in a thread: a subclass defines `answer`.
 
-    def work(request: Request) -> None:
-        try:
-            response = answer(request)
-        except Exception as problem:  # noqa: BLE001 - an exception fails this request alone
-            response = Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}"[:500])
-        mailbox.answer(response)
+    An exception of `answer` becomes a response with finish `error`. `stopped` is set on a cancellation and at the end,
+    for answers that can end early. Accepts every schema.
+    """
 
-    return serve(mailbox, room, lambda request: pool.submit(work, request), abort)
+    def __init__(self, threads: int) -> None:
+        self.stopped = threading.Event()
+        self._threads, self._pool = threads, ThreadPoolExecutor(threads)
+
+    def answer(self, request: Request) -> Response:
+        """The answer to a request. Called from several threads."""
+        raise NotImplementedError
+
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        pass
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        self.stopped.clear()
+
+        def work(request: Request) -> None:
+            try:
+                response = self.answer(request)
+            except Exception as problem:  # noqa: BLE001 - an exception fails this request alone
+                words = f"{type(problem).__name__}: {problem}"[:500]
+                response = Response(request.id, "", "error", error=words)
+            mailbox.answer(response)
+
+        yield from serve(
+            mailbox, self._threads, lambda request: self._pool.submit(work, request), self.stopped.set
+        )
+
+    def close(self) -> None:
+        self.stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)

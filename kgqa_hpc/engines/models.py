@@ -227,25 +227,23 @@ _FAMILIES: dict[str, dict[bool, dict[str, float]]] = {
 }
 
 
-def sampling_of(
-    model: str, thinks: bool | None, generation: Generation | None
-) -> tuple[float, Mapping[str, Any]]:
-    """Temperature in place of a prompt's 0, and other parameters: the configured ones, otherwise the family's.
+class Sampling(NamedTuple):
+    """Sampling parameters of a model. `added` is the part that the configuration does not name, for the provenance."""
 
-    The family's are used only if the configuration turns thinking on or off (`thinks` is not None).
+    temperature: float  # in place of a prompt's 0
+    values: Mapping[str, Any]  # the other parameters
+    added: Mapping[str, Any]
+
+
+def sampling_of(model: str, thinking: bool | str | None, generation: Generation | None) -> Sampling:
+    """The configured sampling parameters, otherwise those of the model's family.
+
+    The family's are used only if the configuration turns thinking on or off (`thinking` is not None).
     """
     matches = (advice for name, advice in _FAMILIES.items() if re.search(name, model, re.IGNORECASE))
-    values: dict[str, Any] = {} if thinks is None else {**next(matches, {}).get(thinks, {})}
-    temperature = values.pop("temperature", 0.0)
-    if generation is None:
-        return temperature, values
-    if generation.temperature is not None:
+    advice = {} if thinking is None else {**next(matches, {}).get(bool(thinking), {})}
+    temperature, configured = advice.pop("temperature", 0.0), generation.values() if generation else {}
+    if generation is not None and generation.temperature is not None:
         temperature = generation.temperature
-    return temperature, values | generation.values()
-
-
-def recorded_sampling(model: str, thinks: bool | None, generation: Generation | None) -> dict[str, Any]:
-    """Parameters that the family's recommendation adds to the configuration, for the provenance."""
-    temperature, values = sampling_of(model, thinks, generation)
-    added = {key: value for key, value in values.items() if not generation or key not in generation.values()}
-    return {"temperature": temperature, **added} if added else {}
+    added = {key: value for key, value in advice.items() if key not in configured}
+    return Sampling(temperature, advice | configured, {"temperature": temperature, **added} if added else {})

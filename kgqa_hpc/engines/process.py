@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from kgqa_hpc.engines.child import frame, read_frames
-from kgqa_hpc.engines.clean import Redactor, exit_words, last_line
+from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, Response, ServerLoad
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import EngineDied, InputError
@@ -183,7 +183,9 @@ class EngineProcess:
                 start_new_session=True,
             )
         if self._process.stdout is not None:
-            self._copier = self._redact.copy(self._process.stdout, self._log)
+            arguments = self._process.stdout, self._log
+            self._copier = threading.Thread(target=self._redact.copy, args=arguments, daemon=True)
+            self._copier.start()
         ours.setblocking(False)
         self._socket = ours
         self._incoming, self._outgoing = bytearray(), bytearray()
@@ -287,11 +289,17 @@ class EngineProcess:
             self._die(f"it answered nothing for {self._idle:.0f} s with {number} requests in flight")
 
     def _die(self, reason: str | None) -> NoReturn:
-        """Kill the remaining processes and raise EngineDied; the default `reason` is the exit status."""
+        """Kill the remaining processes and raise EngineDied, with the last line of the log.
+
+        The default `reason` is the exit status.
+        """
         assert self._process is not None
         reason = reason or exit_words(self._process.pid) or "it closed its connection"
         self.kill()
         if self._copier is not None:
             self._copier.join(LOG_GRACE_S)
-        words = last_line(self._log, self._log_start)
-        raise EngineDied(f"the engine died: {reason}" + (f"; {words}" if words else ""), f"see {self._log}")
+        with self._log.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - 2000, self._log_start))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+        words = next((f"; {one_line(line, 200)}" for line in reversed(lines) if line.strip()), "")
+        raise EngineDied(f"the engine died: {reason}{words}", f"see {self._log}")

@@ -26,7 +26,8 @@ class Engine(Protocol):
 
     Made by `Class(settings, memory)`: `memory` is a file that outlives the process. Raises EngineConfigError
     when it cannot start as configured. Optional attributes: `progress`, a number that grows while the engine works
-    (tokens), which tells a long answer from a hang; `probe()`, a class method that returns a Readiness;
+    (tokens), which tells a long answer from a hang; `probe()`, a class method that returns a Readiness
+    (default: whether the `package` of the settings is installed);
     `ask_once(settings)`, a class method that sends a request to the server before other work begins; `server_load`,
     counts of server failures (engines/engine.py); `keeps_batches`: the constructor also takes `folder`, a folder of
     the run for files that outlive all processes.
@@ -53,12 +54,12 @@ ENGINES = Registry(
     "engines",
     "engine",
     {
-        "lmdeploy": "kgqa_hpc.engines.lmdeploy.engine:LmdeployEngine",
+        "lmdeploy": "kgqa_hpc.engines.lmdeploy:LmdeployEngine",
         "openai": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
         "openai_batch": "kgqa_hpc.engines.openai.batch_engine:OpenAIBatchEngine",
-        "cpu": "kgqa_hpc.engines.cpu.engine:CpuEngine",
+        "cpu": "kgqa_hpc.engines.cpu:CpuEngine",
         "function": "kgqa_hpc.engines.function:FunctionEngine",
-        "scripted": "kgqa_hpc.engines.scripted.engine:ScriptedEngine",
+        "scripted": "kgqa_hpc.engines.scripted:ScriptedEngine",
     },
 )
 
@@ -80,10 +81,10 @@ def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
         raise _invalid([(f"is missing; known: {', '.join(ENGINES.names())}", ("kind",), data)])
     if not isinstance(kind, str) or kind not in ENGINES:
         raise _invalid([(ENGINES.unknown(str(kind)[:80]), ("kind",), kind)])
-    settings = ENGINES.get(kind).Settings
+    settings: type[EngineSettings] = ENGINES.get(kind).Settings
     current = {key: value for key, value in data.items() if key not in settings.retired}
     try:
-        checked: EngineSettings = settings.model_validate(current, context={"base": base})
+        return settings.model_validate(current, context={"base": base})
     except ValidationError as problem:
         details = []
         for mistake in problems_of(problem):
@@ -92,7 +93,6 @@ def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
             words = mistake.text + _OF_PROMPTS if elsewhere else sentence(settings, mistake)
             details.append((words, mistake.key, mistake.value))
         raise _invalid(details) from None
-    return checked
 
 
 def _invalid(details: Iterable[tuple[str, tuple[Any, ...], Any]]) -> ValidationError:
@@ -118,7 +118,7 @@ class _Operational(Mapping[str, frozenset[str]]):
         if kind not in ENGINES:
             raise KeyError(kind)
         settings: type[EngineSettings] = ENGINES.get(kind).Settings
-        return settings.operational
+        return settings.operational | {"price"}
 
     def __iter__(self) -> Iterator[str]:
         return iter(ENGINES.names())

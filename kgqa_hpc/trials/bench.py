@@ -12,7 +12,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, load_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of, set_engine

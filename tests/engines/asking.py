@@ -1,4 +1,4 @@
-"""Asking an engine, as every test of one does."""
+"""Asking an engine, as every test of one does, and a validator: no engine is judged by its own reading of a schema."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,3 +21,16 @@ def answers_of(engine: Any, requests: list[Request]) -> dict[str, Response]:
         by_id[answer.id] = answer
     assert by_id.keys() == {request.id for request in requests}
     return by_id
+
+
+def valid(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether `value` follows `schema`, whose objects have no other properties than those described."""
+    import jsonschema  # not in the environment of LMDeploy, where this file is loaded too
+
+    def closed(schema: dict[str, Any]) -> dict[str, Any]:
+        if "properties" in schema:
+            inner = {name: closed(inner) for name, inner in schema["properties"].items()}
+            schema = {**schema, "properties": inner, "additionalProperties": False}
+        return {**schema, "items": closed(schema["items"])} if "items" in schema else schema
+
+    return bool(jsonschema.Draft202012Validator(closed(schema)).is_valid(value))

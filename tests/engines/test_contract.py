@@ -7,16 +7,16 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
 import pytest
 
-from kgqa_hpc.engines.cpu.engine import CpuEngine, CpuSettings
+from kgqa_hpc.engines.cpu import CpuEngine, CpuSettings
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from tests.engines.asking import answers_of, user
+from tests.engines.asking import answers_of, user, valid
 from tests.waiting import gone
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: NO REAL MODEL TO TEST WITH")
@@ -27,7 +27,7 @@ SERVER = textwrap.dedent("""
     import os, sys, threading
     os.environ["OMP_WAIT_POLICY"], os.environ["GOMP_SPINCOUNT"] = "passive", "0"
     import xllamacpp
-    from kgqa_hpc.engines.cpu.engine import bundled_model
+    from kgqa_hpc.engines.cpu import bundled_model
     params = xllamacpp.CommonParams()
     params.model.path = str(bundled_model())
     params.model_alias = {"smol"}
@@ -68,9 +68,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
     os.environ.pop("TEST_KEY", None)
 
 
-def test_each_request_is_answered_once_by_its_schema_and_counted(
-    engine: Any, valid: Callable[[Any, dict[str, Any]], bool]
-) -> None:
+def test_each_request_is_answered_once_by_its_schema_and_counted(engine: Any) -> None:
     engine.preflight([SCHEMA])
     names = ["BRCA1", "asthma", "Marfan syndrome"]
     asked = [user(f"Is {name} a gene?", max_tokens=60, schema=SCHEMA) for name in names]

@@ -15,6 +15,7 @@ from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.check import Check
 from kgqa_hpc.steps.step import Done
 from kgqa_hpc.testing import item, run_step
+from tests.engines.asking import valid
 
 SCHEMAS: list[dict[str, Any]] = [
     {
@@ -140,7 +141,7 @@ def allowed(negated: bool, content: str) -> list[str]:
 @pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_every_sentence_is_json_that_follows_the_schema_and_is_short_enough(
-    schema: dict[str, Any], ascii_only: bool, valid: Callable[[Any, dict[str, Any]], bool]
+    schema: dict[str, Any], ascii_only: bool
 ) -> None:
     grammar = ebnf(schema, ascii_only=ascii_only)
     ceiling = longest(schema, ascii_only=ascii_only)

@@ -126,8 +126,8 @@ def test_a_server_that_is_not_there_fails_the_request_after_all_tries() -> None:
 
 def test_a_cancelled_request_is_aborted_and_not_asked(address: str, seen: Counter[str]) -> None:
     engine = echo(address)
-    engine._stopped.set()
-    assert engine._answer(user("hello", id="1")) == Response("1", "", "abort")
+    engine.stopped.set()
+    assert engine.answer(user("hello", id="1")) == Response("1", "", "abort")
     assert not seen
     engine.close()
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import load_config
+from kgqa_hpc.engines import lmdeploy_loading as loading
 from kgqa_hpc.engines.engine import Generation
-from kgqa_hpc.engines.lmdeploy import loading
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.engines.models import (
     HARMONY,
     OVERHEAD_BYTES,
@@ -21,7 +21,6 @@ from kgqa_hpc.engines.models import (
     budget,
     read_parameters,
     read_size,
-    recorded_sampling,
     sampling_of,
 )
 from kgqa_hpc.errors import EngineConfigError
@@ -222,11 +221,11 @@ def test_a_prompt_that_ends_with_the_opening_mark_needs_no_second_one() -> None:
 def test_each_family_is_sampled_as_its_maker_advises(
     model: str, thinks: bool | None, expected: tuple[float, dict[str, float]]
 ) -> None:
-    assert sampling_of(model, thinks, None) == expected
+    assert sampling_of(model, thinks, None)[:2] == expected
 
 
 def test_the_configuration_comes_before_the_table_and_the_provenance_says_what_was_added() -> None:
     own = Generation(temperature=0.0, top_k=5)
-    assert sampling_of("Qwen3-8B", True, own) == (0.0, {"top_p": 0.95, "top_k": 5})
-    assert recorded_sampling("Qwen3-8B", True, own) == {"temperature": 0.0, "top_p": 0.95}
-    assert recorded_sampling("Llama", True, own) == {}
+    added = {"temperature": 0.0, "top_p": 0.95}
+    assert sampling_of("Qwen3-8B", "qwen3", own) == (0.0, {"top_p": 0.95, "top_k": 5}, added)
+    assert sampling_of("Llama", True, own).added == {}

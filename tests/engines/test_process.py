@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from kgqa_hpc.engines.child import frame
-from kgqa_hpc.engines.cpu.engine import CpuSettings
+from kgqa_hpc.engines.cpu import CpuSettings
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.scripted.engine import ScriptedSettings
+from kgqa_hpc.engines.scripted import ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError, EngineDied
 from tests.waiting import gone, wait_for
 
@@ -263,7 +263,7 @@ def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:
     worker = textwrap.dedent(f"""
         import time
         from pathlib import Path
-        from kgqa_hpc.engines.scripted.engine import ScriptedSettings
+        from kgqa_hpc.engines.scripted import ScriptedSettings
         from kgqa_hpc.engines.process import EngineProcess
         engine = EngineProcess(ScriptedSettings(), Path({str(log)!r}), 600.0)
         engine.start()

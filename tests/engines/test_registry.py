@@ -1,18 +1,13 @@
-"""Engines are found by name, configured by their own settings; another package adds one by entry point."""
+"""Engines are found by name and configured by their own settings; those of other packages: tests/test_extending.py."""
 
 import json
-import os
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from kgqa_hpc.engines.engine import EngineSettings, Request
-from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import ENGINES, OPERATIONAL, EngineConfig, parse_engine
-from kgqa_hpc.registry import Registry
 
 SMALLEST = {
     "function": {"call": "json:dumps"},
@@ -40,7 +35,7 @@ def test_every_engine_says_how_its_settings_are_treated(kind: str) -> None:
     assert settings.kind == kind
     for names in (settings.operational, set(settings.paths), settings.dangerous):
         assert names <= fields
-    assert OPERATIONAL[kind] == settings.operational
+    assert OPERATIONAL[kind] == settings.operational | {"price"}
     assert not settings.retired & fields
     assert settings.gpus_per_worker >= 0
     described = [field.description for name, field in type(settings).model_fields.items() if name != "kind"]
@@ -95,66 +90,3 @@ def test_what_changes_answers_is_recorded_and_what_does_not_or_never_did_is_not(
     assert recorded == {"generation": generation, "enable_prefix_caching": True}
     assert "wave" not in settings.model_dump()
     assert parse_engine({"kind": "cpu"}).recorded() == ""
-
-
-ECHO = textwrap.dedent('''
-    """An engine of another package."""
-    from typing import ClassVar, Literal
-    from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
-
-    class EchoSettings(EngineSettings):
-        operational: ClassVar = frozenset({"loud"})
-        kind: Literal["echo"] = "echo"
-        loud: bool = False
-
-    class EchoEngine:
-        """Says every prompt again."""
-        name = "echo"
-        Settings = EchoSettings
-
-        def __init__(self, settings, memory=None):
-            self.settings = settings
-            self.info = EngineInfo(name="echo", version="1", model="echo-1")
-
-        def preflight(self, schemas):
-            pass
-
-        def generate(self, mailbox):
-            for request in mailbox:
-                text = request.messages[-1]["content"]
-                yield Response(request.id, text.upper() if self.settings.loud else text, "stop")
-
-        def close(self):
-            pass
-''')
-
-
-@pytest.fixture
-def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with one engine, installed as pip would: a module, and its entry point beside it."""
-    site = tmp_path / "site"
-    info = site / "echo_engine-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "echo_engine.py").write_text(ECHO)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: echo-engine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[kgqa_hpc.engines]\necho = echo_engine:EchoEngine\n")
-    monkeypatch.syspath_prepend(str(site))
-    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-    monkeypatch.setenv("PYTHONPATH", path)  # for the engine's own process
-    fresh = Registry(ENGINES.group, ENGINES.what, ENGINES._shipped)
-    monkeypatch.setattr("kgqa_hpc.engines.registry.ENGINES", fresh)
-
-
-@pytest.mark.usefixtures("foreign")
-def test_an_engine_of_another_package_is_configured_started_and_asked_like_any_other(tmp_path: Path) -> None:
-    settings = parse_engine({"kind": "echo", "loud": True})
-    assert isinstance(settings, EngineSettings)
-    assert OPERATIONAL["echo"] == {"loud", "price"}
-    assert "did you mean loud?" in words_of({"kind": "echo", "lout": True})["engine.lout"]
-    with EngineProcess(settings, tmp_path / "engine.log", 120.0) as engine:
-        assert engine.start().model == "echo-1"
-        engine.send([Request("r", ({"role": "user", "content": "hello"},))])
-        answers = []
-        while not answers:
-            answers = engine.receive(1.0)
-    assert [(a.id, a.text) for a in answers] == [("r", "HELLO")]

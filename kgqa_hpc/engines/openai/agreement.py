@@ -11,14 +11,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema
-from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.dialect import TRIED, Mode
+from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
 from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text import bounded_json
 
+# Values of `engine.structured`, each with the modes that are tried in turn.
+TRIED: dict[str, tuple[Mode, ...]] = {
+    "auto": ("grammar", "gbnf", "json_schema", "json_object", "none"),
+    "grammar": ("grammar", "gbnf"),
+    "json_schema": ("json_schema",),
+    "json_object": ("json_object",),
+    "none": ("none",),
+}
 FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 PAUSE_S = 0.5
 CURABLE_S = 5.0  # s to wait for the first answer after an error that rarely passes by itself
@@ -68,8 +75,9 @@ async def first_answer(
 
 
 def ask_once(settings: ChatSettings) -> None:
-    """Ask each server for one token, before other work begins. Raises EngineConfigError when one does not answer,
-    or refuses key, address or model.
+    """Ask each server for one token, before other work begins; a server of the engine's own starts only with it.
+
+    Raises EngineConfigError when a server does not answer, or refuses key, address or model.
     """
 
     async def ask() -> None:
@@ -83,8 +91,9 @@ def ask_once(settings: ChatSettings) -> None:
             finally:
                 await api.close()
 
-    with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
-        thread.submit(asyncio.run, ask()).result()
+    if settings.command is None:
+        with ThreadPoolExecutor(1) as thread:  # because the caller may have an event loop, as in a notebook
+            thread.submit(asyncio.run, ask()).result()
 
 
 class Agreement:

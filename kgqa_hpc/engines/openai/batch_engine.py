@@ -1,6 +1,6 @@
 """The engine for batch APIs: requests are collected into files; answers come within a day, by `custom_id`.
 
-A batch is never sent twice: the ledger of the run (batch_ledger.py) outlives every process, and a process that needs
+A batch is never sent twice: the ledger of the run (batches.py) outlives every process, and a process that needs
 the same request later waits for the same batch. The answers of an expired batch are kept, its other requests are sent
 again. `cancel` leaves batches at the server: they are paid for, and the next process reads their answers.
 """
@@ -16,13 +16,11 @@ import orjson
 
 from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
-from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
+from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, Agreement, ask_once
-from kgqa_hpc.engines.openai.batch_ledger import Batch, Ledger
-from kgqa_hpc.engines.openai.batch_server import BatchProgram, BatchServer, Look
-from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.dialect import TRIED, Mode
+from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, TRIED, Agreement, ask_once
+from kgqa_hpc.engines.openai.batches import Batch, BatchProgram, BatchServer, Ledger, Look
+from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
 from kgqa_hpc.engines.openai.reply import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
@@ -63,25 +61,22 @@ class OpenAIBatchEngine:
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         """Find out by test requests outside of any batch how the server enforces the schemas."""
-
-        async def agree() -> None:
-            agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
-            try:
-                for schema in (PROBE_SCHEMA, *schemas):
-                    await agreement.on(schema)
-            finally:
-                await self._api.close()
-            self._mode, self._mode_words = agreement.mode, agreement.words
-
         config = self._config
         if config.structured == "auto" and not config.command:
-            asyncio.run(agree())
+            agreement = Agreement([self._api], config.structured, FOREIGN_PATIENCE_S)
+            with asyncio.Runner() as runner:
+                try:
+                    for schema in (PROBE_SCHEMA, *schemas):
+                        runner.run(agreement.on(schema))
+                finally:
+                    runner.run(self._api.close())
+            self._mode, self._mode_words = agreement.mode, agreement.words
         most = config.requests_per_batch * config.batches
         self.info = EngineInfo(
             name=self.name,
             version=__version__,  # of this client
             model=config.model,
-            settings=config.recorded(sampling=config.sampling_record),
+            settings=config.recorded(sampling=config.sampling.added),
             structured=self._mode_words,
             omitted=self._api.dialect.learned,
             max_batch=most,
@@ -91,13 +86,8 @@ class OpenAIBatchEngine:
     @classmethod
     def ask_once(cls, settings: OpenAIBatchSettings) -> None:
         """Ask the server for one token, before other work begins. Raises EngineConfigError."""
-        if settings.command is None and settings.structured == "auto":
+        if settings.structured == "auto":
             ask_once(settings)
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        """Check for the client's package; whether a server answers is only known in a run."""
-        return installed("aiohttp", "openai")
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         config = self._config
@@ -157,16 +147,16 @@ class OpenAIBatchEngine:
             self._tolerate(trouble)
             self._hold_until = time.monotonic() + self._config.poll_s
             return
-        batch = self._ledger.begin(secrets.token_hex(12), lines)
+        batch = self._ledger.record(Batch(secrets.token_hex(12), tuple(lines), "sending", time.time()))
         self._asked |= {key: self._waiting.pop(key) for key in lines}
         try:
             server_id = self._batches.create(file, batch.id)
         except Trouble as trouble:
             if not trouble.again:
-                self._ledger.lost(batch)
+                self._ledger.record(batch._replace(state="lost"))
             self._tolerate(trouble)  # the server may have received it; `_settle` finds out
             return
-        self._ledger.sent(batch, server_id)
+        self._ledger.record(batch._replace(state="sent", server_id=server_id))
         self._answered_at = time.monotonic()
         print(f"openai_batch: batch {server_id} with {len(lines):,} requests", flush=True)
 
@@ -192,16 +182,16 @@ class OpenAIBatchEngine:
         """Look for a batch whose sending was interrupted; it is lost if the server does not have it."""
         server_id = self._batches.find(batch.id, batch.began)
         if server_id is not None:
-            return self._ledger.sent(batch, server_id)
+            return self._ledger.record(batch._replace(state="sent", server_id=server_id))
         if time.time() - batch.began < 2 * self._config.poll_s or self._ledger.is_being_sent(batch):
             return batch  # the server's list may lag behind
-        return self._ledger.lost(batch)
+        return self._ledger.record(batch._replace(state="lost"))
 
     def _take(self, batch: Batch, look: Look) -> Iterator[Response]:
         """Read the answers of an ended batch; its unanswered requests will be sent again."""
         if look.refused:
             if batch.state != "ended":
-                self._ledger.ended(batch, batch.keys)
+                self._ledger.record(batch._replace(state="ended", unanswered=frozenset(batch.keys)))
             if not look.crowded:
                 raise EngineConfigError(f"the server refused a batch: {look.refused}", "see its words")
             self._hold_until = time.monotonic() + 10 * self._config.poll_s
@@ -221,7 +211,7 @@ class OpenAIBatchEngine:
                 words = f"{SENDINGS} batches ended without an answer to it"
                 yield Response(request.id, "", "error", error=words)
         if batch.state != "ended":
-            self._ledger.ended(batch, missing)
+            self._ledger.record(batch._replace(state="ended", unanswered=frozenset(missing)))
 
     def _response(self, request: Request, reply: Mapping[str, Any], error: Any) -> Response:
         body = reply.get("body")

@@ -1,4 +1,12 @@
-"""Client of one OpenAI-compatible server: a request, its answer, the meaning of a failure, and the learned parameters.
+"""Client of one OpenAI-compatible server: a request, its answer, the meaning of a failure.
+
+A schema is enforced in one of five modes:
+
+grammar      our own grammar as `structural_tag` (vLLM, SGLang, LMDeploy)
+gbnf         our own grammar as `grammar`, with lengths (llama.cpp)
+json_schema  OpenAI's form, without patterns and lengths
+json_object  any JSON
+none         the parser, repair and retries
 
 Written over aiohttp for three reasons: a reply is bounded while it is read (the official client unpacks a reply
 of any size), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py), and
@@ -10,18 +18,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
 from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.grammar import Remembered
-from kgqa_hpc.engines.openai.dialect import Dialect, Mode, parameters, with_the_word_json
+from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, remembered, structural_tag
 from kgqa_hpc.engines.openai.reply import (
     BrokenReply,
+    Dialect,
     Trouble,
     error_code,
     error_status,
@@ -39,6 +47,7 @@ from kgqa_hpc.errors import EngineConfigError
 if TYPE_CHECKING:
     import aiohttp
 
+Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
 VERSION_S = 5.0
 JSON = {"Content-Type": "application/json"}
 _OVERLOADED = {429, 503, 529}
@@ -50,6 +59,25 @@ _FILTERED = re.compile(
 )
 _UNSUPPORTED = re.compile(r"support.{0,40}parameter", re.IGNORECASE)  # OpenRouter: no provider takes the mode
 _BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|billing", re.IGNORECASE)
+
+
+def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
+    """The parameters that each mode adds to a request."""
+    form = {"name": "answer", "schema": as_sent(schema), "strict": True}
+    compiled = {"response_format": {"type": "json_schema", "json_schema": form}}
+    modes: dict[Mode, dict[str, Any]] = {
+        "grammar": compiled,
+        "gbnf": compiled,
+        "json_schema": compiled,
+        "json_object": {"response_format": {"type": "json_object"}},
+        "none": {},
+    }
+    with suppress(
+        EngineConfigError
+    ):  # else our grammar cannot express the schema, and the server compiles it
+        modes["gbnf"] = {"grammar": ebnf(schema)}
+        modes["grammar"] = {"response_format": structural_tag(schema)}
+    return modes
 
 
 class ChatApi:
@@ -69,8 +97,8 @@ class ChatApi:
         self._credentials = settings.credentials()
         self._redact = Redactor(settings.secret_names)
         self._session: aiohttp.ClientSession | None = None
-        self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
-        self._parameters = Remembered(parameters)
+        self._temperature, self._passed_through = settings.sampling.temperature, settings.passed_through
+        self._parameters = remembered(parameters)
         self.dialect = Dialect(settings.omit)
         self.fingerprint = ""  # `system_fingerprint` of its last reply
         self.rest_s = 0.0  # pause that the server requested with its last answer
@@ -104,9 +132,14 @@ class ChatApi:
 
     def body(self, request: Request, mode: Mode) -> dict[str, Any]:
         """The JSON body of a request."""
+        messages = request.messages
+        # For this mode, OpenAI, DeepSeek and others refuse prompts without the word.
+        if mode == "json_object" and not any("json" in message["content"].lower() for message in messages):
+            last = {**messages[-1], "content": f"{messages[-1]['content']}\n\nAnswer in JSON."}
+            messages = (*messages[:-1], last)
         body: dict[str, Any] = {
             "model": self._settings.model,
-            "messages": with_the_word_json(request.messages) if mode == "json_object" else request.messages,
+            "messages": messages,
             "temperature": request.temperature or self._temperature,
             "seed": request.seed,
             **self._passed_through,

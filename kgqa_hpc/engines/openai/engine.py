@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.engine import LOAD, EngineInfo, Readiness, Request, Response, ServerLoad, installed
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Request, Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE, PROBE_SCHEMA, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi
@@ -47,6 +47,7 @@ class OpenAIEngine:
 
     name = "openai"
     Settings = OpenAISettings
+    ask_once = staticmethod(ask_once)
 
     def __init__(self, config: OpenAISettings, memory: Path | None = None) -> None:
         self.server_load: ServerLoad = dict.fromkeys(LOAD, 0.0)
@@ -90,7 +91,7 @@ class OpenAIEngine:
             omitted=self._omitted,
             model=config.model,
             digest=self._server.digest if self._server else "",
-            settings=config.recorded(sampling=config.sampling_record),
+            settings=config.recorded(sampling=config.sampling.added),
             max_batch=most,
             # A quarter of the requests waits in this process, so that the next one is sent as soon as another ends.
             window=most * 5 // 4,
@@ -128,19 +129,6 @@ class OpenAIEngine:
                 future.cancel()
 
         yield from serve(mailbox, self.info.window, begin, abort)
-
-    @classmethod
-    def ask_once(cls, settings: OpenAISettings) -> None:
-        """Ask each server for one token, before other work begins. Raises EngineConfigError when none answers, or
-        key, address or model are refused.
-        """
-        if settings.command is None:
-            ask_once(settings)
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        """Check for the client's package; whether a server answers is only known in a run."""
-        return installed("aiohttp", "openai")
 
     def close(self) -> None:
         if self._loop.is_running():

@@ -1,7 +1,11 @@
-"""Reader of a server's reply, with limits on bytes, nesting and numbers: the answer, an error, the requested pause.
+"""Reader of a server's reply: the answer, an error, the requested pause, and the parameters that a refusal names.
 
 A reply is foreign data. It is read up to a limit, packed or not; its JSON is read by a parser with a
 bounded depth; its token counts are clamped.
+
+Hosted models refuse parameters that others need: a temperature, a seed, `max_tokens` in place of
+`max_completion_tokens`. A refusal names the parameter in `error.param`, in the `loc` of a validation error, or in
+its words. Such a parameter is left out of all later requests to this server, and is named in the provenance.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -42,6 +46,20 @@ _FINISH: dict[Any, Finish] = {
 }
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LIMITS = ("max_tokens", "max_completion_tokens")
+# Parameters that no request can omit.
+_NEEDED = {"model", "messages", "response_format", "grammar", *LIMITS}
+_REFUSAL = re.compile(
+    r"unsupported|not support|unknown|unrecogni[sz]ed|extra|not permitted|not allowed|unexpected|invalid|cannot find"
+    r"|only the default|deprecated|not available|does not accept|incompatible",
+    re.IGNORECASE,
+)
+_UNKNOWN = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|extra|not permitted", re.IGNORECASE)
+_PROMPT_TOO_LONG = re.compile(r"context|too long|prompt is|input tokens", re.IGNORECASE)
+_AT_MOST = re.compile(
+    r"(?:at most|less than or equal to|no more than|maximum[^.\d]{0,60}?|<=|\[\d+, ?|between \d+ and)\s*`?(\d{2,7})"
+)
+_NAME = re.compile(r"[a-z][a-z0-9_]+")
 
 
 @dataclass(eq=False)
@@ -206,3 +224,71 @@ def _duration(value: str | None) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != (value or "").strip():
         return None
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+class Dialect:
+    """The parameters of one server: `configured` are left out from the start."""
+
+    def __init__(self, configured: list[str]) -> None:
+        self._configured = configured
+        self.omitted = dict.fromkeys(configured)
+        self._limit_key = LIMITS[0]
+        self._most_tokens = 0  # the server's limit of answer tokens, if it named one; 0: none
+
+    def apply(self, body: dict[str, Any], max_tokens: int) -> dict[str, Any]:
+        """The body with the limit of answer tokens, without the parameters that this server refuses."""
+        body[self._limit_key] = min(max_tokens, self._most_tokens or max_tokens)
+        return {name: value for name, value in body.items() if name not in self.omitted}
+
+    @property
+    def learned(self) -> str:
+        """The changes learned, for the provenance: omitted names, a renamed limit, a lower limit."""
+        changes = [name for name in self.omitted if name not in self._configured]
+        changes += [f"max_tokens as {self._limit_key}"] if self._limit_key != LIMITS[0] else []
+        changes += [f"max_tokens at most {self._most_tokens}"] if self._most_tokens else []
+        return ", ".join(changes)
+
+    def learns(self, sent: Mapping[str, Any], error: Any, words: str) -> bool:
+        """Learn from the refusal of `sent`; returns whether the next request will differ."""
+        if _PROMPT_TOO_LONG.search(words):
+            return False
+        explicit, mentioned = set(_explicit(error)), set(_NAME.findall(words))
+        named = explicit | mentioned if _REFUSAL.search(words) else explicit
+        if refused := sorted(name for name in sent if name in named and name not in _NEEDED):
+            self.omitted |= dict.fromkeys(refused)
+            return True
+        key = next((name for name in LIMITS if name in sent), None)
+        if key is None or not (explicit | mentioned) & set(LIMITS):
+            return False
+        if key != self._limit_key:  # renamed meanwhile, by another request
+            return True
+        if (most := _AT_MOST.search(words)) and 0 < int(most[1]) < sent[key]:
+            self._most_tokens = int(most[1])
+            return True
+        if key == LIMITS[0] and (_UNKNOWN.search(words) or LIMITS[1] in words):
+            self._limit_key = LIMITS[1]
+            return True
+        return False
+
+    def omit_blindly(self) -> bool:
+        """Omit one more parameter that a server may refuse without naming it; returns whether there was one."""
+        name = next((name for name in ("seed", "temperature") if name not in self.omitted), None)
+        if name is not None:
+            self.omitted[name] = None
+        return name is not None
+
+
+def _explicit(error: Any) -> Iterator[str]:
+    """Parameters that an error's own fields name: OpenAI's `param`, the `loc` of pydantic's validation errors."""
+    if isinstance(error, list):
+        for inner in error[:20]:
+            yield from _explicit(inner)
+    if not isinstance(error, dict):
+        return
+    if isinstance(param := error.get("param"), str):
+        yield param.split(".")[0]
+    if isinstance(loc := error.get("loc"), list):
+        yield from (part for part in loc[:3] if isinstance(part, str) and part != "body")
+    for key in ("error", "detail", "message", "errors"):
+        if isinstance(inner := error.get(key), dict | list):
+            yield from _explicit(inner)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation, with_model_path
-from kgqa_hpc.engines.models import THINKING_TOKENS, recorded_sampling, sampling_of
+from kgqa_hpc.engines.models import THINKING_TOKENS, Sampling, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 
@@ -104,19 +104,13 @@ class ChatSettings(EngineSettings):
         return THINKING_TOKENS if self.thinking or self.reasoning_effort not in (None, "none") else 0
 
     @property
-    def sampling(self) -> tuple[float, Mapping[str, Any]]:
-        """Temperature in place of a prompt's 0, and other parameters."""
+    def sampling(self) -> Sampling:
         return sampling_of(self.model, self.thinking, self.generation)
-
-    @property
-    def sampling_record(self) -> dict[str, Any]:
-        """Sampling parameters from the table of model families, for the provenance."""
-        return recorded_sampling(self.model, self.thinking, self.generation)
 
     @property
     def passed_through(self) -> dict[str, Any]:
         """Parameters from the settings that each request carries unchanged."""
-        body = {**self.extra_body, **self.sampling[1]}
+        body = {**self.extra_body, **self.sampling.values}
         kwargs = {} if self.thinking is None else {"enable_thinking": self.thinking}
         if kwargs | (self.chat_template_kwargs or {}):
             body["chat_template_kwargs"] = kwargs | (self.chat_template_kwargs or {})

@@ -18,8 +18,8 @@ from lmdeploy_fake import native_engine
 from transformers import PreTrainedTokenizerFast
 
 from kgqa_hpc.engines.grammar import ebnf
-from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine, compiler_for, response_format
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy import LmdeployEngine, compiler_for, response_format
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.engines.models import THOUGHTS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines.asking import answers_of as ask

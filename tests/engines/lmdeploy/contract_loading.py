@@ -10,8 +10,8 @@ import pytest
 from contract_start import Start, echo, request
 from lmdeploy_fake import native_engine
 
-from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.engines.models import read_size
 from kgqa_hpc.errors import EngineConfigError
 from tests.engines import published_models as published
@@ -83,18 +83,18 @@ def test_settings_reach_the_engine(start: Start) -> None:
 
 
 def test_the_batch_follows_the_memory_of_the_card(start: Start, model: Path, monkeypatch: Any) -> None:
-    from kgqa_hpc.engines.lmdeploy import loading
+    from kgqa_hpc.engines import lmdeploy_loading as loading
     from kgqa_hpc.engines.models import OVERHEAD_BYTES, SHARED_TOKENS
 
     (model / "model.safetensors").write_bytes(bytes(1000))
     try:
-        # 2 layers x 4 heads x 16 numbers x keys and values x 2 bytes = 512 bytes a token
-        room = (SHARED_TOKENS + 100 * 200) * 512 / 0.5 + OVERHEAD_BYTES + 1000 + 1
-        monkeypatch.setattr(loading, "card_bytes", lambda: int(room))
+        # 2 layers x 4 heads x 128 numbers x keys and values x 2 bytes = 4,096 bytes a token
+        room = (SHARED_TOKENS + 100 * 200) * 4096 / 0.5 + OVERHEAD_BYTES + 1000 + 1
+        monkeypatch.setattr(loading, "card", lambda: (int(room), ""))
         engine, native = start(max_batch_size=None, cache_max_entry_count=0.5, sequence_tokens=200)
         assert native.engine_config.max_batch_size == 100
         assert (engine.info.max_batch, engine.info.window) == (100, 126)
-        monkeypatch.setattr(loading, "card_bytes", lambda: OVERHEAD_BYTES)
+        monkeypatch.setattr(loading, "card", lambda: (OVERHEAD_BYTES, ""))
         with pytest.raises(EngineConfigError, match="less than one sequence"):
             start()
     finally:
@@ -102,7 +102,7 @@ def test_the_batch_follows_the_memory_of_the_card(start: Start, model: Path, mon
 
 
 def test_lmdeploys_pytorch_backend_takes_the_format_from_the_model(model: Path) -> None:
-    from kgqa_hpc.engines.lmdeploy.loading import backend_config
+    from kgqa_hpc.engines.lmdeploy_loading import backend_config
 
     plain = LmdeploySettings(model=str(model), backend="pytorch", extra={"eager_mode": True})
     config = backend_config(plain, 12)

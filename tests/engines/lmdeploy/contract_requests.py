@@ -11,7 +11,7 @@ import pytest
 from contract_start import PATIENCE_S, Start, echo, name, request
 from lmdeploy.messages import ResponseType
 
-from kgqa_hpc.engines.lmdeploy import engine as module
+from kgqa_hpc.engines import lmdeploy as module
 from kgqa_hpc.engines.mailbox import Mailbox
 from tests.engines.asking import answers_of as ask
 from tests.waiting import wait_for

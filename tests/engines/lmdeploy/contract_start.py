@@ -12,8 +12,8 @@ from lmdeploy.messages import ResponseType
 from lmdeploy_fake import FakeTurboMind, Reply, make_model, native_engine
 
 from kgqa_hpc.engines.engine import Request
-from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 
 PATIENCE_S = 120.0
 Start = Callable[..., tuple[LmdeployEngine, FakeTurboMind]]

@@ -18,7 +18,7 @@ assert turbomind.is_available(), turbomind._import_error
 from lmdeploy.turbomind import _tm
 from lmdeploy.turbomind.tokenizer_info import TokenizerInfo
 from lmdeploy.turbomind.turbomind import TurboMindInstance
-from kgqa_hpc.engines.lmdeploy.engine import compile_all, response_format
+from kgqa_hpc.engines.lmdeploy import compile_all, response_format
 from kgqa_hpc.engines.models import THOUGHTS
 from kgqa_hpc.errors import EngineConfigError
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,40 +20,15 @@ from lmdeploy.messages import EngineOutput, RequestMetrics, ResponseType, Schedu
 from lmdeploy.serve.core import AsyncEngine
 from lmdeploy.tokenizer import Tokenizer
 
+from kgqa_hpc.doctor.gpu import tiny_model
+
 Reply = Callable[[str], "str | Exception | ResponseType | asyncio.Event"]
 
 
 def make_model(folder: Path) -> Path:
-    """A model without weights: configuration, a tokenizer of bytes, a ChatML template."""
-    from tokenizers import Tokenizer as Fast
-    from tokenizers import decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    fast = Fast(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    fast.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=fast, bos_token="<|im_start|>", eos_token="<|im_end|>", pad_token="<|im_end|>"
-    )
-    tokenizer.chat_template = (
-        "{% for m in messages %}<|im_start|>{{m.role}}\n{{m.content}}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    )
-    tokenizer.save_pretrained(folder)
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = sizes | {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "num_key_value_heads": 4,
-        "vocab_size": len(tokenizer),
-        "max_position_embeddings": 2048,
-        "rms_norm_eps": 1e-6,
-        "torch_dtype": "float16",
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
+    """The model of `kgqa doctor --gpu` without its weights: configuration, a tokenizer of bytes, a ChatML template."""
+    for weights in tiny_model(folder).glob("*.safetensors"):
+        weights.unlink()
     return folder
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings
 from kgqa_hpc.errors import EngineConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -43,8 +43,7 @@ def test_the_model_is_looked_for_before_anything_else(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     program = """
 import sys
-from kgqa_hpc.engines.lmdeploy.loading import load
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, load
 from kgqa_hpc.errors import EngineConfigError
 try:
     load(LmdeploySettings(model="org/absent", stage_to="/no/such/disk"))

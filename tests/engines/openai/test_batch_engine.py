@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,9 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.batch_engine import SENDINGS, OpenAIBatchEngine
-from kgqa_hpc.engines.openai.batch_ledger import Ledger
-from kgqa_hpc.engines.openai.batch_server import BatchServer
+from kgqa_hpc.engines.openai.batches import Batch, BatchServer, Ledger
 from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
-from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
 from tests.command import end_tree, environment, kgqa
 from tests.engines.asking import answers_of, user
@@ -129,38 +129,42 @@ from pathlib import Path
 from kgqa_hpc.engines.mailbox import Mailbox
 from tests.engines.openai.test_batch_engine import engine_of, requests
 
-url, folder, part, name, when = sys.argv[1:]
+url, folder, name, when = sys.argv[1:]
 engine = engine_of(url, Path(folder))
-real = getattr(getattr(engine, part), name)
+name, _, state = name.partition(":")
+part = engine._ledger if state else engine._batches
+real = getattr(part, name)
 
 def killed(*arguments):
-    if when == "after":
-        real(*arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
+    hit = not state or arguments[0].state == state
+    result = real(*arguments) if when == "after" or not hit else None
+    if hit:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
 
-setattr(getattr(engine, part), name, killed)
+setattr(part, name, killed)
 list(engine.generate(Mailbox.holding(requests(4))))
 """
 
 
 @pytest.mark.parametrize(
-    ("part", "name", "when"),
+    ("name", "when"),
     [
-        ("_batches", "upload", "before"),
-        ("_ledger", "begin", "before"),
-        ("_ledger", "begin", "after"),
-        ("_batches", "create", "after"),
-        ("_ledger", "sent", "after"),
-        ("_batches", "look", "after"),
-        ("_batches", "lines", "after"),
-        ("_ledger", "ended", "before"),
-        ("_ledger", "ended", "after"),
+        ("upload", "before"),
+        ("record:sending", "before"),
+        ("record:sending", "after"),
+        ("create", "after"),
+        ("record:sent", "after"),
+        ("look", "after"),
+        ("lines", "after"),
+        ("record:ended", "before"),
+        ("record:ended", "after"),
     ],
 )
 def test_a_kill_at_any_moment_never_pays_twice(
-    service: BatchService, start: Start, tmp_path: Path, part: str, name: str, when: str
+    service: BatchService, start: Start, tmp_path: Path, name: str, when: str
 ) -> None:
-    command = [sys.executable, "-c", KILLED, service.url, tmp_path, part, name, when]
+    command = [sys.executable, "-c", KILLED, service.url, tmp_path, name, when]
     assert subprocess.run(command, env=environment(), cwd=ROOT).returncode == -signal.SIGKILL
     ask(start(), 4)
     assert_paid_once(service, 4)
@@ -168,7 +172,9 @@ def test_a_kill_at_any_moment_never_pays_twice(
 
 def test_a_batch_that_another_living_process_is_sending_is_not_lost(start: Start) -> None:
     sender, other = start(), start()
-    batch = sender._ledger.begin("name", [sender._ledger.key(request) for request in requests(1)])
+    batch = sender._ledger.record(
+        Batch("name", (sender._ledger.key(requests(1)[0]),), "sending", time.time())
+    )
     other._ledger.read()
     assert other._ledger.is_being_sent(batch)
     sender.close()
@@ -187,7 +193,7 @@ def test_a_request_is_looked_up_without_a_walk_through_its_batch(tmp_path: Path)
             return str.__eq__(self, other)
 
     ledger, keys = Ledger(tmp_path, "m"), [f"{number}" for number in range(1000)]
-    ledger.ended(ledger.begin("name", keys), keys)
+    ledger.record(Batch("name", tuple(keys), "ended", 0.0, unanswered=frozenset(keys)))
     assert all(ledger.batch_of(Key(key)) is None for key in keys)
     assert Key.compared < 20 * len(keys)
     assert set(ledger.sendings().values()) == {1}

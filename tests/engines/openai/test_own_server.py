@@ -126,9 +126,8 @@ def test_the_first_server_of_a_node_starts_alone_and_later_ones_together(tmp_pat
         pass
 
 
-@pytest.mark.parametrize("name", ["vllm_8xh100"])
-def test_a_shipped_configuration_leaves_the_batch_to_the_card(name: str) -> None:
-    engine = load_config(CONFIGS / f"{name}.yaml").engine
+def test_a_shipped_configuration_leaves_the_batch_to_the_card() -> None:
+    engine = load_config(CONFIGS / "vllm_8xh100.yaml").engine
     assert isinstance(engine, OpenAISettings)
     assert engine.fills("batch")
     assert engine.fills("model")

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.dialect import Dialect
 from kgqa_hpc.engines.openai.reply import (
-    BrokenReply,
+    Dialect,
     Trouble,
     error_words,
-    exhausted,
     read_answer,
     read_json,
     retry_after,
@@ -36,27 +34,15 @@ ASKED = Request("r", ({"role": "user", "content": "hello"},))
     ("number", "expected"),
     [
         ("9223372036854775808", MOST_TOKENS),
-        ("1e999", 0),  # no JSON parser here reads it as a number; the reply is refused or the count is 0
         ("1" + "0" * 30, MOST_TOKENS),
-        ("-5", 0),
+        *((text, 0) for text in ("-5", '"77"', "true", "[1]", "null")),
         ("12.7", 12),
-        ('"77"', 0),
-        ("true", 0),
-        ("[1]", 0),
-        ("null", 0),
         ("17", 17),
     ],
 )
 def test_token_counts_are_clamped_and_never_kill(number: str, expected: int) -> None:
-    text = json.dumps(completion("hello", usage={})).replace(
-        '"usage": {}', f'"usage": {{"prompt_tokens": {number}}}'
-    )
-    try:
-        got = read_answer(ASKED, read_json(text.encode()))
-    except BrokenReply:
-        assert number == "1e999"
-        return
-    assert got.prompt_tokens in (expected, MOST_TOKENS if number == "1e999" else expected)
+    body = completion("hello", usage={"prompt_tokens": json.loads(number)})
+    assert read_answer(ASKED, read_json(json.dumps(body).encode())).prompt_tokens == expected
 
 
 @pytest.mark.parametrize("packing", ["gzip", "br", "zstd", "gzip, gzip"])
@@ -105,6 +91,7 @@ def test_a_thought_is_told_apart_from_the_answer(message: dict[str, Any], though
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0.5s"}, 360.5),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
         ({"x-ratelimit-remaining-tokens": "9", "x-ratelimit-reset-tokens": "120s"}, None),
+        ({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "60s"}, None),
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "tomorrow"}, None),
         ({}, None),
     ],
@@ -117,10 +104,6 @@ def test_a_date_is_read_as_seconds_from_now() -> None:
     seconds = retry_after({"retry-after": formatdate(time.time() + 100, usegmt=True)})
     assert 0 < (seconds or 0) <= 100
     assert retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
-
-
-def test_a_limit_that_is_not_exhausted_asks_for_no_pause() -> None:
-    assert exhausted({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "60s"}) is None
 
 
 @pytest.mark.parametrize(

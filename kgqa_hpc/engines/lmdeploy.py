@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
-from kgqa_hpc.engines.grammar import Remembered, as_sent, structural_tag
-from kgqa_hpc.engines.lmdeploy.loading import card_uuid, load
-from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response
+from kgqa_hpc.engines.grammar import as_sent, remembered, structural_tag
+from kgqa_hpc.engines.lmdeploy_loading import LmdeploySettings, card, load
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
-from kgqa_hpc.engines.models import THOUGHTS, Thought, read_parameters, recorded_sampling, sampling_of
+from kgqa_hpc.engines.models import THOUGHTS, Thought, read_parameters, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 
 # Requests in flight per sequence of the batch, so that the next request is tokenised before a slot becomes free.
@@ -51,8 +50,7 @@ class LmdeployEngine:
         self._slots = asyncio.Semaphore(batch)
         self._waiting: set[asyncio.Task[None]] = set()
         self._failures = 0
-        thinks = None if config.thinking is None else bool(config.thinking)
-        self._sampling = sampling_of(config.model, thinks, config.generation)
+        self._sampling = sampling_of(config.model, config.thinking, config.generation)
         self.progress = 0  # ticks of LMDeploy's scheduler and tokens of finished answers
         self.info = EngineInfo(
             name="lmdeploy",
@@ -64,15 +62,15 @@ class LmdeployEngine:
                 "backend",
                 # LMDeploy turns it off with a warning for some architectures.
                 enable_prefix_caching=bool(self._engine.backend_config.enable_prefix_caching),
-                sampling=recorded_sampling(config.model, thinks, config.generation),
+                sampling=self._sampling.added,
             ),
             max_batch=batch,
             window=int(batch * WINDOW_SHARE) + 1,
             stall_s=STALL_S,
-            extra={"gpu_uuid": card_uuid(), **read_parameters(folder)},
+            extra={"gpu_uuid": card()[1], **read_parameters(folder)},
         )
         self._thought = self._thought_marks()
-        self._formats = Remembered(lambda schema: response_format(schema, self._thought))
+        self._formats = remembered(lambda schema: response_format(schema, self._thought))
         self._ticking = asyncio.run_coroutine_threadsafe(self._watch_scheduler(), self._loop)
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -93,11 +91,6 @@ class LmdeployEngine:
             asyncio.run_coroutine_threadsafe(self._stop_all(), self._loop).result()
             self._pipe.close()
             self._pipe = None
-
-    @classmethod
-    def probe(cls) -> Readiness:
-        """Check for the package by metadata and path, without importing it, because that would load torch."""
-        return installed("lmdeploy", "lmdeploy")
 
     async def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
@@ -172,14 +165,14 @@ class LmdeployEngine:
         from lmdeploy import GenerationConfig
 
         config = self._config
-        temperature = request.temperature or self._sampling[0]
+        temperature = request.temperature or self._sampling.temperature
         values: dict[str, Any] = {
             # Unless do_sample is set, LMDeploy is greedy and silently ignores temperature and seed.
             "max_new_tokens": request.max_tokens + config.thought_room,
             "do_sample": temperature > 0,
             "temperature": temperature or 1.0,
             "random_seed": request.seed,
-            **self._sampling[1],
+            **self._sampling.values,
         }
         if request.schema is not None and config.guided:
             values["response_format"] = self._formats(request.schema)

@@ -1,25 +1,45 @@
-"""Services that answer batches: OpenAI's Batch API, and a program on this machine (`vllm run-batch`).
+"""The batches of a run: their ledger, and the services that answer them.
 
-The API takes the upload of a file, the creation of a batch and the download of the answers. The program answers one
-batch at a time, under the supervisor of the openai engine's servers: it ends with this process. A batch whose program
-was killed is run again from its input. The methods of both services raise Trouble.
+A batch is recorded before it is sent, with a name that the server stores, and again with the id that the server gives
+it, so that none is paid for twice: after a kill, the next process finds the batch by id or by name. Each engine process
+appends to a journal of its own (docs/reference/format.md, section 7) and holds a lock on it while it lives; it reads
+the journals of all.
+
+The services are OpenAI's Batch API, and a program on this machine (`vllm run-batch`). The API takes the upload of a
+file, the creation of a batch and the download of the answers. The program answers one batch at a time, under the
+supervisor of the openai engine's servers: it ends with this process. A batch whose program was killed is run again
+from its input. The methods of both services raise Trouble.
 """
 
 import asyncio
+import fcntl
+import hashlib
 import io
+import os
 import secrets
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
+from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.reply import BrokenReply, Trouble, error_code, read_body, read_error
 from kgqa_hpc.engines.openai.supervisor import supervised
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store.journal import Journal, journals_of, open_next, read_on
 
+JOURNALS = "batches"
+_HEADER = {"of": "batches"}
+# States of a batch: sending (the server may have it), lost (it does not), sent (it does), ended (no more answers).
+State = Literal["sending", "lost", "sent", "ended"]
+_ORDER: dict[State, int] = {"sending": 0, "lost": 1, "sent": 2, "ended": 3}
 TIMEOUT_S = 300.0  # for an answer, and for each read of a download
 TRANSFER_S = 3600.0  # for an upload or a download: files have up to 200 MB
 LARGEST_FILE = 1 << 30
@@ -27,6 +47,96 @@ LARGEST_LINE = 16 << 20
 MARK = "kgqa"  # key of a batch's metadata that holds the ledger's name
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 CLOSE_S = 30.0  # for a program to end
+
+
+class Batch(NamedTuple):
+    """One batch. `keys` are its requests in order; `unanswered` those without an answer at its end."""
+
+    id: str  # the name that the server stores
+    keys: tuple[str, ...]
+    state: State
+    began: float  # seconds since 1970
+    server_id: str = ""
+    unanswered: frozenset[str] = frozenset()
+
+
+class Ledger:
+    """The batches of a run. `model` identifies the settings, besides the request, on which an answer depends."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        make_folder(folder)
+        self._folder = folder
+        self._model = model.encode()
+        self._journal: Journal | None = None
+        self._lock = -1
+        self.batches: dict[str, Batch] = {}
+        self._writer: dict[str, Path] = {}  # by id of a batch: the journal of the process that sends it
+        self._of_key: dict[str, str] = {}
+        self._read_to: dict[Path, int] = {}
+        self.read()
+
+    def key(self, request: Request) -> str:
+        """A permanent name of a request, equal in all processes; a repeated attempt has another name."""
+        return hashlib.sha256(self._model + canonical.dumps(list(request))).hexdigest()[:32]
+
+    def read(self) -> None:
+        """Read the records that other processes have written."""
+        for path in journals_of(self._folder, JOURNALS):
+            if self._journal is None or path != self._journal.path:
+                records, self._read_to[path] = read_on(path, self._read_to.get(path, 0), _HEADER)
+                for record in records:
+                    keys, unanswered = tuple(record["keys"]), frozenset(record["unanswered"])
+                    self._take(Batch(**record | {"keys": keys, "unanswered": unanswered}), path)
+
+    def batch_of(self, key: str) -> Batch | None:
+        """The batch that has answered this request, or will; None if the request is still to be sent."""
+        batch = self.batches.get(self._of_key.get(key, ""))
+        return None if batch is None or batch.state == "lost" or key in batch.unanswered else batch
+
+    def sendings(self) -> Counter[str]:
+        """Number of batches in which each request was sent."""
+        sent = (batch.keys for batch in self.batches.values() if batch.state != "lost")
+        return Counter(chain.from_iterable(sent))
+
+    def record(self, batch: Batch) -> Batch:
+        """Write a batch: before it is sent, and whenever its state changes. Raises DiskFull, StoreError."""
+        if self._journal is None:
+            self._journal, _ = open_next(self._folder, JOURNALS, _HEADER)
+            self._lock = os.open(self._journal.path, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unanswered = [key for key in batch.keys if key in batch.unanswered]
+        self._journal.append(batch._asdict() | {"unanswered": unanswered})
+        self._journal.sync()
+        self._take(batch, self._journal.path)
+        return batch
+
+    def is_being_sent(self, batch: Batch) -> bool:
+        """Whether the process that began to send the batch is alive, by its lock on the journal."""
+        path = self._writer[batch.id]
+        if self._journal is not None and path == self._journal.path:
+            return False
+        with open(path, "rb") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the journal. Idempotent."""
+        if self._journal is not None:
+            self._journal.close()
+            os.close(self._lock)
+            self._journal = None
+
+    def _take(self, batch: Batch, path: Path) -> None:
+        earlier = self.batches.get(batch.id)
+        if earlier is not None and _ORDER[earlier.state] > _ORDER[batch.state]:
+            return
+        self.batches[batch.id] = batch
+        self._writer.setdefault(batch.id, path)
+        for key in batch.keys:
+            current = self.batches.get(self._of_key.get(key, ""))
+            if current is None or current.began <= batch.began:
+                self._of_key[key] = batch.id
 
 
 class Look(NamedTuple):
@@ -50,7 +160,7 @@ class BatchServer:
 
         form = aiohttp.FormData({"purpose": "batch"})
         form.add_field("file", io.BytesIO(data), filename="kgqa.jsonl", content_type="application/jsonl")
-        return self._id(self._json("POST", "files", TRANSFER_S, data=form), "file")
+        return self._id(self._run(self._api.json("POST", "files", TRANSFER_S, data=form)), "file")
 
     def create(self, file: str, name: str) -> str:
         """Create a batch from a file; returns its id."""
@@ -60,13 +170,13 @@ class BatchServer:
             "completion_window": "24h",
             "metadata": {MARK: name},
         }
-        return self._id(self._json("POST", "batches", json=body), "batch")
+        return self._id(self._run(self._api.json("POST", "batches", TIMEOUT_S, json=body)), "batch")
 
     def find(self, name: str, began: float) -> str | None:
         """The id of the batch with this name, created since `began`; None if there is none."""
         query = {"limit": "100"}
         while True:
-            reply = self._json("GET", "batches", params=query)
+            reply = self._run(self._api.json("GET", "batches", TIMEOUT_S, params=query))
             listed = reply.get("data") if isinstance(reply, dict) else None
             batches = [entry for entry in listed or [] if isinstance(entry, dict)]
             for entry in batches:
@@ -81,7 +191,7 @@ class BatchServer:
     def look(self, server_id: str) -> Look:
         """The present state of a batch."""
         try:
-            reply = self._json("GET", f"batches/{server_id}")
+            reply = self._run(self._api.json("GET", f"batches/{server_id}", TIMEOUT_S))
         except Trouble as trouble:
             if trouble.status != 404:
                 raise
@@ -126,17 +236,12 @@ class BatchServer:
             raise Trouble(f"{self._api.url}: a {kind} without an id", again=True)
         return value
 
-    def _json(self, method: str, path: str, limit_s: float = TIMEOUT_S, **options: Any) -> Any:
-        return self._run(self._api.json(method, path, limit_s, **options))
-
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        async def run() -> Any:
+        with asyncio.Runner() as runner:
             try:
-                return await work
+                return runner.run(work)
             finally:
-                await self._api.close()
-
-        return asyncio.run(run())
+                runner.run(self._api.close())
 
 
 class BatchProgram:
@@ -168,7 +273,16 @@ class BatchProgram:
             words = [word.replace("{input}", source).replace("{output}", target) for word in self._command]
             self._running = (server_id, supervised(words))
         elif self._running[1].poll() is not None:
-            self._finish(*self._running)
+            name, supervisor = self._running
+            self.close()
+            partial = self._path(name, "partial")
+            if supervisor.returncode or not partial.exists():
+                raise EngineConfigError(
+                    f"engine.command: {self._command[0]} ended with exit code {supervisor.returncode} and "
+                    f"{'an' if partial.exists() else 'no'} output",
+                    "its last words are in the engine's log",
+                )
+            partial.rename(self._path(name, "output"))
         return Look(False)
 
     def lines(self, file: str) -> Iterator[bytes]:
@@ -184,17 +298,6 @@ class BatchProgram:
             with suppress(BrokenPipeError):
                 supervisor.stdin.close()
             supervisor.wait(CLOSE_S)
-
-    def _finish(self, name: str, supervisor: subprocess.Popen[bytes]) -> None:
-        self.close()
-        partial = self._path(name, "partial")
-        if supervisor.returncode or not partial.exists():
-            raise EngineConfigError(
-                f"engine.command: {self._command[0]} ended with exit code {supervisor.returncode} and "
-                f"{'an' if partial.exists() else 'no'} output",
-                "its last words are in the engine's log",
-            )
-        partial.rename(self._path(name, "output"))
 
     def _path(self, name: str, kind: str) -> Path:
         return self._folder / f"{name}.{kind}.jsonl"

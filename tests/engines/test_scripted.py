@@ -3,7 +3,6 @@
 import json
 import statistics
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.answers import Draw
-from kgqa_hpc.engines.scripted.engine import Batch, Cost, GpuModel, ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted import Batch, Cost, GpuModel, ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted_answers import Draw
 from kgqa_hpc.errors import EngineConfigError
-from tests.engines.asking import answers_of, user
+from tests.engines.asking import answers_of, user, valid
 
 QA = {
     "type": "object",
@@ -154,7 +153,7 @@ def schemas() -> st.SearchStrategy[dict[str, Any]]:
 @settings(deadline=None)
 @given(schemas(), st.integers(0, 2**31 - 1), st.text(max_size=200))
 def test_answers_are_valid_for_any_schema_that_passes_preflight(
-    valid: Callable[[Any, dict[str, Any]], bool], schema: dict[str, Any], seed: int, prompt: str
+    schema: dict[str, Any], seed: int, prompt: str
 ) -> None:
     check(schema)
     assert valid(json.loads(answer_to(prompt, seed=seed, schema=schema)), schema)

@@ -31,7 +31,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
 from kgqa_hpc.engines.grammar import check
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.answers import Draw, free_text, value_for
+from kgqa_hpc.engines.scripted_answers import Draw, free_text, value_for
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Settings
 

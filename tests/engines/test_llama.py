@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.engines.cpu.llama import quantisation_of, read_header
+from kgqa_hpc.engines.llama import quantisation_of, read_header
 from kgqa_hpc.errors import EngineConfigError
 
 

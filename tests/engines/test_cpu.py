@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.engines.cpu.engine import CpuEngine, CpuSettings, bundled_model
+from kgqa_hpc.engines.cpu import CpuEngine, CpuSettings, bundled_model
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError
@@ -93,7 +93,7 @@ def test_cancel_ends_a_long_answer_on_the_way(engine: CpuEngine, monkeypatch: py
         if engine.progress < third:
             return ended
         mailbox.cancel()
-        return engine._stopped.wait(PATIENCE_S)  # it says no more until it hears of the cancel
+        return engine.stopped.wait(PATIENCE_S)  # it says no more until it hears of the cancel
 
     monkeypatch.setattr(engine, "_on_token", stop_at_the_third)
     answers = list(engine.generate(mailbox))

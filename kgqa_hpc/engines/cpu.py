@@ -9,25 +9,25 @@ and every answer starts from the same state.
 from __future__ import annotations
 
 import importlib.metadata
-import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from kgqa_hpc.engines.cpu.llama import LlamaServer, quantisation_of, read_header
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
-from kgqa_hpc.engines.grammar import Remembered, ebnf, longest
-from kgqa_hpc.engines.mailbox import Mailbox, serve_in_pool
+from kgqa_hpc.engines.grammar import ebnf, longest, remembered
+from kgqa_hpc.engines.llama import LlamaServer, quantisation_of, read_header
+from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.threads import usable_cores
 
 PREFIXES = 2  # system messages kept evaluated: a generator's and a judge's
+CPU = Package("xllamacpp", "kgqa_hpc[cpu]")
 MARGIN = 2  # tokens at the end of a prefix that may join with what follows, and so are left out of it
 
 
@@ -36,7 +36,7 @@ class CpuSettings(EngineSettings):
 
     operational: ClassVar = frozenset({"slots", "threads"})
     paths = ("model",)
-    package = Package("xllamacpp", "kgqa_hpc[cpu]")
+    package = CPU
 
     kind: Literal["cpu"] = "cpu"
     model: str | None = Field(
@@ -59,7 +59,7 @@ class CpuSettings(EngineSettings):
     )
 
 
-class CpuEngine:
+class CpuEngine(PoolEngine):
     """llama.cpp within the worker: a small GGUF model on the CPU, for trials and demos.
 
     Raises EngineConfigError when package or model are missing or unreadable.
@@ -71,9 +71,10 @@ class CpuEngine:
     def __init__(self, config: CpuSettings, memory: Path | None = None) -> None:
         path = Path(config.model) if config.model else bundled_model()
         quantisation = quantisation_of(read_header(path))
+        super().__init__(config.slots)
         self._config = config
         ascii_only = config.model is None  # the small bundled model fails in other alphabets
-        self._grammar = Remembered(
+        self._grammar = remembered(
             lambda schema: (ebnf(schema, ascii_only=ascii_only), longest(schema, ascii_only=ascii_only))
         )
         self._slots = PREFIXES if config.slots == 1 else config.slots
@@ -82,7 +83,6 @@ class CpuEngine:
             digest = pool.submit(sha256_of, path)  # while the model loads
             self._llama = LlamaServer(path, self._slots, config.context, threads, config.chat_template)
         self._prefixes: OrderedDict[str, _Prefix] = OrderedDict()
-        self._stopped = threading.Event()
         self.progress = 0  # tokens so far; reported in heartbeats
         self.info = EngineInfo(
             name="cpu",
@@ -101,19 +101,14 @@ class CpuEngine:
             if error is not None:
                 raise EngineConfigError(f"schema: llama.cpp refuses its grammar: {error}", "simplify it")
 
-    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
-        self._stopped.clear()
-        with ThreadPoolExecutor(self._config.slots) as pool:
-            yield from serve_in_pool(mailbox, pool, self._config.slots, self._answer, self._stopped.set)
-
     def close(self) -> None:
-        self._stopped.set()
+        super().close()
         self._llama.close()
 
     @classmethod
     def probe(cls) -> Readiness:
         """Check for package and weights, without importing them."""
-        ready = installed("xllamacpp", "cpu")
+        ready = installed(CPU)
         if not ready.ok:
             return ready
         try:
@@ -124,7 +119,7 @@ class CpuEngine:
         size = weights.stat().st_size / 1e6
         return ready._replace(detail=f"{ready.detail}, {weights.name} ({size:.0f} MB)")
 
-    def _answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response:
         tokens = self._llama.prompt_tokens(request.messages)
         body: dict[str, Any] = {
             "prompt": tokens,
@@ -143,13 +138,15 @@ class CpuEngine:
     def _set_back(self, messages: Sequence[Mapping[str, str]], tokens: list[int]) -> dict[str, Any]:
         """Reset the slot of this request's system message to the evaluated prefix; returns the number of the slot."""
         system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
-        prefix = self._prefixes.get(system) or self._new_prefix(system)
+        new = system not in self._prefixes
+        prefix = self._new_prefix(system) if new else self._prefixes[system]
         self._prefixes.move_to_end(system)
         if tokens[: len(prefix.tokens)] != prefix.tokens or len(prefix.tokens) < MARGIN:
             return {"id_slot": prefix.slot, "cache_prompt": False}
         # With a cached prefix only the last token is evaluated; a larger number means that the slot lost its prefix.
-        if self._evaluate(prefix, cached=True) != len(prefix.tokens) - 1:
-            self._warm(prefix)
+        if new or self._evaluate(prefix, cached=True) != len(prefix.tokens) - 1:
+            for cached in (False, True):
+                self._evaluate(prefix, cached=cached)
         return {"id_slot": prefix.slot}
 
     def _new_prefix(self, system: str) -> _Prefix:
@@ -162,15 +159,8 @@ class CpuEngine:
             self._llama.prompt_tokens([head, {"role": "user", "content": word}]) for word in ("one", "two")
         )
         same = next((i for i, (a, b) in enumerate(zip(beginning, second, strict=False)) if a != b), 0)
-        prefix = _Prefix(slot, beginning[: max(same - MARGIN, 0)])
-        if len(prefix.tokens) >= MARGIN:
-            self._warm(prefix)
-        self._prefixes[system] = prefix
-        return prefix
-
-    def _warm(self, prefix: _Prefix) -> None:
-        for cached in (False, True):
-            self._evaluate(prefix, cached=cached)
+        self._prefixes[system] = _Prefix(slot, beginning[: max(same - MARGIN, 0)])
+        return self._prefixes[system]
 
     def _evaluate(self, prefix: _Prefix, *, cached: bool) -> int:
         """Evaluate exactly this prefix in the slot; returns the number of tokens that were evaluated already."""
@@ -179,7 +169,7 @@ class CpuEngine:
 
     def _on_token(self) -> bool:
         self.progress += 1
-        return self._stopped.is_set()
+        return self.stopped.is_set()
 
 
 class _Prefix(NamedTuple):

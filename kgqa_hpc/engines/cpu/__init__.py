@@ -1,1 +1,0 @@
-"""The embedded engine: llama.cpp on the CPU, inside the engine process."""
