@@ -48,7 +48,7 @@ class Debias(Settings):
     """Settings of a balanced subset, in which rare column values are as frequent as possible (QAProt, Algorithm 1)."""
 
     columns: list[str] = Field(min_length=1, description="Record columns whose values are balanced.")
-    number: int = Field(ge=1, description="Number of accepted records to keep.")
+    number: int = Field(ge=1, description="Accepted records to keep.")
 
 
 class Split(Settings):
@@ -62,7 +62,7 @@ class Split(Settings):
     shares: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Share] = Field(
         default_factory=lambda: {"train": 0.9, "test": 0.1},
         min_length=2,
-        description="Share of the accepted records for each part, by part name; the sum is 1.",
+        description="Share of each part, by name; the sum is 1.",
     )
 
     @model_validator(mode="after")
@@ -75,14 +75,14 @@ class Split(Settings):
 class Budget(Settings):
     """Limits of the work towards a target."""
 
-    items: int | None = Field(None, ge=1, description="Largest number of anchors to process.")
+    items: int | None = Field(None, ge=1, description="Maximum anchors to process.")
     tokens: int | None = Field(
-        None, ge=1, description="Largest number of tokens: prompts plus answers of all attempts."
+        None, ge=1, description="Maximum tokens: prompts plus answers of all attempts."
     )
     gpu_hours: float | None = Field(
         None,
         gt=0,
-        description="Largest number of GPU-hours, measured from the workers' logs (differs between repeated runs).",
+        description="Maximum GPU-hours, measured from the workers' logs (differs between repeated runs).",
     )
     money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
 
@@ -90,7 +90,7 @@ class Budget(Settings):
 class Target(Settings):
     """Settings of a target size: the sample grows until enough records are accepted or the budget is spent."""
 
-    accepted: int = Field(ge=1, description="Exact number of accepted records after all filters.")
+    accepted: int = Field(ge=1, description="Accepted records after all filters, exactly.")
     per: Literal["all", "group"] = Field(
         "all", description="Scope of `accepted`: the whole dataset, or each group (shape, type …)."
     )
@@ -119,7 +119,7 @@ class DatasetConfig(Settings):
     window: int = Field(
         13,
         ge=3,
-        description="Number of consecutive words shared with a test item that counts as contamination.",
+        description="Consecutive words shared with a test item that count as contamination.",
     )
     debias: Debias | None = Field(None, description="Keep a balanced part of the accepted records.")
     split: Split | None = Field(None, description="Divide the accepted records, e.g. into train and test.")

@@ -18,7 +18,7 @@ class PromptConfig(Settings):
     judge: Name | None = Field(None, description="Default prompt of judge steps; filter if not set.")
     domain: Name = Field(
         "biomedicine",
-        description="Subject area of the prompts: biomedicine, general, or a domain of your own.",
+        description="Subject area: biomedicine, general, or your own.",
     )
     paths = ("folder",)
     folder: str | None = Field(
@@ -45,8 +45,7 @@ class PassConfig(Settings):
     engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's engine.")
     variant: Name | None = Field(
         None,
-        description="Study variant whose items this pass processes; set automatically where `variants` change an "
-        "engine or steps.",
+        description="Study variant whose items this pass processes; set where `variants` change an engine or steps.",
     )
 
 
@@ -58,9 +57,9 @@ class RunBudget(Settings):
     """Upper limits of a run's cost over all its workers and restarts; at a limit, workers stop with exit code 75."""
 
     money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
-    tokens: int | None = later_key("Largest number of tokens: prompts plus answers of all attempts.", ge=1)
-    items: int | None = later_key("Largest number of items that a pass processes.", ge=1)
-    hours: float | None = later_key("Largest number of wall-clock hours in which workers run.", gt=0)
+    tokens: int | None = later_key("Maximum tokens: prompts plus answers of all attempts.", ge=1)
+    items: int | None = later_key("Maximum items that a pass processes.", ge=1)
+    hours: float | None = later_key("Maximum wall-clock hours in which workers run.", gt=0)
 
     @property
     def limits(self) -> dict[str, float]:
@@ -80,7 +79,7 @@ class RuntimeConfig(Settings):
     )
     commit_every: Duration = Field(30.0, description="Longest time between saving finished items to disk.")
     window: int | None = Field(
-        None, ge=1, description="Number of requests in flight; default: twice the engine's batch."
+        None, ge=1, description="Requests in flight; default: twice the engine's batch."
     )
     lease: Duration = Field(
         120.0,

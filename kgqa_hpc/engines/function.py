@@ -40,7 +40,7 @@ class FunctionSettings(EngineSettings):
         description='The function as "module:function"; the module is imported by each worker.',
     )
     model: str | None = Field(None, description="Name of the model in the provenance; default: the call's.")
-    concurrency: int = Field(8, ge=1, description="Number of simultaneous calls.")
+    concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
         """The digest of the module's file. A saved function has the digest of its source in its name."""

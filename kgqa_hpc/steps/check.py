@@ -82,15 +82,13 @@ class CheckSettings(StepSettings):
     nodes: int = Field(
         2,
         ge=0,
-        description="Limit of few_nodes: smallest number of the anchor's nodes that the pair must name.",
+        description="Limit of few_nodes: the anchor's nodes that the pair must name.",
     )
     hops: int | None = later_key(
         "Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
         ge=1,
     )
-    aliases: str | None = later_key(
-        "TSV file of more aliases: on each line the name of a node and another name of it."
-    )
+    aliases: str | None = later_key("TSV file of more aliases: a node's name and another name of it.")
     paths = ("aliases",)
 
 

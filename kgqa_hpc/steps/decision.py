@@ -63,7 +63,7 @@ class Decide(Settings):
         "all",
         description="The decision rule: all approve; majority; at_least a number; weighted; or one of a package.",
     )
-    at_least: int | None = Field(None, ge=1, description="at_least: number of judges that must approve.")
+    at_least: int | None = Field(None, ge=1, description="at_least: judges that must approve.")
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
         None, description="weighted: weight of each judge."
     )

@@ -21,9 +21,7 @@ from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 class JudgeSettings(StepSettings):
     """Settings of the step judge."""
 
-    gate: bool = Field(
-        False, description="Reject an item at once if this judge objects, and skip the later steps."
-    )
+    gate: bool = Field(False, description="Reject an item at once if this judge objects.")
 
 
 class Judge(Step):

@@ -28,9 +28,7 @@ class ChatSettings(EngineSettings):
     package = Package("aiohttp", "kgqa_hpc[openai]")
 
     model: str = Field(description="The model's name on the server.")
-    api_key_env: str = Field(
-        "OPENAI_API_KEY", description="Environment variable that holds the key; it may be unset."
-    )
+    api_key_env: str = Field("OPENAI_API_KEY", description="Environment variable of the key; may be unset.")
     headers: dict[str, str] | None = Field(
         None, description="Headers of each request; $NAME is an environment variable."
     )
@@ -54,20 +52,19 @@ class ChatSettings(EngineSettings):
     thinking_tokens: int | None = Field(
         None,
         ge=0,
-        description="Largest number of tokens of a thought, besides those of the answer; default: "
-        "8192 for a thinking model.",
+        description="Maximum tokens of a thought, besides those of the answer; default: 8192 for a thinking model.",
     )
     keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
     extra_body: dict[str, Any] = Field(
         default_factory=dict,
-        description="Further parameters of each request, for options of a particular server.",
+        description="Further parameters of each request.",
     )
 
     # Described by each subclass
     base_url: str | list[str]
     command: list[str] | None = None
-    gpus: int = Field(0, ge=0, description="Number of GPUs of `command`.")
+    gpus: int = Field(0, ge=0, description="GPUs of `command`.")
 
     @property
     def urls(self) -> list[str]:
@@ -195,12 +192,11 @@ class OpenAISettings(ChatSettings):
         64,
         ge=1,
         le=4096,
-        description="Largest number of requests in flight per server; the engine adapts below it. "
-        "With {batch} in `command`, the batch.",
+        description="Maximum requests in flight per server; the engine adapts below it. With {batch} in `command`, the batch.",
     )
-    timeout_s: float = Field(600.0, gt=0, description="Longest time for an answer, in seconds.")
+    timeout_s: float = Field(600.0, gt=0, description="Seconds to wait for an answer.")
     max_retries: int = Field(
-        6, ge=0, description="Number of repetitions after 429, 5xx and broken connections, with back-off."
+        6, ge=0, description="Repetitions after 429, 5xx and broken connections, with back-off."
     )
     command: list[str] | None = Field(
         None,
@@ -208,8 +204,7 @@ class OpenAISettings(ChatSettings):
     )
     stage_to: str | None = Field(
         None,
-        description="Folder on a local disk of the node, such as $TMPDIR, to which {model} is "
-        "copied first, once per node.",
+        description="Folder on the node's own disk, such as $TMPDIR, to which {model} is copied once.",
     )
     revision: str | None = Field(
         None, description="Commit of the hub repository of {model}, which pins the weights."
@@ -223,7 +218,7 @@ class OpenAISettings(ChatSettings):
         "/health", description="Path that returns status 200 when the server of `command` is ready."
     )
     start_timeout_s: float = Field(
-        900.0, gt=0, description="Longest time in seconds that a server may take to start, or be unreachable."
+        900.0, gt=0, description="Seconds that a server may take to start, or be unreachable."
     )
 
     def fills(self, word: str) -> bool:
@@ -265,9 +260,9 @@ class OpenAIBatchSettings(ChatSettings):
         512,
         ge=1,
         le=50_000,
-        description="Largest number of requests in a batch; set it to runtime.shard_size, so that a shard is a batch.",
+        description="Maximum requests in a batch; set it to runtime.shard_size, so that a shard is a batch.",
     )
-    batches: int = Field(8, ge=1, le=1000, description="Largest number of a worker's simultaneous batches.")
+    batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
     gather_s: float = Field(
         5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
     )

@@ -41,7 +41,7 @@ T = TypeVar("T")
 class GpuModel(Settings):
     """Speed of a GPU: the size of its batch, and the rates of prefill and decoding."""
 
-    batch: int = Field(64, ge=1, description="Number of sequences decoded at the same time.")
+    batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: prefill takes no time.")
     decode_tokens_per_s: float = Field(
         0.0, ge=0, description="Decoding speed of one sequence; 0: decoding takes no time."
@@ -49,7 +49,7 @@ class GpuModel(Settings):
     saturation: int = Field(
         0,
         ge=0,
-        description="Number of sequences that use the card fully; more of them share its speed; 0: no limit.",
+        description="Sequences that use the card fully; more share its speed; 0: no limit.",
     )
     prefix_hit: float = Field(
         0.0, ge=0, le=1, description="Share of the system message read from the prefix cache."
@@ -182,7 +182,7 @@ class ScriptedSettings(EngineSettings):
     operational: ClassVar = frozenset({"latency"})
 
     kind: Literal["scripted"] = "scripted"
-    model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
+    model: str = Field("scripted-1", description="Part of the provenance and of the answers.")
     accept: float = Field(0.9, ge=0, le=1, description="Share of pairs the judge accepts.")
     planted: list[Planted] | None = Field(
         None, description="Other shares for requests that contain certain texts; the first match counts."

@@ -222,9 +222,9 @@ class TopicSettings(StepSettings):
     source: str = Field(alias="from", description="Run or file of the records, as in anchors.from.")
     field: str = Field(
         "document_title",
-        description="Column with the text to cluster; records with equal texts get the same topic.",
+        description="Column with the text to cluster.",
     )
-    number: int = Field(22, ge=1, description="Number of topics (clusters of k-means).")
+    number: int = Field(22, ge=1, description="Topics (clusters of k-means).")
     model: str | None = Field(
         None,
         description="Folder of an embedding model, such as BioMedBERT (extra embeddings); default: TF-IDF.",

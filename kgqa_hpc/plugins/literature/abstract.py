@@ -33,8 +33,8 @@ class AbstractSettings(KindSettings):
     names: str | list[str] = Field(
         description="Tables of names of proteins or genes (docs/guide/documents.md)."
     )
-    number: int | None = Field(None, ge=1, description="Number of documents to draw; default: all.")
-    min_length: int = Field(3, ge=1, description="Minimum number of letters and digits of a name.")
+    number: int | None = Field(None, ge=1, description="Documents to draw; default: all.")
+    min_length: int = Field(3, ge=1, description="Minimum letters and digits of a name.")
     retracted: bool = Field(False, description="Include retracted publications.")
     paths = ("documents", "names")
 

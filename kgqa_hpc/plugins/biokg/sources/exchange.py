@@ -49,13 +49,11 @@ class KgxSettings(SourceSettings):
     )
     edges: Files = Field(description="Edges.")
     category: Literal["all", "first", "last"] = Field(
-        "all", description="Type of a node with several categories: all, joined by |, or one of them."
+        "all", description="Type of a node with several categories: all, joined by |, or one."
     )
-    negated: Literal["drop", "keep"] = Field("drop", description="Treatment of negated statements.")
+    negated: Literal["drop", "keep"] = Field("drop", description="Negated statements.")
     properties: list[str] = Field(default_factory=list, description="Further columns, or members, to keep.")
-    duplicate_nodes: Literal["error", "first"] = Field(
-        "first", description="Treatment of duplicate node ids."
-    )
+    duplicate_nodes: Literal["error", "first"] = Field("first", description="Duplicate node ids.")
     paths = ("nodes", "edges")
 
 

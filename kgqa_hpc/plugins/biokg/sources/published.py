@@ -129,7 +129,7 @@ class PrimeKgSettings(SourceSettings):
     )
     mirrored: Literal["keep", "drop"] = Field(
         "keep",
-        description="Treatment of mirrored edges: each edge is in the file twice; drop keeps the first.",
+        description="Mirrored edges: the file has each edge twice; drop keeps the first.",
     )
     paths = ("path",)
 

@@ -74,12 +74,10 @@ class RdfSettings(SourceSettings):
 
     path: str = Field(description="The file: .nt, .ttl, .nq, .trig, .rdf, .owl, .xml, also packed.")
     reading: Literal["entities", "plain"] = Field(
-        "entities", description="Reading: which terms become nodes and which triples edges."
+        "entities", description="Which terms become nodes, and which triples edges."
     )
     language: str = Field("en", description="The language of names.")
-    deprecated: Literal["drop", "keep"] = Field(
-        "drop", description="Treatment of terms marked owl:deprecated."
-    )
+    deprecated: Literal["drop", "keep"] = Field("drop", description="Terms marked owl:deprecated.")
     name_by_id: bool = Field(
         False, description="Use the last part of an IRI as the name of a term without one."
     )

@@ -55,7 +55,7 @@ class ExtractSettings(StepSettings):
         description="`sequence`: only questions that the protein's sequence alone could answer (QAProt).",
     )
     per_protein: int = Field(
-        PER_PROTEIN, ge=1, description="Maximum number of pairs per protein; further ones are rejected."
+        PER_PROTEIN, ge=1, description="Maximum pairs per protein; further ones are rejected."
     )
 
 
