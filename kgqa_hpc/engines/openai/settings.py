@@ -47,12 +47,14 @@ class ChatSettings(EngineSettings):
     )
     thinking: bool | None = Field(
         None,
-        description="Turn thinking on or off in the chat template, with the sampling that the model family recommends.",
+        description="Turn thinking on or off in the chat template, with the sampling that the model "
+        "family recommends.",
     )
     thinking_tokens: int | None = Field(
         None,
         ge=0,
-        description="Maximum tokens of a thought, besides those of the answer; default: 8192 for a thinking model.",
+        description="Maximum tokens of a thought, besides those of the answer; default: 8192 for a "
+        "thinking model.",
     )
     keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
@@ -192,7 +194,8 @@ class OpenAISettings(ChatSettings):
         64,
         ge=1,
         le=4096,
-        description="Maximum requests in flight per server; the engine adapts below it. With {batch} in `command`, the batch.",
+        description="Maximum requests in flight per server; the engine adapts below it. With {batch} in "
+        "`command`, the batch.",
     )
     timeout_s: float = Field(600.0, gt=0, description="Seconds to wait for an answer.")
     max_retries: int = Field(
@@ -200,7 +203,8 @@ class OpenAISettings(ChatSettings):
     )
     command: list[str] | None = Field(
         None,
-        description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are filled in.",
+        description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are "
+        "filled in.",
     )
     stage_to: str | None = Field(
         None,
@@ -212,7 +216,8 @@ class OpenAISettings(ChatSettings):
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens of a sequence that the prefix cache does not share, which decide {batch}; default: 600.",
+        description="Tokens of a sequence that the prefix cache does not share, which decide {batch}; "
+        "default: 600.",
     )
     health_path: str = Field(
         "/health", description="Path that returns status 200 when the server of `command` is ready."
