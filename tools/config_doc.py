@@ -118,6 +118,7 @@ def _rows(model: type[BaseModel], left_out: set[str]) -> list[str]:
             default = "unset"
         plain = kind in ("text", "section") or (kind in ("number", "true, false") and default.startswith("`"))
         words = re.sub(r"list of (text|number|section)", r"\1s", kind)
+        words = re.sub(r"mapping to (list of any|mapping to any|any)( or mapping to any)?", "mapping", words)
         facts = "; ".join(
             filter(None, ("" if plain else words, "" if default in ("`[]`", "`{}`") else default))
         )

@@ -28,7 +28,7 @@ class HubSettings(KindSettings):
     neighbours: int = Field(8, ge=2, le=50, description="Maximum neighbours in a prompt, chosen by the seed.")
     uses: int = Field(2, ge=1, description="Minimum neighbours that an answer must name.")
     first: Literal["any", "largest"] = Field(
-        "any", description="Order of hubs: random by the seed, or largest first."
+        "any", description="Order of hubs: by the seed, or largest first."
     )
 
 

@@ -115,7 +115,7 @@ class PathSettings(KindSettings):
     length: int = Field(2, ge=1, le=8, description="Edges of a path.")
     pattern: list[str | None] | None = Field(None, description="Node types along the path; null: any.")
     patterns: Metapaths | None = Field(
-        None, description="Several patterns of any length, drawn in turn; or the name of a shipped list."
+        None, description="Several patterns, drawn in turn; or the name of a shipped list."
     )
     relations: list[str | None] | None = Field(None, description="Edge types along the path; null: any.")
     direction: Literal["either", "forward"] = Field(

@@ -64,7 +64,7 @@ class RunConfig(Settings):
     target: Target | None = Field(None, description="Accepted records to reach; the sample grows until then.")
     variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
         None,
-        description="Variants of a study: one key with the values to compare, or names with their changed keys.",
+        description="Variants of a study: a key with the values to compare, or names with changed keys.",
     )
 
     _added_judges: frozenset[str] = PrivateAttr(frozenset())  # labels of judges added to the run later

@@ -178,7 +178,7 @@ class EngineSettings(Settings):
     price: Price | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="Price of a million tokens, for kgqa plan, kgqa status and runtime.budget.",
+        description="Price of a million tokens.",
     )
 
     @classmethod
@@ -246,7 +246,7 @@ class Generation(Settings):
     )
     top_k: int | None = Field(None, ge=1, description="Likeliest tokens to sample from.")
     min_p: float | None = Field(
-        None, ge=0, lt=1, description="Leave out tokens less likely than this share of the likeliest."
+        None, ge=0, lt=1, description="Minimum probability of a token, as share of the likeliest."
     )
     repetition_penalty: float | None = Field(None, gt=0, description="Above 1: less repetition.")
     extra: dict[str, Any] | None = Field(None, description="Further parameters, passed on unchanged.")

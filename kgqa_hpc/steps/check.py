@@ -85,7 +85,7 @@ class CheckSettings(StepSettings):
         description="Limit of few_nodes: the anchor's nodes that the pair must name.",
     )
     hops: int | None = later_key(
-        "Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
+        "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.",
         ge=1,
     )
     aliases: str | None = later_key("TSV file of more aliases: a node's name and another name of it.")
@@ -180,9 +180,7 @@ class Verify(Step):
 class KeepSettings(StepSettings):
     """Settings of the step keep: the columns to carry over from the source's records."""
 
-    columns: list[str] = Field(
-        min_length=1, description="Names of columns that a step or an anchor kind adds."
-    )
+    columns: list[str] = Field(min_length=1, description="Columns that a step or an anchor kind adds.")
 
     @field_validator("columns")
     @classmethod

@@ -72,7 +72,7 @@ class ScoreSettings(StepSettings):
     inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(
         None,
-        description="Score for an answer that cannot be parsed, instead of losing the item (one attempt).",
+        description="Score of an unreadable answer, instead of losing the item (one attempt).",
     )
 
 

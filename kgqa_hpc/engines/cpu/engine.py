@@ -50,9 +50,7 @@ class CpuSettings(EngineSettings):
         description="Simultaneous requests; more than one is faster but not deterministic.",
     )
     threads: int | None = Field(None, ge=1, description="Threads; default: the cores this process may use.")
-    chat_template: str | None = Field(
-        None, description="Chat template that replaces the one in the GGUF file."
-    )
+    chat_template: str | None = Field(None, description="Chat template in place of the GGUF file's.")
 
 
 class CpuEngine:

@@ -43,7 +43,7 @@ class LmdeploySettings(EngineSettings):
         None, description="Format of the weights; default: that of the model's configuration."
     )
     quant_policy: Literal[0, 4, 8] = Field(
-        0, description="Bits of the KV cache: 4 as published, 8, or 0 for full precision (recommended)."
+        0, description="Bits of the KV cache: 4 as published, 0 full precision (recommended)."
     )
     session_len: int = Field(8192, ge=256, description="Tokens of the longest prompt with its answer.")
     max_batch_size: int | None = Field(
@@ -52,8 +52,8 @@ class LmdeploySettings(EngineSettings):
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens of a sequence that the prefix cache does not share, which decide the batch; default: 600, "
-        "1700 without prefix caching.",
+        description="Tokens of a sequence outside the prefix cache, which decide the batch; "
+        "default: 600, 1700 without prefix caching.",
     )
     cache_max_entry_count: float = Field(
         0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."

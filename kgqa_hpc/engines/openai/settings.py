@@ -33,7 +33,7 @@ class ChatSettings(EngineSettings):
         None, description="Headers of each request; $NAME is an environment variable."
     )
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
-        "auto", description="Mode in which the server enforces the schema; auto tests which mode works."
+        "auto", description="Enforcement of the schema by the server; auto tests what works."
     )
     omit: list[str] = Field(
         default_factory=list,
@@ -47,8 +47,7 @@ class ChatSettings(EngineSettings):
     )
     thinking: bool | None = Field(
         None,
-        description="Turn thinking on or off in the chat template, with the sampling that the model "
-        "family recommends.",
+        description="Thinking on or off in the chat template, with the model family's sampling.",
     )
     thinking_tokens: int | None = Field(
         None,
@@ -188,7 +187,7 @@ class OpenAISettings(ChatSettings):
     kind: Literal["openai"] = "openai"
     base_url: str | list[str] = Field(
         "http://127.0.0.1:8000/v1",
-        description="Address of the server, or a list of addresses of servers with the same model.",
+        description="Address of the server, or of several with the same model.",
     )
     concurrency: int = Field(
         64,
@@ -216,11 +215,10 @@ class OpenAISettings(ChatSettings):
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens of a sequence that the prefix cache does not share, which decide {batch}; "
-        "default: 600.",
+        description="Tokens of a sequence outside the prefix cache, which decide {batch}; default: 600.",
     )
     health_path: str = Field(
-        "/health", description="Path that returns status 200 when the server of `command` is ready."
+        "/health", description="Path that gives status 200 when the server of `command` is ready."
     )
     start_timeout_s: float = Field(
         900.0, gt=0, description="Seconds that a server may take to start, or be unreachable."
@@ -258,14 +256,13 @@ class OpenAIBatchSettings(ChatSettings):
     base_url: str = Field("https://api.openai.com/v1", description="Address of the Batch API.")
     command: list[str] | None = Field(
         None,
-        description="Command that answers batches in place of a server: it reads {input} and writes "
-        "{output}, as vllm run-batch.",
+        description="Command that answers batches: it reads {input} and writes {output}, as vllm run-batch.",
     )
     requests_per_batch: int = Field(
         512,
         ge=1,
         le=50_000,
-        description="Maximum requests in a batch; set it to runtime.shard_size, so that a shard is a batch.",
+        description="Maximum requests in a batch; best runtime.shard_size.",
     )
     batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
     gather_s: float = Field(

@@ -185,7 +185,7 @@ class ScriptedSettings(EngineSettings):
     model: str = Field("scripted-1", description="Part of the provenance and of the answers.")
     accept: float = Field(0.9, ge=0, le=1, description="Share of pairs the judge accepts.")
     planted: list[Planted] | None = Field(
-        None, description="Other shares for requests that contain certain texts; the first match counts."
+        None, description="Other shares for requests with certain texts; the first match counts."
     )
     answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer in the latency model.")
     latency: GpuModel = Field(GpuModel(), description="Model of a GPU's speed.")

@@ -57,7 +57,7 @@ class CsvSettings(SourceSettings):
 
     nodes: Files | None = Field(
         None,
-        description="Files with id,name,type; default: the ends of the edges, named by their ids.",
+        description="Files with id,name,type; default: the ends of the edges.",
     )
     edges: Files = Field(description="Files with source_id,target_id,type.")
     delimiter: Separator | None = later_key("Field separator; default: read off the first line.")

@@ -227,7 +227,7 @@ class TopicSettings(StepSettings):
     number: int = Field(22, ge=1, description="Topics (clusters of k-means).")
     model: str | None = Field(
         None,
-        description="Folder of an embedding model, such as BioMedBERT (extra embeddings); default: TF-IDF.",
+        description="Folder of an embedding model (extra embeddings); default: TF-IDF.",
     )
     paths = ("from", "source", "model")
 

@@ -30,9 +30,7 @@ class AbstractSettings(KindSettings):
 
     kind: Literal["abstract"] = "abstract"
     documents: list[str] = Field(min_length=1, description="Files or folders: MEDLINE, JATS, JSONL, Parquet.")
-    names: str | list[str] = Field(
-        description="Tables of names of proteins or genes (docs/guide/documents.md)."
-    )
+    names: str | list[str] = Field(description="Tables of names (docs/guide/documents.md).")
     number: int | None = Field(None, ge=1, description="Documents to draw; default: all.")
     min_length: int = Field(3, ge=1, description="Minimum letters and digits of a name.")
     retracted: bool = Field(False, description="Include retracted publications.")

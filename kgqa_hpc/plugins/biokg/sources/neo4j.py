@@ -50,7 +50,7 @@ class Neo4jSettings(SourceSettings):
         "all", description="Labels that count as the type, of several."
     )
     name: list[str] = Field(
-        NAMES, min_length=1, description="Properties that hold the name; the first existing one counts."
+        NAMES, min_length=1, description="Properties with the name; the first existing one counts."
     )
     properties: list[str] = Field(default_factory=list, description="Properties to keep.")
     paths = ("path", "nodes", "edges")

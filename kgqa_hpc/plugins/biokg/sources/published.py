@@ -129,7 +129,7 @@ class PrimeKgSettings(SourceSettings):
     )
     mirrored: Literal["keep", "drop"] = Field(
         "keep",
-        description="Mirrored edges: the file has each edge twice; drop keeps the first.",
+        description="The second, mirrored row of each edge.",
     )
     paths = ("path",)
 
@@ -228,7 +228,7 @@ class HetionetSettings(SourceSettings):
     )
     properties: list[str] = Field(
         default_factory=list,
-        description="Members of `data` to keep, and an edge's direction; of the JSON only.",
+        description="Members of `data` to keep, and an edge's direction (JSON only).",
     )
     paths = ("path", "nodes", "edges", "metaedges")
 
