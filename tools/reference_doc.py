@@ -99,7 +99,7 @@ def commands_page() -> str:
     for words, command in found.items():
         names = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
         common = ", ".join(row[0] for row in rows[words] if row in shared and row not in usual)
-        lines += ["", f"## {' '.join(['kgqa', words, *names])}", ""]
+        lines += ["", f"## {' '.join([words, *names])}", ""]
         lines += [f"{command.help} Takes {common}." if common else command.help, ""]
         lines += _lines(row for row in rows[words] if row not in shared)
     return "\n".join(lines).rstrip().replace("\n\n\n", "\n\n") + "\n"

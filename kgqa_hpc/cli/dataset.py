@@ -38,9 +38,7 @@ def show(
     run: Run,
     accepted: Annotated[bool, Option("--accepted", help="Accepted pairs (the default).")] = False,
     rejected: Annotated[bool, Option("--rejected", help="Rejected pairs, with the reason.")] = False,
-    lost: Annotated[
-        bool, Option("--lost", help="Items that did not become a judged pair, with the reason.")
-    ] = False,
+    lost: Annotated[bool, Option("--lost", help="Items without a judged pair, with the reason.")] = False,
     group: Annotated[str | None, Option("--group", help="Only records of this group ('shape 11').")] = None,
     number: Annotated[int, Option("-n", "--number", min=1, help="Records to show.")] = 20,
     where: Condition = None,
@@ -88,13 +86,13 @@ def export(
 def combine(
     out: Annotated[Path, Argument(metavar="OUT", help="The folder of the combined dataset.")],
     runs: Annotated[list[Path], Argument(metavar="RUN...", help="Merged runs, two or more.")],
-    mixed: Annotated[bool, Option("--mixed", help="Allow runs that differ in prompts or models.")] = False,
+    mixed: Annotated[bool, Option("--mixed", help="Allow different prompts or models.")] = False,
     share: Annotated[
         list[float] | None,
         Option(
             "--share",
             metavar="SHARE",
-            help="Share of the accepted records from a run; once for each run, in order.",
+            help="Share of the accepted records; once for each run.",
         ),
     ] = None,
     number: Annotated[

@@ -133,7 +133,7 @@ def ls(
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """List the runs below a folder with state, items and accepted items."""
+    """List the runs below a folder."""
     from kgqa_hpc.status import runs_list as room
 
     rows = room.runs_below(folder)
@@ -165,7 +165,7 @@ def extend(
     threads: Threads = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Draw a larger sample that contains the old one. Run `run` and `merge` afterwards."""
+    """Draw a larger sample that contains the old one; then run and merge."""
     from kgqa_hpc.runs.sampling import extend as draw_more
 
     if (per_shape is None) == (number is None):
@@ -180,16 +180,14 @@ def judge(
     prompt: Annotated[str, Option(help="Name of a judging prompt, or a file NAME.md.")],
     engine: Annotated[
         Path | None,
-        Option(
-            help="YAML file with the keys of `engine:`, or a whole configuration; default: the run's engine."
-        ),
+        Option(help="YAML file with the keys of `engine:`, or a configuration; default: the run's engine."),
     ] = None,
     name: Annotated[
         str | None, Option(help="Name of the judge and its pass; default: the prompt's name.")
     ] = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Add a judge to a run and ask it about every pair. Run merge afterwards."""
+    """Add a judge to a run and ask it about every pair; then merge."""
     from kgqa_hpc.run import Run as AnyRun
     from kgqa_hpc.store.yaml_file import load_yaml
 

@@ -116,8 +116,8 @@ def doctor(
 
 @app.command()
 def count(
-    nodes: Annotated[str, Option(help="CSV with id,name,type (.gz allowed).")],
-    edges: Annotated[str, Option(help="CSV with source_id,target_id,type (.gz allowed).")],
+    nodes: Annotated[str, Option(help="CSV with id,name,type, or .gz.")],
+    edges: Annotated[str, Option(help="CSV with source_id,target_id,type, or .gz.")],
     min_degree: Annotated[int, Option(min=0, help="Smallest degree of a node.")] = 3,
     max_degree: Annotated[int, Option(min=1, help="Largest degree of a node.")] = 100,
     backend: Annotated[Literal["native", "graph-tool"], Option(help="Program that counts.")] = "native",
@@ -139,7 +139,7 @@ def bench(
     config: Config,
     run: Annotated[
         Path | None,
-        Option("--run", help="Run that has the prompts; default: prompts over CONFIG's graph."),
+        Option("--run", help="Run with the prompts; default: prompts over CONFIG's graph."),
     ] = None,
     number: Annotated[
         int | None,
@@ -154,7 +154,7 @@ def bench(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure CONFIG's engine on this machine: tokens per second, latency, cost of guided decoding."""
+    """Measure CONFIG's engine: tokens per second, latency, cost of guided decoding."""
     import json
 
     from kgqa_hpc.store.atomic import write_file
@@ -203,12 +203,10 @@ def _graph(run: Path) -> Any:
 @kg_app.command()
 def stats(
     run: Run,
-    figures: Annotated[
-        Path | None, Option(help="Folder for figures of the statistics (PNG); default: no figures.")
-    ] = None,
+    figures: Annotated[Path | None, Option(help="Folder for figures (PNG).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show node types, relations with direction, degrees and components, before and after reduction."""
+    """Show types, relations, degrees and components, before and after reduction."""
     from kgqa_hpc.kg import look
     from kgqa_hpc.kg.reduce import reduce_to
     from kgqa_hpc.runs import open_run
@@ -272,7 +270,7 @@ def export(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Write the imported graph, without excluded edge types, for other programs."""
+    """Write the imported graph without excluded edge types."""
     from kgqa_hpc.kg.export import export_graph
     from kgqa_hpc.runs import open_run
 

@@ -84,7 +84,7 @@ def run_(
 def submit(
     run: Run,
     workers: Annotated[int, Option(min=1, help="Parallel jobs that generate and judge.")] = 1,
-    time: Annotated[str, Option(help="Time limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
+    time: Annotated[str, Option(help="Time limit of each job.")] = "2-00:00:00",
     gpus: Annotated[int, Option(min=0, help="GPUs per worker.")] = 1,
     cpus: Annotated[int, Option(min=1, help="Cores per worker.")] = 4,
     memory: Annotated[str, Option(help="Memory per worker.")] = "32G",
@@ -93,11 +93,11 @@ def submit(
     partition: Annotated[str | None, Option(help="Slurm partition of the workers.")] = None,
     account: Annotated[str | None, Option(help="Slurm account.")] = None,
     option: Annotated[
-        list[str] | None, Option(help="Further #SBATCH option of the workers, as NAME=VALUE.")
+        list[str] | None, Option(help="Further #SBATCH option of the workers, NAME=VALUE.")
     ] = None,
     cluster: Annotated[
         Literal["slurm", "local"],
-        Option(help="Where to run: Slurm jobs, or processes on this machine (local)."),
+        Option(help="Slurm jobs, or processes on this machine (local)."),
     ] = "slurm",
     dry_run: Annotated[bool, Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
     as_json: AsJson = False,
@@ -130,9 +130,7 @@ def submit(
 @app.command()
 def requeue(
     run: Run,
-    since: Annotated[
-        str | None, Option(metavar="MARK", help="Mark printed by this command before the work began.")
-    ] = None,
+    since: Annotated[str | None, Option(metavar="MARK", help="Mark printed before the work began.")] = None,
     exit_code: Annotated[int, Option(help="Exit code of `kgqa run` or of its launcher.")] = 0,
     restarts: Annotated[int, Option(min=0, help="Earlier restarts of the job.")] = 0,
 ) -> None:
@@ -171,19 +169,17 @@ def merge(
         bool, Option("--shared", help="Share the work with all processes of this command, on any node.")
     ] = False,
     dask: Annotated[
-        str | None, Option(help="Share the work with a Dask cluster: its scheduler's address, or slurm.")
+        str | None, Option(help="Dask cluster to share the work with: its scheduler's address, or slurm.")
     ] = None,
     changes: Annotated[
         list[str] | None,
         Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a key of `dataset:` before the merge, e.g. split.by=nodes.",
+            help="Change a key of `dataset:` (split.by=nodes).",
         ),
     ] = None,
-    config: Annotated[
-        Path | None, Option(help="Replace `dataset:` by that of this configuration before the merge.")
-    ] = None,
+    config: Annotated[Path | None, Option(help="Replace `dataset:` by that of this configuration.")] = None,
     as_recorded: Annotated[
         bool,
         Option("--as-recorded", help="Merge with the recorded settings although others were refused."),
@@ -245,9 +241,7 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
 @app.command()
 def report(
     run: Run,
-    all_records: Annotated[
-        bool, Option("--all-records", help="Put all records on the page, not a sample of 3,000.")
-    ] = False,
+    all_records: Annotated[bool, Option("--all-records", help="All records, not a sample of 3,000.")] = False,
 ) -> None:
     """Write RUN/report/index.html, one self-contained page."""
     from kgqa_hpc import stages

@@ -54,7 +54,7 @@ def human_sample(
     run: Records,
     sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="Sheet to write; its key goes beside it.")],
     number: Annotated[int | None, typer.Option(min=1, help="Pairs in all; default: as power needs.")] = None,
-    by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    by: Annotated[str, typer.Option(help="Column whose values are spread evenly.")] = "group",
     where: Annotated[str | None, typer.Option(metavar="SQL", help="SQL condition on the records.")] = None,
     show: Annotated[list[str] | None, typer.Option(help="Further column to show; repeatable.")] = None,
     expected: Annotated[float, typer.Option(help="Expected share of good pairs among the accepted.")] = 0.75,
@@ -90,7 +90,7 @@ def study(
     run: Run,
     price: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="READ WRITTEN", help="Price of a million tokens, for the cost of 1,000 pairs."),
+        typer.Option(metavar="READ WRITTEN", help="Price of a million tokens."),
     ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
@@ -193,12 +193,12 @@ def diversity(
         Path | None, typer.Option(help="Folder of an embedding model (needs the extra embeddings).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for figures (extra report; a map of topics: extra umap).")
+        Path | None, typer.Option(help="Folder for figures (extra report; map of topics: umap).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples and topics.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the diversity of the accepted questions: distinct-n, self-BLEU, Vendi score, topics."""
+    """Measure the diversity of the accepted questions."""
     from kgqa_hpc.plugins.evaluation import diversity as module
 
     document = module.variety(run, against, field=field, topics=topics, seed=seed, model=model, figures=out)
@@ -213,8 +213,7 @@ def calibrate(
     judge: Annotated[
         list[Path],
         typer.Option(
-            help="Merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges "
-            "are asked now; repeatable."
+            help="Merged run, JSON lines with id and verdicts, or a configuration whose judges are asked now; repeatable."
         ),
     ],
     keep: Annotated[Path | None, typer.Option(help="Folder for the judges' answers, to resume from.")] = None,
@@ -227,7 +226,7 @@ def calibrate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare judges and panels with human ratings: precision, recall, kappa, AUC, the best rule."""
+    """Compare judges and panels with human ratings, and find the best rule."""
     from kgqa_hpc.plugins.evaluation import calibration
     from kgqa_hpc.plugins.evaluation.ratings import read_ratings
     from kgqa_hpc.plugins.evaluation.records import read_verdicts
@@ -272,9 +271,7 @@ def retest(
     perturb: Annotated[
         list[str] | None,
         typer.Option(
-            help="same: unchanged; order: options, documents or sentences in another order; longer: the "
-            "answer said "
-            "twice. Repeatable; default: all three."
+            help="same, order (of options, documents or sentences), longer (the answer twice); repeatable; default: all."
         ),
     ] = None,
     judge: Annotated[

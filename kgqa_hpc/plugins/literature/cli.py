@@ -89,7 +89,7 @@ def mentions(
     min_length: Annotated[int, typer.Option(min=1, help="Minimum letters and digits of a name.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
-    """Find names in documents: one JSON line per document, with offsets in code points."""
+    """Find names in documents: a JSON line per document, with offsets in code points."""
     from dataclasses import asdict
 
     from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
