@@ -213,7 +213,8 @@ def calibrate(
     judge: Annotated[
         list[Path],
         typer.Option(
-            help="Merged run, JSON lines with id and verdicts, or a configuration whose judges are asked now; repeatable."
+            help="Merged run, JSON lines with id and verdicts, or a configuration whose judges are asked now; "
+            "repeatable."
         ),
     ],
     keep: Annotated[Path | None, typer.Option(help="Folder for the judges' answers, to resume from.")] = None,
@@ -271,7 +272,8 @@ def retest(
     perturb: Annotated[
         list[str] | None,
         typer.Option(
-            help="same, order (of options, documents or sentences), longer (the answer twice); repeatable; default: all."
+            help="same, order (of options, documents or sentences), longer (the answer twice); "
+            "repeatable; default: all."
         ),
     ] = None,
     judge: Annotated[
