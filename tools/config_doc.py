@@ -94,7 +94,7 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
     for name in names:
         if not rows[name]:
             continue
-        yield f"### {section}: {{{by}: {name}}}\n"
+        yield f"### {by}: {name}\n"
         keys = [row.split("`")[1] for row in rows[name] if row in shared]
         also = [f"`{key}`" for key in keys if "." not in key]
         yield about[name] + (f" Takes {', '.join(also)}.\n" if also else "\n")
