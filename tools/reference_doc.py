@@ -51,13 +51,13 @@ PROVENANCE = """
 Members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. Members of
 `provenance`:
 
-- `run`, `seed`, `source`: fingerprint of the run (`RUN/manifest.json`), its seed, the source of its evidence
-- `excluded_edge_types`: edge types of `graph.exclude_edge_types`; anchors and answers know nothing of them
+- `run`, `seed`, `source`: fingerprint of the run, its seed, the source of its evidence
+- `excluded_edge_types`: those of `graph.exclude_edge_types`
 - `anchor`: `id`, `kind` and `weight`: 1 unless groups were sampled unevenly
 - `prompt`: prompt of each step: `name`, `sha256`
 - `engine`: `name`, `version`, `model`, `digest`, `quantisation`; of servers `server`, `structured`, `omitted`
 - `parameters`: `temperature` and `seed` of each step's last request
-- `tokens`: `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone
+- `tokens`: `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached`
 - `attempts`: number of requests of each step
 """
 

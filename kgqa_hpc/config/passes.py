@@ -38,11 +38,11 @@ def _step(value: Any, info: ValidationInfo) -> Any:
 class PassConfig(Settings):
     """Settings of a pass: a chain of steps that one engine runs over all shards."""
 
-    name: Name = Field(description="Name of the pass, and of its folder of results.")
+    name: Name = Field(description="Name of the pass and its folder of results.")
     steps: list[Annotated[SerializeAsAny[StepSettings], BeforeValidator(_step)]] = Field(
         min_length=1, description="Steps of an item, in order."
     )
-    engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's engine.")
+    engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's.")
     variant: Name | None = Field(
         None,
         description="Study variant whose items this pass processes; set by `variants`.",

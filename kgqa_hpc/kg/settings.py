@@ -41,8 +41,8 @@ class GraphConfig(Settings):
     exclude_edge_types: list[str] = Field(
         default_factory=list, description="Edge types left out before reduction."
     )
-    min_degree: int = Field(3, ge=0, description="Smallest degree; nodes below it are dropped, in one pass.")
-    max_degree: int = Field(100, ge=1, description="Largest degree; nodes above it are dropped, in one pass.")
+    min_degree: int = Field(3, ge=0, description="Smallest degree; nodes below it are dropped.")
+    max_degree: int = Field(100, ge=1, description="Largest degree; nodes above it are dropped.")
     k_core: int | None = Field(
         None,
         ge=1,

@@ -192,7 +192,7 @@ class KeepSettings(StepSettings):
 
 
 class Keep(Step):
-    """Declares fields of the source's records as columns; sends no request and changes no value."""
+    """Declares fields of the source's records as columns."""
 
     name = "keep"
     Settings = KeepSettings

@@ -63,9 +63,7 @@ class LmdeploySettings(EngineSettings):
         ge=64,
         description="Prompt tokens processed at once; default: 8192 as in LMDeploy. 2048 suits cards of 48 GB.",
     )
-    enable_prefix_caching: bool = Field(
-        True, description="Process the common beginning of prompts once; can change greedy answers."
-    )
+    enable_prefix_caching: bool = Field(True, description="Prefix caching; can change greedy answers.")
     structured: Literal["auto", "json_schema", "none"] | None = Field(
         None,
         description="Enforce the schema while decoding, with auto and json_schema; default: auto.",
@@ -79,7 +77,7 @@ class LmdeploySettings(EngineSettings):
         ge=1,
         description="Maximum tokens of a thought, besides those of prompt and answer.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
     )

@@ -37,7 +37,7 @@ class ChatSettings(EngineSettings):
     )
     omit: list[str] = Field(
         default_factory=list,
-        description="Parameters to leave out of requests: temperature, seed, max_tokens.",
+        description="Parameters to leave out: temperature, seed, max_tokens.",
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
@@ -55,7 +55,7 @@ class ChatSettings(EngineSettings):
         description="Maximum tokens of a thought, besides those of the answer; default: 8192 for a "
         "thinking model.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
     extra_body: dict[str, Any] = Field(
         default_factory=dict,
@@ -265,10 +265,8 @@ class OpenAIBatchSettings(ChatSettings):
         description="Maximum requests in a batch; best runtime.shard_size.",
     )
     batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
-    gather_s: float = Field(
-        5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
-    )
-    poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch's state.")
+    gather_s: float = Field(5.0, gt=0, description="Seconds without a new request until a batch is sent.")
+    poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch.")
     away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
 
     @model_validator(mode="after")

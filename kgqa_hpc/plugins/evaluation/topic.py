@@ -233,7 +233,7 @@ class TopicSettings(StepSettings):
 
 
 class Topic(Step):
-    """Adds the topic of a record's text, without a model request."""
+    """Adds the topic of a record's text."""
 
     name = "topic"
     Settings = TopicSettings

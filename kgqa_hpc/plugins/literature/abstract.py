@@ -42,7 +42,7 @@ class AbstractSettings(KindSettings):
 
 
 class AbstractAnchors(AnchorKind):
-    """Documents with the names they mention, grouped by their number of distinct names."""
+    """Documents, grouped by the number of distinct names in them."""
 
     name = "abstract"
     Settings = AbstractSettings

@@ -79,7 +79,7 @@ class RdfSettings(SourceSettings):
     language: str = Field("en", description="The language of names.")
     deprecated: Literal["drop", "keep"] = Field("drop", description="Terms marked owl:deprecated.")
     name_by_id: bool = Field(False, description="Name unnamed terms by the last part of their IRI.")
-    curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150) where a prefix is known.")
+    curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150).")
     prefixes: dict[str, str] = Field(default_factory=dict, description="Further prefixes for CURIEs.")
     properties: list[str] = Field(
         default_factory=list, description="Predicates whose literals to keep: IRIs, or their last parts."
