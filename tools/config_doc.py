@@ -23,6 +23,7 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
 
 SHARED = 2  # a key of so many entries, with the same words, is described once
+LONG = 60  # characters of a list of keys that is not written twice
 HEAD = """# Configuration
 
 You write a configuration and look for a key. It is one YAML file, checked completely before anything starts:
@@ -90,14 +91,17 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
             yield f"### {section}: keys of {title} entries\n"
             yield from keys
             yield ""
+    takes: dict[str, str] = {}
     about = {name: first_paragraph(registry.get(name).__doc__) for name in names}
     for name in names:
         if not rows[name]:
             continue
         yield f"### {by}: {name}\n"
         keys = [row.split("`")[1] for row in rows[name] if row in shared]
-        also = [f"`{key}`" for key in keys if "." not in key]
-        yield about[name] + (f" Takes {', '.join(also)}.\n" if also else "\n")
+        also = ", ".join(f"`{key}`" for key in keys if "." not in key)
+        words = f"the same of these as `{takes[also]}`" if len(also) > LONG and also in takes else also
+        takes.setdefault(also, name)
+        yield about[name] + (f" Takes {words}.\n" if also else "\n")
         if own := [row for row in rows[name] if row not in shared and row not in general]:
             yield from own
             yield ""
