@@ -99,7 +99,7 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
         yield f"### {by}: {name}\n"
         keys = [row.split("`")[1] for row in rows[name] if row in shared]
         also = ", ".join(f"`{key}`" for key in keys if "." not in key)
-        words = f"the same of these as `{takes[also]}`" if len(also) > LONG and also in takes else also
+        words = f"the same shared keys as `{takes[also]}`" if len(also) > LONG and also in takes else also
         takes.setdefault(also, name)
         yield about[name] + (f" Takes {words}.\n" if also else "\n")
         if own := [row for row in rows[name] if row not in shared and row not in general]:
