@@ -40,7 +40,7 @@ Defaults stand in brackets. Options of `kgqa` (or `python -m kgqa_hpc`) stand be
 RECORD = """# Fields of a record
 
 You read the files of a [dataset](../guide/dataset.md) and want to know a field; its card lists those it has.
-`tools/reference_doc.py` writes this page.
+`texts` is a list of texts. `tools/reference_doc.py` writes this page.
 
 A step that an item never reached is `null`. Values of different types in a field of `verdicts` are JSON text;
 `json_text` in `accounting.json` names such fields.

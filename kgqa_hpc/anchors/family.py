@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DIFFICULTY = (
     Column("difficulty", "string", "easy, medium or hard."),
-    Column("inference_steps", "int64", "Facts that lead to the answer."),
-    Column("graph_nodes_used", "int64", "Nodes that the question rests on."),
-    Column("answer_degree", "int64", "Neighbours of the answer; 0 where it is no node."),
+    Column("inference_steps", "int64", "Facts that must be put together to reach the answer."),
+    Column("graph_nodes_used", "int64", "Nodes of the graph that the question rests on."),
+    Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
 )
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these raise the difficulty by one level
 NEAR = 4  # candidates for wrong options, those nearest in degree, as a multiple of the number of options

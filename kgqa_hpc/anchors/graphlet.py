@@ -69,11 +69,13 @@ class GraphletAnchors(AnchorKind):
     columns = (
         Column("graphlet_id", "int64", "Published id of the graphlet's shape, 1-29."),
         Column("nodes", [{"id": "string", "name": "string", "type": "string"}], "Nodes of the graphlet."),
-        Column("edges", [["int64"]], "Directed edges of the graph, as positions in nodes."),
+        Column("edges", [["int64"]], "Directed edges as positions in nodes, as they stand in the graph."),
         Column("edge_labels", ["string"], "Types of the edges, in their order."),
         Column("triples", [["string"]], "The edges as head, relation and tail by name."),
-        Column("question_entities", ["string"], "Nodes the question is about, as its writer says."),
-        Column("answer_entities", ["string"], "Nodes the answer is about, as its writer says."),
+        Column(
+            "question_entities", ["string"], "Names of the nodes the question is about, as its writer says."
+        ),
+        Column("answer_entities", ["string"], "Names of the nodes the answer is about, as its writer says."),
         Column("num_nodes", "int64", "Number of nodes."),
     )
     sample = Anchor(

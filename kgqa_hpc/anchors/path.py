@@ -146,8 +146,8 @@ class PathAnchors(AnchorKind):
     whole_graph = True
     gives = ("answer", "answers")
     columns = (
-        Column("steps", [STEP], "Edges of the path, in their direction in the graph."),
-        Column("steps_hold", ["bool"], "Whether the graph has that edge, for each step."),
+        Column("steps", [STEP], "The path as edges of the graph, in the direction they have there."),
+        Column("steps_hold", ["bool"], "For each step whether the graph has that edge."),
         Column("answers", ["string"], "Every answer the graph gives."),
         QUERY,
         CYPHER,

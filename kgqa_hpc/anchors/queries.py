@@ -13,8 +13,8 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.kg.export import LABEL, iri
 from kgqa_hpc.kg.relations import Node, Relation
 
-QUERY = Column("query", "string", "SPARQL 1.1 that gives the answers on the file of `kgqa kg export`.")
-CYPHER = Column("cypher", "string", "The same in Cypher: nodes with id and name, labelled by type.")
+QUERY = Column("query", "string", "SPARQL 1.1 that gives the answers on the graph of `kgqa kg export`.")
+CYPHER = Column("cypher", "string", "The same in Cypher: nodes with id and name, labelled by their type.")
 Step = Mapping[str, Any]  # relation, out, and the type of the node that the step leads to
 
 

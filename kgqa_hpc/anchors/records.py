@@ -56,7 +56,7 @@ class RecordAnchors(AnchorKind):
     Settings = RecordSettings
     needs_graph = False
     gives = ("question", "answer")
-    columns = (Column("source_id", "string", "Id of the source record."),)
+    columns = (Column("source_id", "string", "Id of the record this one was made from."),)
     sample = Anchor(
         id="sample",
         kind="records",

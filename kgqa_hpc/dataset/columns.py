@@ -30,14 +30,16 @@ _TYPES: dict[str, Type] = {  # column type by kind of value
     "json": "string",
 }
 COMMON = (
-    Column("id", "string", "Id of the record: that of its anchor, with a number where it has several."),
+    Column(
+        "id", "string", "Identifier of the record; that of its anchor, with a number where it has several."
+    ),
     Column("question", "string", "The question."),
     Column("answer", "string", "Its answer."),
-    Column("kind", "string", "Kind of its anchor."),
-    Column("group", "string", "Group of the anchor, for counts."),
+    Column("kind", "string", "Kind of anchor the question is grounded in."),
+    Column("group", "string", "Group of the anchor that counts are given by."),
 )
 DECIDED = (
-    Column("accepted", "bool", "Whether the pair passed filters and judges."),
+    Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
     Column("reason", "string", "Why it did not; empty for accepted pairs."),
 )
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")

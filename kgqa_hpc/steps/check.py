@@ -101,14 +101,16 @@ class Check(Step):
     needs = PAIR
     sees_instructions = True
     columns = (
-        Column("nodes_used", "int64", "Nodes of the anchor that the pair names."),
-        Column("node_share", "double", "Their share of the anchor's nodes."),
+        Column("nodes_used", "int64", "Nodes of the anchor that question and answer name together."),
+        Column("node_share", "double", "The same as a share of the anchor's nodes."),
         Column("question_nodes", ["int64"], "Positions of the nodes that the question names."),
         Column("answer_nodes", ["int64"], "Positions of the nodes that the answer names."),
-        Column("hops", "int64", "Most hops from the question's nodes to one in the answer only."),
+        Column("hops", "int64", "Most hops from the question's nodes to one that only the answer names."),
         Column("answer_leak", "bool", "Whether the question gives the answer away."),
         Column("graph_words", ["string"], "Words of the pair that speak of a graph."),
-        Column("copied_example", "bool", "Whether eight words in a row stand in its prompt."),
+        Column(
+            "copied_example", "bool", "Whether eight words in a row stand in the prompt that asked for it."
+        ),
     )
 
     def __init__(self, settings: Any, prompt: Prompt | None, context: StepContext) -> None:

@@ -46,7 +46,7 @@ class PlanScript(Step):
     gives = ("question", "answer", "script")
     turns = ROUNDS
     columns = (
-        Column("script", "string", "The script that gave the answer."),
+        Column("script", "string", "The script whose execution gave the answer."),
         Column("rounds", "int64", "Turns the plan took."),
     )
 

@@ -77,8 +77,8 @@ class ScriptAnchors(AnchorKind):
     whole_graph = True
     gives = ("answer", "answers")
     columns = (
-        Column("script", "string", "The script."),
-        Column("answers", ["string"], "Its answers."),
+        Column("script", "string", "The script that was run on the graph."),
+        Column("answers", ["string"], "Every answer its execution gave."),
         QUERY,
         *DIFFICULTY,
     )

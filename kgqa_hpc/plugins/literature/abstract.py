@@ -51,7 +51,7 @@ class AbstractAnchors(AnchorKind):
     columns = (
         Column("document_id", "string", "Id of the document; of a MEDLINE record the PMID."),
         Column("document_title", "string", "Its title."),
-        Column("document_text", "string", "Its text."),
+        Column("document_text", "string", "Its text, from which the pair was made."),
     )
     sample = Anchor(
         "sample",

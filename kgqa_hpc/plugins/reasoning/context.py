@@ -78,7 +78,7 @@ class ContextAnchors(AnchorKind):
         Column("choices", dict.fromkeys(LETTERS, "string"), "The eight options."),
         Column("answer_letter", "string", "Letter of the right option."),
         Column("reasoning_type", "string", "Type of reasoning asked for."),
-        Column("topics", ["string"], "Topics of the context."),
+        Column("topics", ["string"], "Topics of the context, which its successors leave out."),
         Column("graph_context_sample_count", "int64", "Pieces of the context."),
         *DIFFICULTY,
     )

@@ -114,13 +114,13 @@ class PuzzleAnchors(AnchorKind):
     whole_graph = True
     gives = ("answer",)
     columns = (
-        Column("statements", ["string"], "Given statements of the graph."),
+        Column("statements", ["string"], "What is given, one statement of the graph each."),
         Column("change", "string", "What changes, and how."),
-        Column("asked", "string", "The node whose change is asked for."),
+        Column("asked", "string", "The thing whose change is asked for."),
         Column("outcome", "string", "What the solver found: rises, falls, or stays as it is."),
         Column("puzzle_type", "string", "Kind of puzzle."),
         Column(
-            "query", "string", "SPARQL 1.1 that gives the node asked for when the graph has all statements."
+            "query", "string", "SPARQL 1.1 that gives the thing asked for when the graph has all statements."
         ),
         *DIFFICULTY,
     )

@@ -73,7 +73,7 @@ class Extract(Step):
         Column(
             "organism_scope",
             "string",
-            "Organism the pair holds for, as stated: a name, All, or Not sure.",
+            "Organism that the pair holds for, as stated: a name, All, or Not sure.",
         ),
     )
 
@@ -117,7 +117,7 @@ class Organism(Step):
     adds = "column"
     columns = (
         Column("organism", "string", "Organism of the protein."),
-        Column("main_organism", "string", "The organism that the document is about."),
+        Column("main_organism", "string", "The one organism that the document is about."),
     )
 
     def asks_about(self, item: Item) -> bool:
@@ -160,7 +160,7 @@ class MapProtein(Step):
         Column("taxonomy", ["string"], "Groups of the organism, the narrowest first."),
         Column("functions", ["string"], "Functional classes, by the protein's name."),
         Column("mapping", "string", "What became of the names: mapped, ambiguous, homologue, …"),
-        Column("candidates", ["string"], "Accessions that the names could mean."),
+        Column("candidates", ["string"], "Accessions that the names could have meant."),
     )
 
     @cached_property

@@ -115,11 +115,11 @@ class Ground(Step):
         Column(
             "documents",
             [{"id": "string", "rank": "int64", "score": "double", "relevant": "bool", "snippets": [SNIPPET]}],
-            "Documents found for the pair; whether each supports it, and by which words.",
+            "Documents found for the pair; whether each supports it, and its words that do, by their place.",
         ),
-        Column("relevant_documents", "int64", "Documents that support the pair."),
-        Column("quotes_kept", "int64", "Verified quotes."),
-        Column("quotes_dropped", "int64", "Quotes that the model made up or altered."),
+        Column("relevant_documents", "int64", "How many of the documents that were read support the pair."),
+        Column("quotes_kept", "int64", "Quotes that stand in their document word for word."),
+        Column("quotes_dropped", "int64", "Quotes that the model made up or altered; they are left out."),
     )
 
     def __init__(self, settings: Any, prompt: Any, context: Any) -> None:

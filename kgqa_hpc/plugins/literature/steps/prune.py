@@ -162,7 +162,7 @@ class Delexicalise(Step):
     columns = (
         Column("question_with_names", "string", "The question before names were replaced."),
         Column("answer_with_names", "string", "The answer before names were replaced."),
-        Column("names_replaced", "int64", "Replaced names."),
+        Column("names_replaced", "int64", "Names that were replaced in both."),
     )
 
     def compute(self, item: Item) -> Outcome:

@@ -195,7 +195,7 @@ class RephraseMedqa(Rephrase):
         *SOURCE,
         Column("options", ["string"], "The five options in their order."),
         Column("correct_option", "int64", "Place of the right option, from 0."),
-        Column("reasoning", "string", "Why each option is right or wrong, in order."),
+        Column("reasoning", "string", "Why each option is right or wrong, in their order."),
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
@@ -288,7 +288,7 @@ class RephrasePubmedqa(Rephrase):
     columns = (
         *SOURCE,
         Column("final_decision", "string", "yes, no or maybe."),
-        Column("context", "string", "Verified quotes that answer the question."),
+        Column("context", "string", "Verified quotes that the question is answered from; empty without any."),
     )
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
