@@ -117,13 +117,9 @@ class StepSettings(Settings):
 
     imitates: ClassVar[str | None] = None
     use: str = Field(description="Name of the step.")
-    label: Name = Field(
-        alias="as", description="Label of the step in this run; default: the name of the step."
-    )
-    prompt: Name | None = Field(None, description="Prompt of the step; default: the step's own prompt.")
-    later_prompts: list[Name] | None = later_key(
-        "Prompts of the second and later turns, for a multi-turn step; the last one repeats."
-    )
+    label: Name = Field(alias="as", description="Label of the step; default: its name.")
+    prompt: Name | None = Field(None, description="Prompt of the step; default: the step's own.")
+    later_prompts: list[Name] | None = later_key("Prompts of later turns; the last one repeats.")
     temperature: float | None = later_key(
         "Sampling temperature of the first attempt (0: greedy); default: the prompt's.", ge=0, le=2
     )

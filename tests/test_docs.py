@@ -66,7 +66,6 @@ def test_links_and_paths_in_the_pages_exist(page: Path) -> None:
 @every_plugin
 def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/guide/python.md is one notebook from top to bottom."""
-    pytest.importorskip("igraph", reason="IGRAPH IS NOT INSTALLED (extra: bench)")
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "guide" / "python.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)

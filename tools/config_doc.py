@@ -23,16 +23,17 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
 
 SHARED = 2  # a key of so many entries, with the same words, is described once
+LONG = 60  # characters of a list of keys that is not written twice
 HEAD = """# Configuration
 
 You write a configuration and look for a key. It is one YAML file, checked completely before anything starts:
 unknown keys are refused with the nearest known key, and all errors are printed at once. `kgqa init --example
-NAME FILE` writes a file to start from; `configs/` has more. Relative paths start in the folder of the file.
+NAME FILE` writes one to start from; `configs/` has more. Relative paths start in the folder of the file.
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
 
-Behind each key stands (type; default). A key without a type takes text, or what its default is; `texts` is a list of
-texts. `tools/config_doc.py` writes this page from the settings themselves; `kgqa list REGISTRY` describes all entries,
-`kgqa list REGISTRY NAME` prints the keys of one, also of other packages.
+Behind each key stands (type; default); of several values the first is the default. A key without a type takes
+text, what its default is, or the keys that follow it; `texts` is a list of texts. `tools/config_doc.py` writes
+this page; `kgqa list REGISTRY [NAME]` describes the installed entries, also of other packages.
 """
 
 
@@ -90,27 +91,38 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
             yield f"### {section}: keys of {title} entries\n"
             yield from keys
             yield ""
+    takes: dict[str, str] = {}
     about = {name: first_paragraph(registry.get(name).__doc__) for name in names}
     for name in names:
         if not rows[name]:
             continue
-        yield f"### {section}: {{{by}: {name}}}\n"
+        yield f"### {by}: {name}\n"
         keys = [row.split("`")[1] for row in rows[name] if row in shared]
-        also = [f"`{key}`" for key in keys if "." not in key]
-        yield about[name] + (f" Takes {', '.join(also)}.\n" if also else "\n")
+        also = ", ".join(f"`{key}`" for key in keys if "." not in key)
+        words = f"the same shared keys as `{takes[also]}`" if len(also) > LONG and also in takes else also
+        takes.setdefault(also, name)
+        yield about[name] + (f" Takes {words}.\n" if also else "\n")
         if own := [row for row in rows[name] if row not in shared and row not in general]:
             yield from own
             yield ""
     if plain := [name for name in names if not rows[name]]:
-        yield f"Without keys of their own: {', '.join(f'`{by}: {name}`' for name in plain)}.\n"
+        yield f"Without keys of their own: `{by}: {'`, `'.join(plain)}`.\n"
 
 
 def _rows(model: type[BaseModel], left_out: set[str]) -> list[str]:
     """A line for each key, with type and default in brackets as the head of the page says."""
     lines = []
     for key, kind, default, text in keys_of(model, left_out, nested=model is not RunConfig):
-        plain = kind == "text" or (kind in ("number", "true, false") and default.startswith("`"))
+        values = kind.removeprefix("list of ").split(", ")
+        if default in values:
+            kind, default = ", ".join([default, *(value for value in values if value != default)]), ""
+        elif len(values) > 1 and default.replace('"', "`") == f"`[{', '.join(values)}]`":
+            default = "all"
+        elif len(values) > 1 and not default and "default:" not in text:
+            default = "unset"
+        plain = kind in ("text", "section") or (kind in ("number", "true, false") and default.startswith("`"))
         words = re.sub(r"list of (text|number|section)", r"\1s", kind)
+        words = re.sub(r"mapping to (list of any|mapping to any|any)( or mapping to any)?", "mapping", words)
         facts = "; ".join(
             filter(None, ("" if plain else words, "" if default in ("`[]`", "`{}`") else default))
         )

@@ -23,10 +23,9 @@ SHARED = 2  # an option or field of so many entries, with the same words, is des
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 COMMANDS = """# Commands
 
-You know the command and look for an option. `tools/reference_doc.py` writes this page from the argument
-parser, and `kgqa VERB --help` prints the same words. A **run** is one folder. Results go to stdout, progress
-and messages to stderr. Every verb may be repeated: finished parts are kept, missing parts are done. `python
--m kgqa_hpc` is the same program.
+You know the command and look for an option. `tools/reference_doc.py` writes this page, and `kgqa VERB --help`
+prints the same words. A **run** is one folder. Results go to stdout, progress and messages to stderr. Every verb
+may be repeated: finished parts are kept, missing parts are done.
 
 | exit code | meaning |
 |---|---|
@@ -35,13 +34,13 @@ and messages to stderr. Every verb may be repeated: finished parts are kept, mis
 | 2 | bad input: the message says what, where and the cure |
 | 75 | stopped early (signal, time limit, budget): run the same command again |
 
-Defaults stand in brackets. Options of `kgqa` stand before the verb, as in `kgqa -q all CONFIG RUN`:
+Defaults stand in brackets. Options of `kgqa` (or `python -m kgqa_hpc`) stand before the verb, as in
+`kgqa -q all CONFIG RUN`:
 """
 RECORD = """# Fields of a record
 
-You read `accepted.jsonl`, `rejected.jsonl` or the Parquet files of a [dataset](../guide/dataset.md) and want to
-know a field. `tools/reference_doc.py` writes this page from the columns that the code declares; the card of each
-dataset lists those it has.
+You read the files of a [dataset](../guide/dataset.md) and want to know a field; its card lists those it has.
+`texts` is a list of texts. `tools/reference_doc.py` writes this page.
 
 A step that an item never reached is `null`. Values of different types in a field of `verdicts` are JSON text;
 `json_text` in `accounting.json` names such fields.
@@ -52,13 +51,13 @@ PROVENANCE = """
 Members of `verdicts` are the labels of the judges, each with the fields of its prompt's schema. Members of
 `provenance`:
 
-- `run`, `seed`, `source`: fingerprint of the run (`RUN/manifest.json`), its seed, the source of its evidence
-- `excluded_edge_types`: edge types of `graph.exclude_edge_types`; anchors and answers know nothing of them
+- `run`, `seed`, `source`: fingerprint of the run, its seed, the source of its evidence
+- `excluded_edge_types`: those of `graph.exclude_edge_types`
 - `anchor`: `id`, `kind` and `weight`: 1 unless groups were sampled unevenly
 - `prompt`: prompt of each step: `name`, `sha256`
 - `engine`: `name`, `version`, `model`, `digest`, `quantisation`; of servers `server`, `structured`, `omitted`
 - `parameters`: `temperature` and `seed` of each step's last request
-- `tokens`: `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached` alone
+- `tokens`: `prompt`, `completion`, `cached` of all requests; a repeated run may change `cached`
 - `attempts`: number of requests of each step
 """
 
@@ -80,11 +79,27 @@ def commands_page() -> str:
     rows = {words: _options(command.params) for words, command in found.items()}
     uses = Counter(row for own in rows.values() for row in own)
     shared = [row for row in uses if uses[row] >= SHARED]
-    lines = [COMMANDS, *_lines(_options(top.params)), "", "Options of several commands:", "", *_lines(shared)]
+    usual = {row: [words for words in found if row not in rows[words]] for row in shared}
+    usual = {row: without for row, without in usual.items() if len(without) < len(found) / 2}
+    general = [
+        (
+            option,
+            f"{text} All verbs but {', '.join(usual[option, text])}." if (option, text) in usual else text,
+        )
+        for option, text in shared
+    ]
+    lines = [
+        COMMANDS,
+        *_lines(_options(top.params)),
+        "",
+        "Options of several commands:",
+        "",
+        *_lines(general),
+    ]
     for words, command in found.items():
         names = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
-        common = ", ".join(option for option, text in rows[words] if (option, text) in shared)
-        lines += ["", f"## {' '.join(['kgqa', words, *names])}", ""]
+        common = ", ".join(row[0] for row in rows[words] if row in shared and row not in usual)
+        lines += ["", f"## {' '.join([words, *names])}", ""]
         lines += [f"{command.help} Takes {common}." if common else command.help, ""]
         lines += _lines(row for row in rows[words] if row not in shared)
     return "\n".join(lines).rstrip().replace("\n\n\n", "\n\n") + "\n"
@@ -146,10 +161,10 @@ def _type(column: Column) -> str:
 
 def _words(kind: Type) -> str:
     if isinstance(kind, list):
-        return f"list of {_words(kind[0])}"
+        return f"{_words(kind[0])}s" if isinstance(kind[0], str) else f"list of {_words(kind[0])}"
     if isinstance(kind, dict):
         return "{" + ", ".join(kind) + "}"
-    return str({"string": "text", "int64": "integer", "double": "number", "bool": "true or false"}[kind])
+    return str({"string": "text", "int64": "integer", "double": "number", "bool": "boolean"}[kind])
 
 
 if __name__ == "__main__":

@@ -31,14 +31,12 @@ class FactSettings(KindSettings):
     """Settings of the kind fact: number and selection of questions."""
 
     kind: Literal["fact"] = "fact"
-    number: int = Field(1000, ge=1, description="Number of questions to draw; all if there are fewer.")
-    max_answers: int = Field(
-        1, ge=1, description="Largest number of answers of a question; a question asks for all its answers."
-    )
+    number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
+    max_answers: int = Field(1, ge=1, description="Maximum answers of a question, which asks for all.")
     relations: list[str] | None = Field(None, description="Edge types to ask about; default: all.")
     attributes: list[str] = Field(
         default_factory=list,
-        description="Node properties to ask about as well; the answer is the property's value.",
+        description="Node properties to ask for as well.",
     )
     aliases: str | None = Field(None, description="Node property with other names of a node, joined by |.")
 

@@ -32,7 +32,7 @@ class GraphletSettings(KindSettings):
     size = "per_shape"
     kind: Literal["graphlet"] = "graphlet"
     per_shape: int = Field(
-        10_000, ge=1, description="Number of graphlets to draw of each shape; all if there are fewer."
+        10_000, ge=1, description="Graphlets to draw of each shape; all if there are fewer."
     )
     grown: list[Annotated[int, Field(ge=1)]] | None = Field(
         None, description="Earlier values of per_shape, ascending; `kgqa extend` writes them."
@@ -45,10 +45,10 @@ class GraphletSettings(KindSettings):
         "auto", description="Sampling method; auto lets the planner choose."
     )
     max_per_node: int | None = Field(
-        None, ge=1, description="Balanced sampling: largest number of graphlets that share a node."
+        None, ge=1, description="Balanced sampling: maximum graphlets that share a node."
     )
     spread: Literal["types"] | None = Field(
-        None, description="Balanced sampling: each shape is spread evenly over the types of its nodes."
+        None, description="Balanced sampling: shapes spread evenly over the types of their nodes."
     )
 
     @model_validator(mode="after")

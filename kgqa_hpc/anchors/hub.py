@@ -23,14 +23,12 @@ class HubSettings(KindSettings):
     """Settings of the kind hub: number of hubs and of their neighbours in the prompt."""
 
     kind: Literal["hub"] = "hub"
-    number: int = Field(1000, ge=1, description="Number of hubs to draw; all if there are fewer.")
-    min_degree: int = Field(3, ge=2, description="Smallest number of neighbours of a hub.")
-    neighbours: int = Field(
-        8, ge=2, le=50, description="Largest number of neighbours in a prompt, chosen by the seed."
-    )
-    uses: int = Field(2, ge=1, description="Smallest number of neighbours that an answer must name.")
+    number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
+    min_degree: int = Field(3, ge=2, description="Minimum neighbours of a hub.")
+    neighbours: int = Field(8, ge=2, le=50, description="Maximum neighbours in a prompt, chosen by the seed.")
+    uses: int = Field(2, ge=1, description="Minimum neighbours that an answer must name.")
     first: Literal["any", "largest"] = Field(
-        "any", description="Order of hubs: random by the seed, or largest first."
+        "any", description="Order of hubs: by the seed, or largest first."
     )
 
 

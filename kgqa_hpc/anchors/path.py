@@ -111,19 +111,17 @@ class PathSettings(KindSettings):
     """Settings of the kind path: number, length and patterns of paths."""
 
     kind: Literal["path"] = "path"
-    number: int = Field(1000, ge=1, description="Number of paths to draw; all if there are fewer.")
-    length: int = Field(2, ge=1, le=8, description="Number of edges of a path.")
+    number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
+    length: int = Field(2, ge=1, le=8, description="Edges of a path.")
     pattern: list[str | None] | None = Field(None, description="Node types along the path; null: any.")
     patterns: Metapaths | None = Field(
-        None, description="Several patterns of any length, drawn in turn; or the name of a shipped list."
+        None, description="Several patterns, drawn in turn; or the name of a shipped list."
     )
     relations: list[str | None] | None = Field(None, description="Edge types along the path; null: any.")
     direction: Literal["either", "forward"] = Field(
         "either", description="Direction in which steps may follow edges."
     )
-    max_answers: int | None = Field(
-        5, ge=1, description="Largest number of answers of a question; null: any."
-    )
+    max_answers: int | None = Field(5, ge=1, description="Maximum answers of a question; null: any.")
     shortcuts: bool = Field(False, description="Keep paths whose ends are also joined by fewer edges.")
 
     @model_validator(mode="after")

@@ -38,13 +38,13 @@ class RecordSettings(KindSettings):
     source: str = Field(alias="from", description="A run folder, or a .jsonl or .parquet file.")
     where: str | dict[str, Any] = Field(
         default_factory=lambda: {"accepted": True},
-        description="SQL expression over the records of a merged run; or field: value (or a list of values), all must "
-        "hold.",
+        description="SQL expression over the records of a merged run; or field: value (or values), "
+        "all must hold.",
     )
-    number: int | None = Field(None, ge=1, description="Number of records to draw by the seed; default: all.")
+    number: int | None = Field(None, ge=1, description="Records to draw by the seed; default: all.")
     stratify: str | None = Field(None, description="Field whose values get equal shares of the records.")
     distractors: Literal["graph"] | None = later_key(
-        "Draw wrong options from the graph of the run `from`, for rephrase_medqa_graph."
+        "Wrong options from the graph of the run `from`, for rephrase_medqa_graph."
     )
     paths = ("from", "source")
 

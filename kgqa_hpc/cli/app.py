@@ -98,7 +98,7 @@ TrustConfig = Annotated[
     Option("--trust-config", help="Agree to the commands and servers that the run's configuration names."),
 ]
 Threads = Annotated[
-    int | None, Option("--threads", min=1, help="Number of threads; default: the cores this process may use.")
+    int | None, Option("--threads", min=1, help="Threads; default: the cores this process may use.")
 ]
 
 
@@ -172,11 +172,9 @@ def _root(
     ] = False,
     verbose: Annotated[
         bool,
-        Option("--verbose", "-v", help="Also print debug messages on stderr; put it before the command."),
+        Option("--verbose", "-v", help="Also print debug messages on stderr."),
     ] = False,
-    quiet: Annotated[
-        bool, Option("--quiet", "-q", help="Print only results and errors; put it before the command.")
-    ] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
 ) -> None:
     if verbose and quiet:
         raise InputError("--verbose and --quiet: choose one")

@@ -11,21 +11,19 @@ from kgqa_hpc.errors import InputError
 
 Condition = Annotated[
     str | None,
-    Option(
-        "--where", metavar="SQL", help="Only records for which an SQL expression over their columns is true."
-    ),
+    Option("--where", metavar="SQL", help="Only records for which this SQL expression is true."),
 ]
 Difficulty = Annotated[
     list[str] | None,
     Option(
         "--difficulty",
         metavar="LEVEL",
-        help="Only records of this difficulty (easy, medium, hard); may be repeated.",
+        help="Only records of this difficulty (easy, medium, hard); repeatable.",
     ),
 ]
 Score = Annotated[
     list[str] | None,
-    Option("--score", metavar="NAME=LEAST", help="Only records with at least this score; may be repeated."),
+    Option("--score", metavar="NAME=LEAST", help="Only records with at least this score; repeatable."),
 ]
 
 
@@ -40,13 +38,9 @@ def show(
     run: Run,
     accepted: Annotated[bool, Option("--accepted", help="Accepted pairs (the default).")] = False,
     rejected: Annotated[bool, Option("--rejected", help="Rejected pairs, with the reason.")] = False,
-    lost: Annotated[
-        bool, Option("--lost", help="Items that did not become a judged pair, with the reason.")
-    ] = False,
-    group: Annotated[
-        str | None, Option("--group", help="Only records of this group, e.g. 'shape 11'.")
-    ] = None,
-    number: Annotated[int, Option("-n", "--number", min=1, help="Number of records to show.")] = 20,
+    lost: Annotated[bool, Option("--lost", help="Items without a judged pair, with the reason.")] = False,
+    group: Annotated[str | None, Option("--group", help="Only records of this group ('shape 11').")] = None,
+    number: Annotated[int, Option("-n", "--number", min=1, help="Records to show.")] = 20,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
@@ -78,7 +72,7 @@ def export(
     score: Score = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the accepted pairs in another format; a split dataset gives one file per part."""
+    """Write the accepted pairs in another format, one file per part of a split."""
     from kgqa_hpc.dataset.files import Where, open_folder
     from kgqa_hpc.dataset.publish import export as write
 
@@ -92,18 +86,18 @@ def export(
 def combine(
     out: Annotated[Path, Argument(metavar="OUT", help="The folder of the combined dataset.")],
     runs: Annotated[list[Path], Argument(metavar="RUN...", help="Merged runs, two or more.")],
-    mixed: Annotated[bool, Option("--mixed", help="Allow runs that differ in prompts or models.")] = False,
+    mixed: Annotated[bool, Option("--mixed", help="Allow different prompts or models.")] = False,
     share: Annotated[
         list[float] | None,
         Option(
             "--share",
             metavar="SHARE",
-            help="Share of the accepted records from a run; repeat for each run, in order.",
+            help="Share of the accepted records; once for each run.",
         ),
     ] = None,
     number: Annotated[
         int | None,
-        Option("--number", min=1, help="Total number of accepted records; default: as many as possible."),
+        Option("--number", min=1, help="Accepted records in all; default: as many as possible."),
     ] = None,
     seed: Annotated[int, Option("--seed", help="Random seed.")] = 42,
     where: Condition = None,
@@ -111,7 +105,7 @@ def combine(
     score: Score = None,
     as_json: AsJson = False,
 ) -> None:
-    """Join the datasets of several runs into one; duplicate ids are dropped."""
+    """Join the datasets of several runs; duplicate ids are dropped."""
     from kgqa_hpc.dataset import combine as room
     from kgqa_hpc.dataset.files import Where
     from kgqa_hpc.dataset.sampling import Mixture
@@ -136,11 +130,11 @@ def publish(
     ],
     to: Annotated[
         list[str] | None,
-        Option("--to", metavar="FORMAT", help="Also write this export format; may be repeated."),
+        Option("--to", metavar="FORMAT", help="Also write this export format; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a folder ready for upload, and list missing metadata. Nothing is uploaded."""
+    """Write a folder to upload, and list missing metadata."""
     from dataclasses import asdict
 
     from kgqa_hpc.dataset import publish as room

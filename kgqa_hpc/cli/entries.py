@@ -42,10 +42,10 @@ def list_(
         ),
     ],
     name: Annotated[str | None, Argument(metavar="[NAME]", help="Name of an entry to show in full.")] = None,
-    plugin: Annotated[list[Path] | None, Option(help="A Python file with entries; may be repeated.")] = None,
+    plugin: Annotated[list[Path] | None, Option(help="Python file with entries; repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the entries of a registry with description and package; with NAME, also its keys and columns."""
+    """List the entries of a registry; with NAME, the keys and columns of one."""
     from kgqa_hpc.config.files import keys_of
     from kgqa_hpc.plugin_files import load_plugin_file
 
@@ -116,7 +116,7 @@ def _lines(entry: Entry) -> Iterator[str]:
 def config(
     schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration.")] = False,
 ) -> None:
-    """Print the JSON Schema of a configuration, for editors that complete and check keys."""
+    """Print the JSON Schema of a configuration, for editors."""
     from kgqa_hpc.config.files import FILE, json_schema
 
     if not schema:
@@ -133,7 +133,7 @@ def ls(
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """List the runs below a folder with state, items and accepted items."""
+    """List the runs below a folder."""
     from kgqa_hpc.status import runs_list as room
 
     rows = room.runs_below(folder)
@@ -143,12 +143,10 @@ def ls(
 @app.command()
 def clean(
     run: Run,
-    yes: Annotated[
-        bool, Option("--yes", help="Delete the files; without this option they are only listed.")
-    ] = False,
+    yes: Annotated[bool, Option("--yes", help="Delete the files, not only list them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete logs, leases, set-aside files and status of a run at rest: nothing that a result needs."""
+    """Delete logs, leases, set-aside files and status of a run at rest."""
     from kgqa_hpc.status import runs_list as room
 
     parts = room.leftovers(run)
@@ -162,14 +160,12 @@ def clean(
 @app.command()
 def extend(
     run: Run,
-    per_shape: Annotated[int | None, Option(min=1, help="Total number of graphlets of each shape.")] = None,
-    number: Annotated[
-        int | None, Option(min=1, help="Total number of anchors, for other kinds than graphlets.")
-    ] = None,
+    per_shape: Annotated[int | None, Option(min=1, help="Graphlets of each shape in all.")] = None,
+    number: Annotated[int | None, Option(min=1, help="Anchors in all, for other kinds.")] = None,
     threads: Threads = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Draw a larger sample that contains the old one; answers are kept. Run `run` and `merge` afterwards."""
+    """Draw a larger sample that contains the old one; then run and merge."""
     from kgqa_hpc.runs.sampling import extend as draw_more
 
     if (per_shape is None) == (number is None):
@@ -184,16 +180,14 @@ def judge(
     prompt: Annotated[str, Option(help="Name of a judging prompt, or a file NAME.md.")],
     engine: Annotated[
         Path | None,
-        Option(
-            help="YAML file with the keys of `engine:`, or a whole configuration; default: the run's engine."
-        ),
+        Option(help="YAML file with the keys of `engine:`, or a configuration; default: the run's engine."),
     ] = None,
     name: Annotated[
         str | None, Option(help="Name of the judge and its pass; default: the prompt's name.")
     ] = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Add a judge to a run and ask it about every pair; nothing is generated again. Run merge afterwards."""
+    """Add a judge to a run and ask it about every pair; then merge."""
     from kgqa_hpc.run import Run as AnyRun
     from kgqa_hpc.store.yaml_file import load_yaml
 
@@ -218,7 +212,7 @@ def prompts_import(
     ] = "generate",
     to: Annotated[Path, Option(help="The folder of prompts to write.")] = Path("my_prompts"),
 ) -> None:
-    """Convert a template file of the published pipeline into prompt files; the texts stay unchanged."""
+    """Convert a template file of the published pipeline into prompt files."""
     from kgqa_hpc.prompts.templates import import_templates
 
     for path in import_templates(file, to, step):

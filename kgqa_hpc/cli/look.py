@@ -33,26 +33,24 @@ def status(
 @app.command()
 def plan(
     run: Run,
-    gpus: Annotated[int, Option(min=1, help="Number of GPUs that work in parallel.")] = 1,
+    gpus: Annotated[int, Option(min=1, help="GPUs that work in parallel.")] = 1,
     time: Annotated[
         str | None, Option(help="Time limit of a job; default: runtime.time_limit or 2 days.")
     ] = None,
     pilot: Annotated[
-        Path | None, Option(help="Small finished run on the same engine, for measured speeds.")
+        Path | None, Option(help="Small finished run on the same engine, or the JSON of kgqa bench.")
     ] = None,
-    pilot_gpus: Annotated[int, Option(min=1, help="Number of GPUs of the pilot run.")] = 1,
+    pilot_gpus: Annotated[int, Option(min=1, help="GPUs of the pilot run.")] = 1,
     tokens_per_second: Annotated[
         float | None, Option(min=0.01, help="Tokens that one GPU generates per second.")
     ] = None,
     price: Annotated[
         tuple[float, float] | None,
-        Option(
-            help="Prices of a million input tokens and a million output tokens, to estimate the cost with its interval."
-        ),
+        Option(help="Prices of a million input and a million output tokens."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate GPU-hours, wall time, jobs, disk and cost of a run, with the assumptions."""
+    """Estimate GPU-hours, wall time, jobs, disk and cost of a run."""
     from kgqa_hpc.status import forecast as room
 
     document = room.plan(
@@ -88,7 +86,7 @@ def replay(
     trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat an item's requests and show how the answers differ. Nothing is written into the run."""
+    """Repeat an item's requests and show how the answers differ; RUN stays unchanged."""
     from kgqa_hpc.trials import replay as room
 
     document = room.replay(run, item, trust=trust_config)
@@ -102,7 +100,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine, and print a command that fixes each failed check."""
+    """Check this machine, and print the cure of each failed check."""
     from dataclasses import asdict
 
     from kgqa_hpc import doctor as room
@@ -118,14 +116,12 @@ def doctor(
 
 @app.command()
 def count(
-    nodes: Annotated[str, Option(help="CSV with id,name,type (.gz allowed).")],
-    edges: Annotated[str, Option(help="CSV with source_id,target_id,type (.gz allowed).")],
-    min_degree: Annotated[int, Option(min=0, help="Smallest degree of a node in the reduced graph.")] = 3,
-    max_degree: Annotated[int, Option(min=1, help="Largest degree of a node in the reduced graph.")] = 100,
+    nodes: Annotated[str, Option(help="CSV with id,name,type, or .gz.")],
+    edges: Annotated[str, Option(help="CSV with source_id,target_id,type, or .gz.")],
+    min_degree: Annotated[int, Option(min=0, help="Smallest degree of a node.")] = 3,
+    max_degree: Annotated[int, Option(min=1, help="Largest degree of a node.")] = 100,
     backend: Annotated[Literal["native", "graph-tool"], Option(help="Program that counts.")] = "native",
-    unknown_nodes: Annotated[
-        Literal["error", "drop"], Option(help="Treatment of edges with unknown nodes.")
-    ] = "error",
+    unknown_nodes: Annotated[Literal["error", "drop"], Option(help="Edges with unknown nodes.")] = "error",
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
@@ -143,22 +139,22 @@ def bench(
     config: Config,
     run: Annotated[
         Path | None,
-        Option("--run", help="Run whose prompts to measure with; default: prompts over CONFIG's graph."),
+        Option("--run", help="Run with the prompts; default: prompts over CONFIG's graph."),
     ] = None,
     number: Annotated[
         int | None,
         Option("-n", "--number", min=1, help="Prompts per measurement; default: three times its batch."),
     ] = None,
     batch: Annotated[
-        list[int] | None, Option("--batch", min=1, help="Number of requests in flight; may be repeated.")
+        list[int] | None, Option("--batch", min=1, help="Requests in flight; repeatable.")
     ] = None,
     out: Annotated[
         Path | None,
-        Option("--out", help="Also write the JSON here, after each measurement, for plan --pilot."),
+        Option("--out", help="Also write the JSON here, for plan --pilot."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure CONFIG's engine on this machine: tokens per second, latency, cost of guided decoding."""
+    """Measure CONFIG's engine: tokens per second, latency, cost of guided decoding."""
     import json
 
     from kgqa_hpc.store.atomic import write_file
@@ -178,10 +174,10 @@ def bench(
 @app.command()
 def preview(
     config: Config,
-    number: Annotated[int, Option("-n", "--number", min=1, max=1000, help="Number of items.")] = 3,
+    number: Annotated[int, Option("-n", "--number", min=1, max=1000, help="Items.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Process a few items with all steps before a run exists; show tokens and seconds of each."""
+    """Process a few items with all steps before a run exists."""
     from kgqa_hpc import run as room
 
     document = room.Run.from_config(config, "preview").preview(number)
@@ -191,7 +187,7 @@ def preview(
 kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
 app.add_typer(kg_app, name="kg")
 
-Limit = Annotated[int, Option("-n", min=0, help="Number of entries to show.")]
+Limit = Annotated[int, Option("-n", min=0, help="Entries to show.")]
 
 
 def _graph(run: Path) -> Any:
@@ -207,12 +203,10 @@ def _graph(run: Path) -> Any:
 @kg_app.command()
 def stats(
     run: Run,
-    figures: Annotated[
-        Path | None, Option(help="Folder for figures of the statistics (PNG); default: no figures.")
-    ] = None,
+    figures: Annotated[Path | None, Option(help="Folder for figures (PNG).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show node types, relations with direction, degrees and components, before and after reduction."""
+    """Show types, relations, degrees and components, before and after reduction."""
     from kgqa_hpc.kg import look
     from kgqa_hpc.kg.reduce import reduce_to
     from kgqa_hpc.runs import open_run
@@ -276,7 +270,7 @@ def export(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Write the imported graph, without excluded edge types, for other programs."""
+    """Write the imported graph without excluded edge types."""
     from kgqa_hpc.kg.export import export_graph
     from kgqa_hpc.runs import open_run
 

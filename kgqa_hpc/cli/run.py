@@ -21,18 +21,16 @@ def init(
         ),
     ],
     run: Annotated[Path | None, Argument(metavar="[RUN]", help="The run folder.")] = None,
-    example: Annotated[
-        str | None, Option(help="Write this example configuration to FILE: csv, graphml, slurm …")
-    ] = None,
+    example: Annotated[str | None, Option(help="Write this example to FILE: csv, graphml, slurm …")] = None,
     plugin: Annotated[
-        str | None, Option(help="Write NAME.py with a step of your own, its test and a configuration.")
+        str | None, Option(help="Write NAME.py with a step, its test and a configuration.")
     ] = None,
     accept_changed_code: Annotated[
         bool,
-        Option("--accept-changed-code", help="Accept changed code of the run's steps, kinds or engines."),
+        Option("--accept-changed-code", help="Accept changed code of the run's entries."),
     ] = False,
 ) -> None:
-    """Check a configuration completely and create the run folder; or write an example of one."""
+    """Check a configuration and create the run folder; or write an example."""
     if example is not None:
         from kgqa_hpc.config.files import write_example
 
@@ -76,7 +74,7 @@ def run_(
     ] = None,
     trust_config: TrustConfig = False,
 ) -> None:
-    """Generate and judge all shards. Several processes may run at once: by hand, mpiexec, srun or a job array."""
+    """Generate and judge all shards. Several processes may run at once."""
     from kgqa_hpc.target import run_towards
 
     run_towards(run, worker, trust=trust_config)
@@ -85,26 +83,26 @@ def run_(
 @app.command()
 def submit(
     run: Run,
-    workers: Annotated[int, Option(min=1, help="Number of parallel jobs that generate and judge.")] = 1,
-    time: Annotated[str, Option(help="Time limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
-    gpus: Annotated[int, Option(min=0, help="Number of GPUs per worker.")] = 1,
-    cpus: Annotated[int, Option(min=1, help="Number of cores per worker.")] = 4,
+    workers: Annotated[int, Option(min=1, help="Parallel jobs that generate and judge.")] = 1,
+    time: Annotated[str, Option(help="Time limit of each job.")] = "2-00:00:00",
+    gpus: Annotated[int, Option(min=0, help="GPUs per worker.")] = 1,
+    cpus: Annotated[int, Option(min=1, help="Cores per worker.")] = 4,
     memory: Annotated[str, Option(help="Memory per worker.")] = "32G",
-    graph_cpus: Annotated[int, Option(min=1, help="Cores of the job that samples the graph.")] = 16,
-    graph_memory: Annotated[str, Option(help="Memory of the job that samples the graph.")] = "32G",
+    graph_cpus: Annotated[int, Option(min=1, help="Cores of the job that samples.")] = 16,
+    graph_memory: Annotated[str, Option(help="Memory of the job that samples.")] = "32G",
     partition: Annotated[str | None, Option(help="Slurm partition of the workers.")] = None,
     account: Annotated[str | None, Option(help="Slurm account.")] = None,
     option: Annotated[
-        list[str] | None, Option(help="Further #SBATCH option of the workers, as NAME=VALUE.")
+        list[str] | None, Option(help="Further #SBATCH option of the workers, NAME=VALUE.")
     ] = None,
     cluster: Annotated[
         Literal["slurm", "local"],
-        Option(help="Where to run: Slurm jobs, or processes on this machine (local)."),
+        Option(help="Slurm jobs, or processes on this machine (local)."),
     ] = "slurm",
     dry_run: Annotated[bool, Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit the remaining stages of a run to Slurm as jobs chained by dependencies."""
+    """Submit the remaining stages of a run to Slurm as chained jobs."""
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.cluster.jobs import Resources
     from kgqa_hpc.stages import STAGES
@@ -132,13 +130,11 @@ def submit(
 @app.command()
 def requeue(
     run: Run,
-    since: Annotated[
-        str | None, Option(metavar="MARK", help="Mark printed by this command before the work began.")
-    ] = None,
+    since: Annotated[str | None, Option(metavar="MARK", help="Mark printed before the work began.")] = None,
     exit_code: Annotated[int, Option(help="Exit code of `kgqa run` or of its launcher.")] = 0,
-    restarts: Annotated[int, Option(min=0, help="Number of earlier restarts of the job.")] = 0,
+    restarts: Annotated[int, Option(min=0, help="Earlier restarts of the job.")] = 0,
 ) -> None:
-    """For batch scripts: print a mark of the progress; with --since, decide whether to requeue the job."""
+    """For batch scripts: print a mark of the progress; with --since, decide whether to requeue."""
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.status.snapshot import survey
 
@@ -152,7 +148,7 @@ def requeue(
 
 @app.command()
 def broadcast(run: Run) -> None:
-    """For batch scripts: print the files of the models that `stage_to` copies: source, folder of the copy, name."""
+    """For batch scripts: print source, folder and name of each file that `stage_to` copies."""
     from kgqa_hpc.runs import open_run
     from kgqa_hpc.runs.checks import model_copies
 
@@ -170,29 +166,27 @@ def merge(
         Literal["biographletqa"] | None, Option("--format", help="Also write the published field names.")
     ] = None,
     shared: Annotated[
-        bool, Option("--shared", help="Share the work with all processes that run this command, on any node.")
+        bool, Option("--shared", help="Share the work with all processes of this command, on any node.")
     ] = False,
     dask: Annotated[
-        str | None, Option(help="Share the work with a Dask cluster: its scheduler's address, or slurm.")
+        str | None, Option(help="Dask cluster to share the work with: its scheduler's address, or slurm.")
     ] = None,
     changes: Annotated[
         list[str] | None,
         Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a key of `dataset:` before the merge, e.g. split.by=nodes.",
+            help="Change a key of `dataset:` (split.by=nodes).",
         ),
     ] = None,
-    config: Annotated[
-        Path | None, Option(help="Replace `dataset:` by that of this configuration before the merge.")
-    ] = None,
+    config: Annotated[Path | None, Option(help="Replace `dataset:` by that of this configuration.")] = None,
     as_recorded: Annotated[
         bool,
-        Option("--as-recorded", help="Merge with the recorded settings although the run refused others."),
+        Option("--as-recorded", help="Merge with the recorded settings although others were refused."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Assemble RUN/dataset and check that every sampled item is accounted for."""
+    """Assemble RUN/dataset."""
     from kgqa_hpc import stages
     from kgqa_hpc.dataset.accounting import Accounting
     from kgqa_hpc.run import Run as AnyRun
@@ -247,9 +241,7 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
 @app.command()
 def report(
     run: Run,
-    all_records: Annotated[
-        bool, Option("--all-records", help="Put all records on the page, not a sample of 3,000.")
-    ] = False,
+    all_records: Annotated[bool, Option("--all-records", help="All records, not a sample of 3,000.")] = False,
 ) -> None:
     """Write RUN/report/index.html, one self-contained page."""
     from kgqa_hpc import stages
@@ -259,7 +251,7 @@ def report(
 
 @app.command(name="all")
 def all_(config: Config, run: Run, threads: Threads = None) -> None:
-    """Run all stages on this machine, from the graph to the report; repeat the command to resume."""
+    """Run all stages on this machine, from the graph to the report."""
     from kgqa_hpc.run import Run as AnyRun
     from kgqa_hpc.store.run_folder import RunFolder
 

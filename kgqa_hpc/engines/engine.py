@@ -147,7 +147,7 @@ class Price(Settings):
     cached: float | None = Field(
         None,
         ge=0,
-        description="Price of prompt tokens from the server's cache; default: that of prompt tokens.",
+        description="Price of cached prompt tokens; default: price.input.",
     )
     output: float = Field(ge=0, description="Price of answer tokens, including thoughts.")
 
@@ -177,7 +177,7 @@ class EngineSettings(Settings):
     price: Price | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="Price of a million tokens, for kgqa plan, kgqa status and runtime.budget.",
+        description="Price of a million tokens.",
     )
 
     @property
@@ -235,15 +235,13 @@ class Generation(Settings):
         None,
         gt=0,
         le=1,
-        description="Sample from the likeliest tokens whose probabilities sum to this (nucleus sampling).",
+        description="Nucleus sampling: the likeliest tokens whose probabilities sum to this.",
     )
-    top_k: int | None = Field(None, ge=1, description="Number of likeliest tokens to sample from.")
+    top_k: int | None = Field(None, ge=1, description="Likeliest tokens to sample from.")
     min_p: float | None = Field(
-        None, ge=0, lt=1, description="Leave out tokens less likely than this share of the likeliest."
+        None, ge=0, lt=1, description="Minimum probability of a token, as share of the likeliest."
     )
-    repetition_penalty: float | None = Field(
-        None, gt=0, description="Repetition penalty; values above 1 reduce repetition."
-    )
+    repetition_penalty: float | None = Field(None, gt=0, description="Above 1: less repetition.")
     extra: dict[str, Any] | None = Field(None, description="Further parameters, passed on unchanged.")
 
     def values(self) -> dict[str, Any]:

@@ -36,10 +36,10 @@ class FunctionSettings(EngineSettings):
     kind: Literal["function"] = "function"
     call: str = Field(
         pattern=rf"^([\w.]+:[\w.]+|/.*\{SAVED})$",
-        description='The function as "module:function"; the module is imported by each worker.',
+        description='The function as "module:function".',
     )
-    model: str | None = Field(None, description="Name of the model in the provenance; default: the call's.")
-    concurrency: int = Field(8, ge=1, description="Number of simultaneous calls.")
+    model: str | None = Field(None, description="Model in the provenance; default: the call's.")
+    concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
 
     def contents(self) -> dict[str, str]:
         """The digest of the module's file. A saved function has the digest of its source in its name."""

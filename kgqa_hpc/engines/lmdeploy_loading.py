@@ -52,30 +52,27 @@ class LmdeploySettings(EngineSettings):
     revision: str | None = Field(None, description="Commit of the hub repository, which pins the weights.")
     stage_to: str | None = Field(
         None,
-        description="Folder on a local disk of the node, such as $TMPDIR, to which the model is "
-        "copied first, once per node.",
+        description="Folder on the node's own disk, such as $TMPDIR, to which the model is copied once.",
     )
     backend: Literal["turbomind", "pytorch"] = Field(
         "turbomind",
-        description="Inference engine of LMDeploy; if it cannot run, the run ends instead of taking another.",
+        description="Inference engine of LMDeploy; there is no fallback.",
     )
     model_format: Literal["hf", "awq", "gptq", "compressed-tensors", "fp8", "mxfp4"] | None = Field(
         None, description="Format of the weights; default: that of the model's configuration."
     )
     quant_policy: Literal[0, 4, 8] = Field(
-        0, description="Bits of the KV cache: 4 as published, 8, or 0 for full precision (recommended)."
+        0, description="Bits of the KV cache: 4 as published, 0 full precision (recommended)."
     )
-    session_len: int = Field(
-        8192, ge=256, description="Number of tokens of the longest prompt with its answer."
-    )
+    session_len: int = Field(8192, ge=256, description="Tokens of the longest prompt with its answer.")
     max_batch_size: int | None = Field(
-        None, ge=1, description="Number of simultaneous sequences; default: as many as the KV cache holds."
+        None, ge=1, description="Simultaneous sequences; default: as many as the KV cache holds."
     )
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens of a sequence that the prefix cache does not share, which decide the batch; default: 600, "
-        "1700 without prefix caching.",
+        description="Tokens of a sequence outside the prefix cache, which decide the batch; "
+        "default: 600, 1700 without prefix caching.",
     )
     cache_max_entry_count: float = Field(
         0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
@@ -83,26 +80,23 @@ class LmdeploySettings(EngineSettings):
     max_prefill_token_num: int | None = Field(
         None,
         ge=64,
-        description="Number of prompt tokens processed at once; default: 8192 as in LMDeploy. 2048 "
-        "suits cards of 48 GB.",
+        description="Prompt tokens processed at once; default: 8192 as in LMDeploy. 2048 suits cards of 48 GB.",
     )
-    enable_prefix_caching: bool = Field(
-        True, description="Process the common beginning of prompts once; can change greedy answers."
-    )
+    enable_prefix_caching: bool = Field(True, description="Prefix caching; can change greedy answers.")
     structured: Literal["auto", "json_schema", "none"] | None = Field(
         None,
-        description="Enforcement of the schema while decoding: on with auto (the default) and json_schema.",
+        description="Enforce the schema while decoding, with auto and json_schema; default: auto.",
     )
     thinking: bool | Literal["qwen3", "gpt-oss"] | None = Field(
         None,
-        description="Let the model think in its own format before the JSON answer; false: do not let it think.",
+        description="Let the model think in its own format before the JSON answer; false: do not.",
     )
     thinking_tokens: int = Field(
         THINKING_TOKENS,
         ge=1,
-        description="Largest number of tokens of a thought, besides those of prompt and answer.",
+        description="Maximum tokens of a thought, besides those of prompt and answer.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
     )
@@ -113,7 +107,7 @@ class LmdeploySettings(EngineSettings):
     extra: dict[str, Any] | None = Field(
         None, description="Further engine settings of LMDeploy, passed on unchanged."
     )
-    tp: int = Field(1, ge=1, description="Number of GPUs per worker (tensor parallelism).")
+    tp: int = Field(1, ge=1, description="GPUs per worker (tensor parallelism).")
 
     def with_batch(self, size: int) -> LmdeploySettings:
         return self.model_copy(update={"max_batch_size": size})

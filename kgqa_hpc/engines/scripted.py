@@ -41,21 +41,17 @@ T = TypeVar("T")
 class GpuModel(Settings):
     """Speed of a GPU: the size of its batch, and the rates of prefill and decoding."""
 
-    batch: int = Field(64, ge=1, description="Number of sequences decoded at the same time.")
-    prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: prefill takes no time.")
-    decode_tokens_per_s: float = Field(
-        0.0, ge=0, description="Decoding speed of one sequence; 0: decoding takes no time."
-    )
+    batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
+    prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: no time.")
+    decode_tokens_per_s: float = Field(0.0, ge=0, description="Decoding speed of a sequence; 0: no time.")
     saturation: int = Field(
         0,
         ge=0,
-        description="Number of sequences that use the card fully; more of them share its speed; 0: no limit.",
+        description="Sequences that use the card fully; more share its speed; 0: no limit.",
     )
-    prefix_hit: float = Field(
-        0.0, ge=0, le=1, description="Share of the system message read from the prefix cache."
-    )
-    jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of each request's duration.")
-    per_request_s: float = Field(0.0, ge=0, description="A fixed duration added to each request.")
+    prefix_hit: float = Field(0.0, ge=0, le=1, description="Share of the system message in the prefix cache.")
+    jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of durations.")
+    per_request_s: float = Field(0.0, ge=0, description="Added to each request.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +152,18 @@ class Faults(Settings):
     """How often the scripted engine misbehaves: probabilities per request, drawn from its content."""
 
     garbage: float = Field(0.0, ge=0, le=1, description="The answer is not JSON.")
-    truncate: float = Field(
-        0.0, ge=0, le=1, description="The answer stops at the token limit (finish: length)."
-    )
-    error: float = Field(0.0, ge=0, le=1, description="The request fails (finish: error).")
-    hang: float = Field(
-        0.0, ge=0, le=1, description="The engine stops answering until it is killed, once per request."
-    )
+    truncate: float = Field(0.0, ge=0, le=1, description="The answer stops at the token limit.")
+    error: float = Field(0.0, ge=0, le=1, description="The request fails.")
+    hang: float = Field(0.0, ge=0, le=1, description="The engine hangs, once per request.")
     crash: float = Field(0.0, ge=0, le=1, description="The engine process dies, once per request.")
-    poison: float = Field(
-        0.0, ge=0, le=1, description="The engine process dies each time it sees the request."
-    )
+    poison: float = Field(0.0, ge=0, le=1, description="The engine process dies at each such request.")
 
 
 class Planted(Settings):
     """Another share of acceptance for requests that contain certain texts: a judge with a known preference."""
 
-    holds: list[str] = Field(min_length=1, description="Texts that must all stand in the request's messages.")
-    accept: float = Field(ge=0, le=1, description="Share of such requests that are answered true.")
+    holds: list[str] = Field(min_length=1, description="Texts that all stand in the messages.")
+    accept: float = Field(ge=0, le=1, description="Share of such requests answered true.")
 
 
 class ScriptedSettings(EngineSettings):
@@ -182,12 +172,12 @@ class ScriptedSettings(EngineSettings):
     operational: ClassVar = frozenset({"latency"})
 
     kind: Literal["scripted"] = "scripted"
-    model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
+    model: str = Field("scripted-1", description="Part of the provenance and of the answers.")
     accept: float = Field(0.9, ge=0, le=1, description="Share of pairs the judge accepts.")
     planted: list[Planted] | None = Field(
-        None, description="Other shares for requests that contain certain texts; the first match counts."
+        None, description="Other shares for requests with certain texts; the first match counts."
     )
-    answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer in the latency model.")
+    answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer, for the latency.")
     latency: GpuModel = Field(GpuModel(), description="Model of a GPU's speed.")
     faults: Faults = Field(Faults(), description="Shares of requests with a planted fault.")
 

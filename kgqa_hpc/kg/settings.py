@@ -29,28 +29,24 @@ class GraphConfig(Settings):
 
     source: str = Field("hpo", description="Source of the graph (docs/guide/sources.md).")
     unknown_nodes: Literal["error", "drop"] = Field(
-        "error", description="Treatment of edges that name an undeclared node."
+        "error", description="Edges that name an undeclared node."
     )
     unnamed_nodes: Literal["drop", "error"] = Field(
-        "drop", description="Treatment of nodes without a name; the published method drops them."
+        "drop", description="Nodes without a name; the published method drops them."
     )
-    duplicate_nodes: Literal["error", "first"] = Field(
-        "error", description="Treatment of duplicate node ids."
-    )
-    hydrate: str | None = Field(
-        None, description="A recipe that names nodes without a name, docs/guide/sources.md."
-    )
+    duplicate_nodes: Literal["error", "first"] = Field("error", description="Duplicate node ids.")
+    hydrate: str | None = Field(None, description="Recipe that names nodes (docs/guide/sources.md).")
     node_types: list[str] | None = Field(None, description="Only nodes of these types; default: all.")
     exclude_node_types: list[str] | None = Field(None, description="Node types left out before reduction.")
     exclude_edge_types: list[str] = Field(
         default_factory=list, description="Edge types left out before reduction."
     )
-    min_degree: int = Field(3, ge=0, description="Smallest degree; nodes below it are dropped, in one pass.")
-    max_degree: int = Field(100, ge=1, description="Largest degree; nodes above it are dropped, in one pass.")
+    min_degree: int = Field(3, ge=0, description="Smallest degree; nodes below it are dropped.")
+    max_degree: int = Field(100, ge=1, description="Largest degree; nodes above it are dropped.")
     k_core: int | None = Field(
         None,
         ge=1,
-        description="Keep the k-core: the largest part whose nodes all have this many neighbours in it.",
+        description="Keep the largest part whose nodes all have this many neighbours in it.",
     )
     largest_component: bool | None = Field(None, description="Keep only the largest connected component.")
 

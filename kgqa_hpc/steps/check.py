@@ -82,15 +82,13 @@ class CheckSettings(StepSettings):
     nodes: int = Field(
         2,
         ge=0,
-        description="Limit of few_nodes: smallest number of the anchor's nodes that the pair must name.",
+        description="Limit of few_nodes: the anchor's nodes that the pair must name.",
     )
     hops: int | None = later_key(
-        "Limit of few_hops: fewest hops from the question's nodes to a node only in the answer; default 1.",
+        "Limit of few_hops: hops from the question's nodes to one in the answer only; default: 1.",
         ge=1,
     )
-    aliases: str | None = later_key(
-        "TSV file of more aliases: on each line the name of a node and another name of it."
-    )
+    aliases: str | None = later_key("TSV file of more aliases: a node's name and another name of it.")
     paths = ("aliases",)
 
 
@@ -184,9 +182,7 @@ class Verify(Step):
 class KeepSettings(StepSettings):
     """Settings of the step keep: the columns to carry over from the source's records."""
 
-    columns: list[str] = Field(
-        min_length=1, description="Names of columns that a step or an anchor kind adds."
-    )
+    columns: list[str] = Field(min_length=1, description="Columns that a step or an anchor kind adds.")
 
     @field_validator("columns")
     @classmethod
@@ -198,7 +194,7 @@ class KeepSettings(StepSettings):
 
 
 class Keep(Step):
-    """Declares fields of the source's records as columns; sends no request and changes no value."""
+    """Declares fields of the source's records as columns."""
 
     name = "keep"
     Settings = KeepSettings

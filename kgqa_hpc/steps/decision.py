@@ -61,15 +61,13 @@ class Decide(Settings):
     judges: list[str] | None = Field(None, description="Labels of the judges that count; default: all.")
     rule: str = Field(
         "all",
-        description="The decision rule: all approve; majority; at_least a number; weighted; or one of a package.",
+        description="all approve; majority; at_least a number; weighted; or one of a package.",
     )
-    at_least: int | None = Field(None, ge=1, description="at_least: number of judges that must approve.")
+    at_least: int | None = Field(None, ge=1, description="at_least: judges that must approve.")
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
         None, description="weighted: weight of each judge."
     )
-    options: dict[str, Any] | None = Field(
-        None, description="Keyword arguments of the rule of a package or of a file of `plugins:`."
-    )
+    options: dict[str, Any] | None = Field(None, description="Keyword arguments of a package's rule.")
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:

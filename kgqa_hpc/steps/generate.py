@@ -131,9 +131,7 @@ Template = Annotated[
 class WordSettings(StepSettings):
     """Settings of the step word: a prompt for a model, or a template."""
 
-    template: Template | None = later_key(
-        "Question template for each relation, or the name of a bundled graph (hpo); replaces the prompt."
-    )
+    template: Template | None = later_key("Question template for each relation, or hpo; replaces the prompt.")
 
 
 class Word(Step):

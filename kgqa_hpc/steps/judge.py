@@ -21,9 +21,7 @@ from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 class JudgeSettings(StepSettings):
     """Settings of the step judge."""
 
-    gate: bool = Field(
-        False, description="Reject an item at once if this judge objects, and skip the later steps."
-    )
+    gate: bool = Field(False, description="Reject an item at once if this judge objects.")
 
 
 class Judge(Step):
@@ -74,7 +72,7 @@ class ScoreSettings(StepSettings):
     inverted: bool = Field(False, description="Invert a boolean score: false counts as 1.")
     unreadable: float | None = Field(
         None,
-        description="Score for an answer that cannot be parsed, instead of losing the item (one attempt).",
+        description="Score of an unreadable answer, instead of losing the item (one attempt).",
     )
 
 

@@ -28,18 +28,16 @@ class ChatSettings(EngineSettings):
     package = Package("aiohttp", "kgqa_hpc[openai]")
 
     model: str = Field(description="The model's name on the server.")
-    api_key_env: str = Field(
-        "OPENAI_API_KEY", description="Environment variable that holds the key; it may be unset."
-    )
+    api_key_env: str = Field("OPENAI_API_KEY", description="Environment variable of the key; may be unset.")
     headers: dict[str, str] | None = Field(
         None, description="Headers of each request; $NAME is an environment variable."
     )
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
-        "auto", description="Mode in which the server enforces the schema; auto tests which mode works."
+        "auto", description="Enforcement of the schema by the server; auto tests what works."
     )
     omit: list[str] = Field(
         default_factory=list,
-        description="Parameters to leave out of requests: temperature, seed, max_tokens.",
+        description="Parameters to leave out: temperature, seed, max_tokens.",
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
@@ -49,25 +47,25 @@ class ChatSettings(EngineSettings):
     )
     thinking: bool | None = Field(
         None,
-        description="Turn thinking on or off in the chat template, with the sampling that the model family recommends.",
+        description="Thinking on or off in the chat template, with the model family's sampling.",
     )
     thinking_tokens: int | None = Field(
         None,
         ge=0,
-        description="Largest number of tokens of a thought, besides those of the answer; default: "
-        "8192 for a thinking model.",
+        description="Maximum tokens of a thought, besides those of the answer; default: 8192 for a "
+        "thinking model.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts` of the dataset.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
     extra_body: dict[str, Any] = Field(
         default_factory=dict,
-        description="Further parameters of each request, for options of a particular server.",
+        description="Further parameters of each request.",
     )
 
     # Described by each subclass
     base_url: str | list[str]
     command: list[str] | None = None
-    gpus: int = Field(0, ge=0, description="Number of GPUs of `command`.")
+    gpus: int = Field(0, ge=0, description="GPUs of `command`.")
 
     @property
     def urls(self) -> list[str]:
@@ -183,27 +181,27 @@ class OpenAISettings(ChatSettings):
     kind: Literal["openai"] = "openai"
     base_url: str | list[str] = Field(
         "http://127.0.0.1:8000/v1",
-        description="Address of the server, or a list of addresses of servers with the same model.",
+        description="Address of the server, or of several with the same model.",
     )
     concurrency: int = Field(
         64,
         ge=1,
         le=4096,
-        description="Largest number of requests in flight per server; the engine adapts below it. "
-        "With {batch} in `command`, the batch.",
+        description="Maximum requests in flight per server; the engine adapts below it. With {batch} in "
+        "`command`, the batch.",
     )
-    timeout_s: float = Field(600.0, gt=0, description="Longest time for an answer, in seconds.")
+    timeout_s: float = Field(600.0, gt=0, description="Seconds to wait for an answer.")
     max_retries: int = Field(
-        6, ge=0, description="Number of repetitions after 429, 5xx and broken connections, with back-off."
+        6, ge=0, description="Repetitions after 429, 5xx and broken connections, with back-off."
     )
     command: list[str] | None = Field(
         None,
-        description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are filled in.",
+        description="Start and supervise this server; {port}, {model}, {name}, {gpus} and {batch} are "
+        "filled in.",
     )
     stage_to: str | None = Field(
         None,
-        description="Folder on a local disk of the node, such as $TMPDIR, to which {model} is "
-        "copied first, once per node.",
+        description="Folder on the node's own disk, such as $TMPDIR, to which {model} is copied once.",
     )
     revision: str | None = Field(
         None, description="Commit of the hub repository of {model}, which pins the weights."
@@ -211,13 +209,13 @@ class OpenAISettings(ChatSettings):
     sequence_tokens: int | None = Field(
         None,
         ge=64,
-        description="Tokens of a sequence that the prefix cache does not share, which decide {batch}; default: 600.",
+        description="Tokens of a sequence outside the prefix cache, which decide {batch}; default: 600.",
     )
     health_path: str = Field(
-        "/health", description="Path that returns status 200 when the server of `command` is ready."
+        "/health", description="Path that gives status 200 when the server of `command` is ready."
     )
     start_timeout_s: float = Field(
-        900.0, gt=0, description="Longest time in seconds that a server may take to start, or be unreachable."
+        900.0, gt=0, description="Seconds that a server may take to start, or be unreachable."
     )
 
     def fills(self, word: str) -> bool:
@@ -252,20 +250,19 @@ class OpenAIBatchSettings(ChatSettings):
     base_url: str = Field("https://api.openai.com/v1", description="Address of the Batch API.")
     command: list[str] | None = Field(
         None,
-        description="Command that answers batches in place of a server: it reads {input} and writes "
-        "{output}, as vllm run-batch.",
+        description="Command that answers batches: it reads {input} and writes {output}, as vllm run-batch.",
     )
     requests_per_batch: int = Field(
         512,
         ge=1,
         le=50_000,
-        description="Largest number of requests in a batch; set it to runtime.shard_size, so that a shard is a batch.",
+        description="Maximum requests in a batch; best runtime.shard_size.",
     )
-    batches: int = Field(8, ge=1, le=1000, description="Largest number of a worker's simultaneous batches.")
+    batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
     gather_s: float = Field(
         5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
     )
-    poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch's state.")
+    poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch.")
     away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
 
     @model_validator(mode="after")

@@ -39,8 +39,8 @@ _LAST_NAMES = {"object", "tail", "target", "target_id", "to", "o", "t", "y_id", 
 class NodeColumns(Settings):
     """The columns of the node table."""
 
-    id: str = Field("id", description="Node id, which edges refer to.")
-    name: str = Field("name", description="Name of the node for readers.")
+    id: str = Field("id", description="Node id.")
+    name: str = Field("name", description="Node name.")
     type: str = Field("type", description="Node type, such as gene.")
 
 
@@ -57,12 +57,10 @@ class CsvSettings(SourceSettings):
 
     nodes: Files | None = Field(
         None,
-        description="Files with columns id,name,type; default: the ends of the edges, named by their ids.",
+        description="Files with id,name,type; default: the ends of the edges.",
     )
-    edges: Files = Field(description="Files with columns source_id,target_id,type.")
-    delimiter: Separator | None = later_key(
-        "Field separator; default: comma, semicolon, tab or bar, read off the first line."
-    )
+    edges: Files = Field(description="Files with source_id,target_id,type.")
+    delimiter: Separator | None = later_key("Field separator; default: read off the first line.")
     columns: NodeColumns | None = later_key("Names of the columns in the node files.")
     edge_columns: EdgeColumns | None = later_key("Names of the columns in the edge files.")
     paths = ("nodes", "edges")
@@ -133,10 +131,8 @@ class TriplesSettings(SourceSettings):
     """Settings of the source triples: a file of triples, and a table of named nodes if there is one."""
 
     path: str = Field(description="The file: subject, predicate, object.")
-    nodes: str | None = Field(None, description="A CSV file with id,name,type that declares the nodes.")
-    delimiter: Separator | None = later_key(
-        "Field separator; default: tab, comma, semicolon or bar, read off the first line."
-    )
+    nodes: str | None = Field(None, description="CSV file with id,name,type that declares the nodes.")
+    delimiter: Separator | None = later_key("Field separator; default: read off the first line.")
     columns: NodeColumns | None = later_key("Names of the columns in the node file.")
     paths = ("path", "nodes")
 

@@ -30,7 +30,7 @@ class OboSettings(SourceSettings):
     """Settings of the source obo: one ontology."""
 
     path: str = Field(description="The .obo file.")
-    obsolete: Literal["drop", "keep"] = Field("drop", description="Treatment of obsolete terms.")
+    obsolete: Literal["drop", "keep"] = Field("drop", description="Obsolete terms.")
     paths = ("path",)
 
 

@@ -16,9 +16,7 @@ def hydrate(
     run: Run,
     recipe: Annotated[
         Path | None,
-        typer.Option(
-            help="Recipe file that says which table names which class of nodes; default: graph.hydrate."
-        ),
+        typer.Option(help="Recipe file; default: graph.hydrate."),
     ] = None,
     web: Annotated[bool, typer.Option("--web", help="Also query the web services of the recipe.")] = False,
     trust_config: TrustConfig = False,

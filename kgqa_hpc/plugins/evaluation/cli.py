@@ -35,7 +35,7 @@ def human_analyse(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Means, shares, distributions, accepted against rejected, and agreement."""
+    """Analyse ratings: means, shares, accepted against rejected, agreement."""
     from kgqa_hpc.plugins.evaluation import analysis
     from kgqa_hpc.plugins.evaluation.ratings import read_ratings, with_key
 
@@ -54,9 +54,9 @@ def human_sample(
     run: Records,
     sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="Sheet to write; its key goes beside it.")],
     number: Annotated[int | None, typer.Option(min=1, help="Pairs in all; default: as power needs.")] = None,
-    by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    by: Annotated[str, typer.Option(help="Column whose values are spread evenly.")] = "group",
     where: Annotated[str | None, typer.Option(metavar="SQL", help="SQL condition on the records.")] = None,
-    show: Annotated[list[str] | None, typer.Option(help="Further column to show; may be repeated.")] = None,
+    show: Annotated[list[str] | None, typer.Option(help="Further column to show; repeatable.")] = None,
     expected: Annotated[float, typer.Option(help="Expected share of good pairs among the accepted.")] = 0.75,
     difference: Annotated[float, typer.Option(help="Smallest drop below that share to detect.")] = 0.2,
     power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of detecting it.")] = 0.8,
@@ -64,7 +64,7 @@ def human_sample(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Draw accepted and rejected pairs to be rated: stratified, blinded, shuffled."""
+    """Draw accepted and rejected pairs to be rated."""
     from kgqa_hpc.plugins.evaluation.human_sample import Aim, draw_sample
 
     aim = Aim(expected, difference, power, alpha)
@@ -79,7 +79,7 @@ def human_page(
     page: Annotated[Path, typer.Argument(metavar="PAGE.html", help="The page to write.")],
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Rating question-answer pairs",
 ) -> None:
-    """Write one offline HTML page on which people rate the sheet and export their ratings."""
+    """Write one offline HTML page on which people rate the sheet."""
     from kgqa_hpc.plugins.evaluation.human_sample import write_page
 
     say(f"{page}: {write_page(sheet, page, title=title):,} items")
@@ -90,12 +90,12 @@ def study(
     run: Run,
     price: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="READ WRITTEN", help="Price of a million tokens, for the cost of 1,000 pairs."),
+        typer.Option(metavar="READ WRITTEN", help="Price of a million tokens."),
     ] = None,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score and compare variants of a prompt, model or setting; repeat the command to resume."""
+    """Score and compare variants of a prompt, model or setting."""
     from kgqa_hpc.plugins.evaluation import study as module
 
     document = module.study(config, run, threads=threads, price=price)
@@ -110,23 +110,23 @@ def score(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column to group by; may be repeated. Default: organism_group, functional_class, "
-            "taxonomy, functions, group."
+            help="Column to group by; repeatable. Default: organism_group, functional_class, taxonomy, "
+            "functions, group."
         ),
     ] = None,
     missing: Annotated[
-        Literal["error", "empty"], typer.Option(help="Treatment of references without a prediction.")
+        Literal["error", "empty"], typer.Option(help="References without a prediction.")
     ] = "error",
     joined: Annotated[Path | None, typer.Option(help="File to write for a judge, without scores.")] = None,
     judged: Annotated[
         Path | None, typer.Option(help="Run of the step judge_prediction over the file of --joined.")
     ] = None,
-    plugin: Annotated[Path | None, typer.Option(help="A Python file with metrics of your own.")] = None,
+    plugin: Annotated[Path | None, typer.Option(help="Python file with metrics of your own.")] = None,
     resamples: Annotated[int, typer.Option(min=0, help="Bootstrap samples; 0: no intervals.")] = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Score predictions by BLEU, ROUGE, a judge and, where installed, METEOR and CIDEr, overall and per group."""
+    """Score predictions by BLEU, ROUGE, METEOR, CIDEr and a judge, overall and per group."""
     from kgqa_hpc.plugin_files import load_plugin_file
     from kgqa_hpc.plugins.evaluation import score as module
     from kgqa_hpc.plugins.evaluation.judge_prediction import write_joined
@@ -144,7 +144,7 @@ def score(
 
 
 def grounding(source: Records, as_json: AsJson = False) -> None:
-    """Report the number of documents that support the pairs, and the share of verified quotes."""
+    """Report documents that support the pairs, and the share of verified quotes."""
     from kgqa_hpc.plugins.evaluation.records import records
 
     document = grounding_counts(records(source), str(source))
@@ -186,19 +186,19 @@ def grounding_counts(records: Iterable[Mapping[str, Any]], where: str) -> dict[s
 
 def diversity(
     run: Records,
-    against: Annotated[Path | None, typer.Option(help="Second run or file, for comparison.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Second run or file, to compare.")] = None,
     field: Annotated[str, typer.Option(help="Field of the records to analyse.")] = "question",
     topics: Annotated[int, typer.Option(min=1, help="Number of topics.")] = 22,
     model: Annotated[
         Path | None, typer.Option(help="Folder of an embedding model (needs the extra embeddings).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for figures (extra report; a map of topics: extra umap).")
+        Path | None, typer.Option(help="Folder for figures (extra report; map of topics: umap).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples and topics.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the diversity of the accepted questions: distinct-n, self-BLEU, Vendi score, topics."""
+    """Measure the diversity of the accepted questions."""
     from kgqa_hpc.plugins.evaluation import diversity as module
 
     document = module.variety(run, against, field=field, topics=topics, seed=seed, model=model, figures=out)
@@ -213,13 +213,13 @@ def calibrate(
     judge: Annotated[
         list[Path],
         typer.Option(
-            help="Merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
-            "now; repeat it for a panel."
+            help="Merged run, JSON lines with id and verdicts, or a configuration whose judges are asked now; "
+            "repeatable."
         ),
     ],
     keep: Annotated[Path | None, typer.Option(help="Folder for the judges' answers, to resume from.")] = None,
     feature: Annotated[
-        list[str] | None, typer.Option(help="Feature that serves as a judge's score; may be repeated.")
+        list[str] | None, typer.Option(help="Feature that serves as a judge's score; repeatable.")
     ] = None,
     width: Annotated[
         float, typer.Option(min=0.005, max=1.0, help="Wanted half width of kappa's 95 % interval.")
@@ -227,7 +227,7 @@ def calibrate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare judges and panels with human ratings: precision, recall, kappa, AUC, the best rule."""
+    """Compare judges and panels with human ratings, and find the best rule."""
     from kgqa_hpc.plugins.evaluation import calibration
     from kgqa_hpc.plugins.evaluation.ratings import read_ratings
     from kgqa_hpc.plugins.evaluation.records import read_verdicts
@@ -250,12 +250,12 @@ def panel(
     source: Source,
     column: Annotated[
         list[str] | None,
-        typer.Option(help="Compare columns of labels (question_type) instead of verdicts; twice or more."),
+        typer.Option(help="Compare these columns of labels instead of verdicts."),
     ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the judges of a run: acceptance of each judge and rule, lone dissenters, and agreement."""
+    """Compare the judges and rules of a run."""
     from kgqa_hpc.plugins.evaluation import judges as module
 
     if column:
@@ -272,19 +272,19 @@ def retest(
     perturb: Annotated[
         list[str] | None,
         typer.Option(
-            help="same: unchanged; order: options, documents or sentences in another order; longer: the answer said "
-            "twice. Repeatable; default: all three."
+            help="same, order (of options, documents or sentences), longer (the answer twice); "
+            "repeatable; default: all."
         ),
     ] = None,
     judge: Annotated[
         list[str] | None, typer.Option(help="Label of a judge; repeatable; default: all.")
     ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of pairs to draw.")] = 200,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Pairs to draw.")] = 200,
     seed: Seed = 0,
     trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeat a run's judgements on the same pairs, unchanged and perturbed: test-retest, position and length bias."""
+    """Repeat a run's judgements on the same pairs, unchanged and perturbed."""
     from kgqa_hpc.plugins.evaluation import retest as module
 
     names: list[str] = list(dict.fromkeys(perturb or module.PERTURBATIONS))
@@ -303,7 +303,7 @@ def hallucination(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Report hallucination rates before and after cleaning, by judge, and both summary factors."""
+    """Report hallucination rates before and after cleaning, by judge."""
     from kgqa_hpc.plugins.evaluation import hallucination as module
 
     document = module.audit(before, after, panel, seed=seed)

@@ -222,18 +222,18 @@ class TopicSettings(StepSettings):
     source: str = Field(alias="from", description="Run or file of the records, as in anchors.from.")
     field: str = Field(
         "document_title",
-        description="Column with the text to cluster; records with equal texts get the same topic.",
+        description="Column with the text to cluster.",
     )
-    number: int = Field(22, ge=1, description="Number of topics (clusters of k-means).")
+    number: int = Field(22, ge=1, description="Topics (clusters of k-means).")
     model: str | None = Field(
         None,
-        description="Folder of an embedding model, such as BioMedBERT (extra embeddings); default: TF-IDF.",
+        description="Folder of an embedding model (extra embeddings); default: TF-IDF.",
     )
     paths = ("from", "source", "model")
 
 
 class Topic(Step):
-    """Adds the topic of a record's text, without a model request."""
+    """Adds the topic of a record's text."""
 
     name = "topic"
     Settings = TopicSettings

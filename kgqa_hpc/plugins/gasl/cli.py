@@ -43,7 +43,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph script on the graph of a run or on two CSV files."""
+    """Run a graph script on a graph."""
     files = {"graph": graph, "nodes": nodes, "edges": edges}
     result, code = run_script(script, **files, engine=engine, answers=answers, state=state)
     if as_json:
@@ -64,7 +64,7 @@ def run(
 
 @gasl.command()
 def check(script: ScriptFile, as_json: AsJson = False) -> None:
-    """Parse a graph script and list the first error of every faulty command."""
+    """Parse a graph script and list the first error of each command."""
     from kgqa_hpc.plugins.gasl.model import read_input
     from kgqa_hpc.plugins.gasl.parser import read_script
 

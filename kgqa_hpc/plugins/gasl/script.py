@@ -53,7 +53,7 @@ _Pattern = Callable[[str], list[str]]
 class ScriptTemplate(Settings):
     """A script and the description of its result."""
 
-    name: str = Field(description="Short name, under which counts are given.")
+    name: str = Field(description="Name, for counts.")
     script: str = Field(max_length=20_000, description="The script; <entity> stands for the drawn node's id.")
     asks: str = Field(max_length=1000, description="Description of the variable `answer` for the model.")
     entity: str = Field(description="Type of the nodes that replace <entity>.")
@@ -63,11 +63,9 @@ class ScriptSettings(KindSettings):
     """Settings of the kind script: templates and number of questions."""
 
     kind: Literal["script"] = "script"
-    number: int = Field(
-        1000, ge=1, description="Number of questions to draw, in equal shares of the scripts."
-    )
+    number: int = Field(1000, ge=1, description="Anchors to draw, in equal shares of the scripts.")
     scripts: list[ScriptTemplate] = Field(min_length=1, description="Scripts to fill in.")
-    max_answers: int = Field(5, ge=1, description="Largest number of answers of a question.")
+    max_answers: int = Field(5, ge=1, description="Maximum answers of a question.")
 
 
 class ScriptAnchors(AnchorKind):

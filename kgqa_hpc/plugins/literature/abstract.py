@@ -30,11 +30,9 @@ class AbstractSettings(KindSettings):
 
     kind: Literal["abstract"] = "abstract"
     documents: list[str] = Field(min_length=1, description="Files or folders: MEDLINE, JATS, JSONL, Parquet.")
-    names: str | list[str] = Field(
-        description="Tables of names of proteins or genes (docs/guide/documents.md)."
-    )
-    number: int | None = Field(None, ge=1, description="Number of documents to draw; default: all.")
-    min_length: int = Field(3, ge=1, description="Minimum number of letters and digits of a name.")
+    names: str | list[str] = Field(description="Tables of names (docs/guide/documents.md).")
+    number: int | None = Field(None, ge=1, description="Documents to draw; default: all.")
+    min_length: int = Field(3, ge=1, description="Minimum letters and digits of a name.")
     retracted: bool = Field(False, description="Include retracted publications.")
     paths = ("documents", "names")
 
@@ -44,7 +42,7 @@ class AbstractSettings(KindSettings):
 
 
 class AbstractAnchors(AnchorKind):
-    """Documents with the names they mention, grouped by their number of distinct names."""
+    """Documents, grouped by the number of distinct names in them."""
 
     name = "abstract"
     Settings = AbstractSettings

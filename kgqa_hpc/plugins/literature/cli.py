@@ -26,14 +26,12 @@ Index = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the 
 def index_build(
     index: Index,
     documents: Documents,
-    shards: Annotated[int, typer.Option(min=1, help="Number of separate parts of the index.")] = 4,
+    shards: Annotated[int, typer.Option(min=1, help="Parts of the index.")] = 4,
     stem: Annotated[bool, typer.Option("--stem", help="Stem English words.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes; default: cores, at most 8.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: cores, at most 8.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build a BM25 index of documents. The same command resumes."""
+    """Build a BM25 index of documents."""
     from kgqa_hpc.plugins.literature.bm25.build import build_index, render, summary
     from kgqa_hpc.terminal import stage_progress
     from kgqa_hpc.threads import usable_cores
@@ -50,10 +48,8 @@ def index_search(
     index: Index,
     query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Plain words, no operators.")] = None,
     queries: Annotated[Path | None, typer.Option(help="JSONL with id and query, answered in order.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of documents per query.")] = 10,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Verify every byte of a large index, too.")
-    ] = False,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Documents per query.")] = 10,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify every byte.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the documents that match a query best; with --json one line per query."""
@@ -90,10 +86,10 @@ def mentions(
     names: Annotated[
         list[Path], typer.Option(help="TSV with protein_name and gene_names, or HGNC's table; repeatable.")
     ],
-    min_length: Annotated[int, typer.Option(min=1, help="Least letters and digits of a name.")] = 3,
+    min_length: Annotated[int, typer.Option(min=1, help="Minimum letters and digits of a name.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
-    """Find names in documents: one JSON line per document, with offsets in code points."""
+    """Find names in documents: a JSON line per document, with offsets in code points."""
     from dataclasses import asdict
 
     from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
@@ -131,7 +127,7 @@ def proteins(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Count pairs, proteins, names and mean lengths of protein datasets (QAProt, Tables 1 and 6)."""
+    """Count pairs, proteins and names of protein datasets (QAProt, Tables 1 and 6)."""
     from kgqa_hpc.plugins.literature.protein_sets import protein_table, render
 
     table = protein_table(runs)

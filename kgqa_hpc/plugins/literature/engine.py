@@ -49,8 +49,8 @@ class IndexSettings(EngineSettings):
 
     kind: Literal["index"] = "index"
     path: str | None = Field(None, description="The folder of the index.")
-    url: str | None = Field(None, description="Address of an OpenSearch service, instead of a folder.")
-    name: str | None = Field(None, description="Name of the index in the OpenSearch service at `url`.")
+    url: str | None = Field(None, description="Address of an OpenSearch service.")
+    name: str | None = Field(None, description="Index in the OpenSearch service.")
 
     def contents(self) -> dict[str, str]:
         """The fingerprint of the index: documents and parameters. Raises InputError without an index."""

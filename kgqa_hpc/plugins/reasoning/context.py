@@ -51,23 +51,19 @@ class ContextSettings(KindSettings):
     """Settings of the kind context: number and size of contexts, and topics to avoid."""
 
     kind: Literal["context"] = "context"
-    number: int = Field(1000, ge=1, description="Number of contexts to draw; all if there are fewer.")
-    pieces: int = Field(5, ge=1, le=20, description="Number of nodes of a context, each with its neighbours.")
-    neighbours: int = Field(4, ge=1, le=20, description="Number of neighbours of each node in the prompt.")
-    min_degree: int = Field(2, ge=1, description="Smallest number of neighbours of a node.")
+    number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
+    pieces: int = Field(5, ge=1, le=20, description="Nodes of a context, each with its neighbours.")
+    neighbours: int = Field(4, ge=1, le=20, description="Neighbours of each node in the prompt.")
+    min_degree: int = Field(2, ge=1, description="Minimum neighbours of a node.")
     types: list[Type] = Field(
         default_factory=lambda: list(TYPES), min_length=1, description="Types of reasoning, used in turn."
     )
-    memory: int = Field(
-        20, ge=0, description="Number of previous contexts whose topics are avoided; 0: none."
-    )
-    refresh: int = Field(
-        20, ge=1, description="Number of contexts after which the topics to avoid are updated."
-    )
+    memory: int = Field(20, ge=0, description="Previous contexts whose topics are avoided.")
+    refresh: int = Field(20, ge=1, description="Contexts after which the topics to avoid are updated.")
     distractors: Literal["model", "graph"] = Field(
         "model",
         exclude_if=lambda value: value == "model",
-        description="Source of the wrong options: the model (step options) or the graph (step graph_options).",
+        description="Source of the wrong options: step options or step graph_options.",
     )
 
 

@@ -95,17 +95,13 @@ class PuzzleSettings(KindSettings):
 
     package = Package("clingo", "kgqa_hpc[puzzles]")
     kind: Literal["puzzle"] = "puzzle"
-    number: int = Field(1000, ge=1, description="Number of puzzles to draw; all if there are fewer.")
-    length: int = Field(
-        3, ge=1, le=6, description="Number of statements from the changed node to the node in question."
-    )
-    distractors: int = Field(
-        2, ge=0, le=20, description="Largest number of further statements about the same nodes."
-    )
+    number: int = Field(1000, ge=1, description="Anchors to draw; all if there are fewer.")
+    length: int = Field(3, ge=1, le=6, description="Statements from the changed node to the one in question.")
+    distractors: int = Field(2, ge=0, le=20, description="Maximum further statements about the same nodes.")
     effects: dict[str, Effect] = Field(
         default_factory=lambda: dict[str, Effect](activates="raises", inhibits="lowers", requires="needs"),
         min_length=1,
-        description="Effect of each edge type: raises, lowers, or needs (the source needs the target).",
+        description="Effect of each edge type; needs: the source needs the target.",
     )
 
 

@@ -44,18 +44,14 @@ _JSON = {".jsonl", ".ndjson", ".json"}
 class KgxSettings(SourceSettings):
     """Settings: tables of nodes and edges, and the choice of the type among several categories."""
 
-    nodes: Files | None = Field(
-        None, description="Node files; without them the nodes are the edges' ends, unnamed."
-    )
+    nodes: Files | None = Field(None, description="Node files; default: the edges' ends, unnamed.")
     edges: Files = Field(description="Edges.")
     category: Literal["all", "first", "last"] = Field(
-        "all", description="Type of a node with several categories: all, joined by |, or one of them."
+        "all", description="Type of a node with several categories: all (joined by |) or one."
     )
-    negated: Literal["drop", "keep"] = Field("drop", description="Treatment of negated statements.")
+    negated: Literal["drop", "keep"] = Field("drop", description="Negated statements.")
     properties: list[str] = Field(default_factory=list, description="Further columns, or members, to keep.")
-    duplicate_nodes: Literal["error", "first"] = Field(
-        "first", description="Treatment of duplicate node ids."
-    )
+    duplicate_nodes: Literal["error", "first"] = Field("first", description="Duplicate node ids.")
     paths = ("nodes", "edges")
 
 
@@ -157,7 +153,7 @@ class KgwSettings(SourceSettings):
     nodes: Files = Field(description="Nodes: id, type, properties.")
     edges: Files = Field(description="Edges: source_id, target_id, type, properties.")
     name: list[str] = Field(
-        NAMES, min_length=1, description="Properties that hold the name; the first existing one counts."
+        NAMES, min_length=1, description="Properties with the name; the first existing one counts."
     )
     paths = ("nodes", "edges")
 

@@ -47,10 +47,10 @@ class Neo4jSettings(SourceSettings):
     quote: str | None = Field(None, description="Quotation mark around fields.")
     array_delimiter: str | None = Field(None, max_length=1, description="Separator of several labels.")
     labels: Literal["all", "first", "last"] = Field(
-        "all", description="Labels that count as the type, of several."
+        "all", description="Which of several labels are the type."
     )
     name: list[str] = Field(
-        NAMES, min_length=1, description="Properties that hold the name; the first existing one counts."
+        NAMES, min_length=1, description="Properties with the name; the first existing one counts."
     )
     properties: list[str] = Field(default_factory=list, description="Properties to keep.")
     paths = ("path", "nodes", "edges")

@@ -54,7 +54,7 @@ NAMES = {
 class OreganoSettings(SourceSettings):
     """Settings: the folder with the project's files."""
 
-    path: str = Field(description="The folder with OREGANO_V2.1.tsv and the tables of entities.")
+    path: str = Field(description="Folder of the files.")
     exclude_edge_types: list[str] = Field(
         [NO_NAME_EDGES], description="Edge types left out before reduction."
     )
@@ -125,11 +125,11 @@ class PrimeKgSettings(SourceSettings):
 
     path: str = Field(description="kg.csv.")
     edge_type: Literal["relation", "display_relation"] = Field(
-        "relation", description="Column of the edge type: 30 kinds, or 18 in words."
+        "relation", description="Column of the edge type."
     )
     mirrored: Literal["keep", "drop"] = Field(
         "keep",
-        description="Treatment of mirrored edges: each edge is in the file twice; drop keeps the first.",
+        description="The second, mirrored row of each edge.",
     )
     paths = ("path",)
 
@@ -223,12 +223,10 @@ class HetionetSettings(SourceSettings):
     path: str | None = Field(None, description="hetionet-v1.0.json, packed or not.")
     nodes: Files | None = Field(None, description="The table of nodes: id, name, kind.")
     edges: Files | None = Field(None, description="The SIF file: source, metaedge, target.")
-    metaedges: str | None = Field(
-        None, description="metaedges.tsv, which spells out the edge types of a SIF file."
-    )
+    metaedges: str | None = Field(None, description="metaedges.tsv, the names of a SIF file's edge types.")
     properties: list[str] = Field(
         default_factory=list,
-        description="Members of `data` to keep, and an edge's direction; of the JSON only.",
+        description="Members of `data` to keep, and an edge's direction (JSON only).",
     )
     paths = ("path", "nodes", "edges", "metaedges")
 

@@ -74,16 +74,12 @@ class RdfSettings(SourceSettings):
 
     path: str = Field(description="The file: .nt, .ttl, .nq, .trig, .rdf, .owl, .xml, also packed.")
     reading: Literal["entities", "plain"] = Field(
-        "entities", description="Reading: which terms become nodes and which triples edges."
+        "entities", description="Which terms become nodes, and which triples edges."
     )
     language: str = Field("en", description="The language of names.")
-    deprecated: Literal["drop", "keep"] = Field(
-        "drop", description="Treatment of terms marked owl:deprecated."
-    )
-    name_by_id: bool = Field(
-        False, description="Use the last part of an IRI as the name of a term without one."
-    )
-    curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150) where a prefix is known.")
+    deprecated: Literal["drop", "keep"] = Field("drop", description="Terms marked owl:deprecated.")
+    name_by_id: bool = Field(False, description="Name unnamed terms by the last part of their IRI.")
+    curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150).")
     prefixes: dict[str, str] = Field(default_factory=dict, description="Further prefixes for CURIEs.")
     properties: list[str] = Field(
         default_factory=list, description="Predicates whose literals to keep: IRIs, or their last parts."

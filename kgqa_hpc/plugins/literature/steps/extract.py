@@ -52,10 +52,10 @@ class ExtractSettings(StepSettings):
     scope: Scope = Field(
         "any",
         exclude_if=lambda scope: scope == "any",
-        description="`sequence`: only questions that the protein's sequence alone could answer (QAProt).",
+        description="`sequence`: only pairs that the protein's sequence alone could answer (QAProt).",
     )
     per_protein: int = Field(
-        PER_PROTEIN, ge=1, description="Maximum number of pairs per protein; further ones are rejected."
+        PER_PROTEIN, ge=1, description="Maximum pairs per protein; further ones are rejected."
     )
 
 

@@ -31,7 +31,7 @@ MOST = 100  # documents that a prompt's schema may ask for
 class RetrieveSettings(StepSettings):
     """Settings of the step retrieve: the number of documents."""
 
-    k: int = Field(10, ge=1, le=MOST, description="Number of documents per pair, the best first.")
+    k: int = Field(10, ge=1, le=MOST, description="Documents per pair, the best first.")
 
 
 class Retrieve(Step):
@@ -95,11 +95,11 @@ SNIPPET = {"text": "string", "start": "int64", "end": "int64"}
 class GroundSettings(StepSettings):
     """Settings of the step ground: amount of text, and the required support."""
 
-    k: int = Field(10, ge=1, le=MOST, description="Number of documents to read per pair, the best first.")
+    k: int = Field(10, ge=1, le=MOST, description="Documents per pair, the best first.")
     characters: int = Field(
-        TEXT_LENGTH, ge=200, le=20_000, description="Characters of a document in the prompt at most."
+        TEXT_LENGTH, ge=200, le=20_000, description="Maximum characters of a document in the prompt."
     )
-    minimum: int = Field(0, ge=0, description="Required relevant documents; pairs with fewer are rejected.")
+    minimum: int = Field(0, ge=0, description="Minimum relevant documents of a pair.")
 
 
 class Ground(Step):

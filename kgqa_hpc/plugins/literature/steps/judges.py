@@ -41,7 +41,7 @@ class SupportSettings(StepSettings):
     scope: Scope = Field(
         "any",
         exclude_if=lambda scope: scope == "any",
-        description="`sequence`: a pair that the protein's sequence could not answer is not answerable (QAProt).",
+        description="`sequence`: only pairs that the protein's sequence alone could answer (QAProt).",
     )
 
 

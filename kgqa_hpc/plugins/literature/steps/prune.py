@@ -126,7 +126,7 @@ class PruneSettings(StepSettings):
 
     terms: list[str] = Field(
         default_factory=lambda: list(PLACEHOLDERS),
-        description="Words or phrases that reject a pair; upper and lower case are equal.",
+        description="Words or phrases that reject a pair, in any case.",
     )
 
 
