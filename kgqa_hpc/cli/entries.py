@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, Threads, TrustConfig, app, print_json, print_result, say
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph
+from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph, load_plugin_file
 
 Entry = dict[str, Any]
 # Metrics of `kgqa score` that are built in, not registry entries.
@@ -47,7 +47,6 @@ def list_(
 ) -> None:
     """List the entries of a registry with description and package; with NAME, also its keys and columns."""
     from kgqa_hpc.config.files import keys_of
-    from kgqa_hpc.plugin_files import load_plugin_file
 
     for file in plugin or ():
         load_plugin_file(file.resolve())

@@ -27,7 +27,7 @@ from kgqa_hpc.engines.registry import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.plugin_files import load_plugin_file
+from kgqa_hpc.registry import load_plugin_file
 from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, problems_of, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
