@@ -133,10 +133,11 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the runs below a folder with state, items and accepted items."""
-    from kgqa_hpc.status import runs_list as room
+    from kgqa_hpc.status.render import render_runs
+    from kgqa_hpc.status.snapshot import runs_below
 
-    rows = room.runs_below(folder)
-    print_result(rows, room.render_runs(rows, folder), as_json)
+    rows = runs_below(folder)
+    print_result(rows, render_runs(rows, folder), as_json)
 
 
 @app.command()
@@ -148,7 +149,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """Delete logs, leases, set-aside files and status of a run at rest: nothing that a result needs."""
-    from kgqa_hpc.status import runs_list as room
+    from kgqa_hpc.status import snapshot as room
 
     parts = room.leftovers(run)
     if yes:

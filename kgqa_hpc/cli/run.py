@@ -106,7 +106,7 @@ def submit(
 ) -> None:
     """Submit the remaining stages of a run to Slurm as jobs chained by dependencies."""
     from kgqa_hpc.cluster import submit as room
-    from kgqa_hpc.cluster.jobs import Resources
+    from kgqa_hpc.cluster.slurm import Resources
     from kgqa_hpc.stages import STAGES
 
     pairs = [pair.partition("=") for pair in option or []]

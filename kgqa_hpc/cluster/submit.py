@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, Stage, jobs_of, parameters, script
-from kgqa_hpc.cluster.slurm import record_job
+from kgqa_hpc.cluster.slurm import WARNING, Job, Resources, Stage, jobs_of, parameters, record_job, script
 from kgqa_hpc.errors import InputError, StoppedEarly
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.cluster.jobs import GRAPHLETS, MERGE, Resources
+from kgqa_hpc.cluster.slurm import GRAPHLETS, MERGE, Resources
 from kgqa_hpc.cluster.submit import DONE, GIVE_UP, REQUEUE, Commands, decide, progress_mark, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
