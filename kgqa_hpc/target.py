@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.config.dataset import Target
+from kgqa_hpc.config.sections import Target
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.runs import open_run, run_config
 from kgqa_hpc.runs.open import alone

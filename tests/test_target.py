@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc import stages, target
-from kgqa_hpc.config.dataset import Target
+from kgqa_hpc.config.sections import Target
 from kgqa_hpc.dataset.filters import BEYOND
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run

@@ -225,7 +225,7 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
     changes: dict[str, Any] = {}
     if config is not None:
         from kgqa_hpc.config import plain_config
-        from kgqa_hpc.config.dataset import DatasetConfig
+        from kgqa_hpc.config.sections import DatasetConfig
 
         section = plain_config(config).get("dataset")
         if not isinstance(section, dict):
