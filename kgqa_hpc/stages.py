@@ -252,14 +252,3 @@ def count(
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
     return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
-
-
-def count_table(document: dict[str, Any]) -> str:
-    """The result of `count` as text: one line per shape."""
-    from kgqa_hpc.graphlets.shapes import SHAPES
-
-    lines = [f"{document['nodes']:,} nodes, {document['edges']:,} edges"]
-    for key, total in document["counts"].items():
-        shape = SHAPES[int(key)]
-        lines.append(f"{key:>3}  {shape.name:<34} {total:>26,}")
-    return "\n".join(lines)
