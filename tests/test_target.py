@@ -21,7 +21,7 @@ from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
 from tests.dataset.conftest import records_of
-from tests.families.sampled_runs import sampled
+from tests.families.conftest import sampled
 from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure
