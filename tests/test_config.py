@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.config import load_config, parse_config
-from kgqa_hpc.config.files import FILE, LINE, examples, json_schema, write_example
+from kgqa_hpc.config.files import FILE, examples, json_schema, write_example
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml
@@ -218,7 +218,7 @@ def test_an_example_is_valid_fits_the_schema_it_brings_and_says_how_it_is_run(
     file = tmp_path / "mine.yaml"
     write_example(name, file)
     text = file.read_text("utf-8")
-    assert LINE in text
+    assert f"# yaml-language-server: $schema={FILE}\n" in text
     assert "kgqa " in text.split("\nseed:")[0]
     assert name != "csv" or "kgqa preview mine.yaml && kgqa all mine.yaml runs/mine" in text
     assert json.loads((tmp_path / FILE).read_text()) == SCHEMA

@@ -187,8 +187,13 @@ def runs_below(folder: Path) -> list[dict[str, Any]]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder", "kgqa ls FOLDER lists the runs in it")
+
+    def leave_out(problem: OSError) -> None:
+        if not isinstance(problem, PermissionError | FileNotFoundError):
+            raise problem
+
     runs: list[Path] = []
-    for name, inner, files in os.walk(folder):
+    for name, inner, files in os.walk(folder, onerror=leave_out):
         path = Path(name)
         is_run = {"manifest.json", "config.yaml"} <= set(files)
         runs += [path] if is_run else []
