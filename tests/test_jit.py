@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,16 +102,24 @@ caching.InTreeCacheLocator.from_function = classmethod(lambda cls, *args: None)
     assert "[True, True, True, False]" in run_python(nowhere + CORE, **gone)
 
 
-def test_the_first_call_says_that_it_compiles_and_the_second_does_not(tmp_path):
-    first, second = (run_python(CORE, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A cache folder after one call, and what that call printed."""
+    folder = tmp_path_factory.mktemp("compiled")
+    return folder, run_python(CORE, NUMBA_CACHE_DIR=str(folder))
+
+
+def test_the_first_call_says_that_it_compiles_and_the_second_does_not(compiled):
+    folder, first = compiled
+    second = run_python(CORE, NUMBA_CACHE_DIR=str(folder))
     assert "compiling the graphlet kernels" in first
     assert "compiling" not in second
     assert "[True, True, True, False]" in second
 
 
 @pytest.mark.parametrize("left", [pytest.param(0, marks=pytest.mark.slow), 10])
-def test_a_cache_file_that_was_cut_short_costs_a_compilation_only(tmp_path, left):
-    run_python(CORE, NUMBA_CACHE_DIR=str(tmp_path))
+def test_a_cache_file_that_was_cut_short_costs_a_compilation_only(compiled, tmp_path, left):
+    shutil.copytree(compiled[0], tmp_path, dirs_exist_ok=True)
     for file in tmp_path.rglob("*.nb[ic]"):
         file.write_bytes(file.read_bytes()[:left])
     assert "[True, True, True, False]" in run_python(CORE, NUMBA_CACHE_DIR=str(tmp_path))
