@@ -119,12 +119,12 @@ def _seed(folder: Path, shipped: Path) -> None:
 class _Announce(event.Listener):
     """Listener of numba's compile event: logs once per process that kernels are being compiled."""
 
-    said = False
+    announced = False
 
     def on_start(self, event: Any) -> None:
         module = event.data["dispatcher"].py_func.__module__
-        if not self.said and module.startswith("kgqa_hpc.graphlets"):
-            self.said = True
+        if not self.announced and module.startswith("kgqa_hpc.graphlets"):
+            self.announced = True
             _log.warning("compiling the graphlet kernels for this machine: some 10-40 s, once")
 
     def on_end(self, event: Any) -> None:
