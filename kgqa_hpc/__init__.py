@@ -16,9 +16,9 @@ _LAZY = {
     "count": ("kgqa_hpc.graphlets.from_libraries", "count"),
     "open": ("kgqa_hpc.run", "Run"),
     "step": ("kgqa_hpc.steps.check", "step"),
-    "section": ("kgqa_hpc.plugin_files", "section"),
-    "metric": ("kgqa_hpc.plugin_files", "metric"),
-    "rule": ("kgqa_hpc.plugin_files", "rule"),
+    "section": ("kgqa_hpc.registry", "section"),
+    "metric": ("kgqa_hpc.registry", "metric"),
+    "rule": ("kgqa_hpc.registry", "rule"),
     "Reject": ("kgqa_hpc.steps.item", "Reject"),
     "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
 }

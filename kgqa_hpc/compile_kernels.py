@@ -28,12 +28,7 @@ from kgqa_hpc.kg.intern import Interner
 
 def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
-    _graph_kernels()
-    _graphlet_kernels()
-
-
-def _graph_kernels() -> None:
-    """Compile the kernels that number ids, compute statistics of a whole graph, and count paths."""
+    # Numbers of ids, statistics of a whole graph, paths.
     ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
     Interner().pairs(ids, ids)
     ends = np.arange(3, dtype=np.int32)
@@ -45,25 +40,19 @@ def _graph_kernels() -> None:
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
     routes = Routes(graph)
     routes.ends(0, routes.way([0, 1, 2]), most=1)
-
-
-def _graphlet_kernels() -> None:
-    """Compile the kernels that count and sample graphlets.
-
-    The input is a small clique with so many leaves at one node that ordered_graph.restrict_to_core removes them.
-    """
+    # Graphlets of a small clique with so many leaves at one node that ordered_graph.restrict_to_core removes them.
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
-    graph = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
-    lists = list_triangles(graph)
-    Costs.of(graph, lists)
-    copies = copy_counts(graph, lists)
+    ordered = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
+    lists = list_triangles(ordered)
+    Costs.of(ordered, lists)
+    copies = copy_counts(ordered, lists)
     for passes in (PASSES, ()):  # without, some structures are drawn in another way
-        ground = Ground(graph, lists, copies, frozenset(passes))
+        ground = Ground(ordered, lists, copies, frozenset(passes))
         for structure in ground.structures():
             Stream(ground, structure, seed=0).draw(0, 1)
     pick_roots(np.ones(1), np.zeros(2, np.int64), np.zeros(1), 0, np.zeros(1, np.int64))  # float64 weights
-    sample = enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
-    cap_nodes(*sample.arranged(graph.original), per_shape=1, max_per_node=1)
+    sample = enumerate_sample(ordered, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
+    cap_nodes(*sample.arranged(ordered.original), per_shape=1, max_per_node=1)
 
 
 if __name__ == "__main__":

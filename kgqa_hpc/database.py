@@ -39,10 +39,11 @@ _NO_NODES = """CREATE VIEW nodes AS SELECT ''::VARCHAR AS record, ''::VARCHAR AS
 
 
 @contextmanager
-def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def _views(dataset: Path, text: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that sees `accepted`, `rejected`, `lost` and `nodes` of a dataset folder, and nothing else.
 
-    `nodes` has a row per accepted record and node: record, id, name, type.
+    `nodes` has a row per accepted record and node: record, id, name, type. An error of DuckDB becomes an InputError
+    that names the `text` of the query.
     """
     import pyarrow.dataset as pads  # imports pandas, which no other step of a run needs
 
@@ -60,7 +61,13 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             "SET enable_external_access = false; SET python_enable_replacements = false; "
             "SET autoload_known_extensions = false; SET lock_configuration = true"
         )
-        yield database
+        try:
+            yield database
+        except duckdb.Error as problem:
+            message = " ".join(str(problem).strip().split("\n\n")[0].split())
+            raise InputError(
+                f"{text}: {message}", "the views: accepted, rejected, lost, nodes (DESCRIBE accepted)"
+            ) from None
 
 
 def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -68,7 +75,7 @@ def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 
     Raises InputError unless it is one SELECT that DuckDB can answer, with a name for each column.
     """
-    with open_views(dataset) as database, _query_errors(text):
+    with _views(dataset, text) as database:
         statements = database.extract_statements(text)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise InputError(
@@ -98,17 +105,6 @@ def _plain(value: Any) -> Any:
 
 def matching_ids(dataset: Path, name: str, condition: str) -> set[str]:
     """Ids of the records of a view for which an SQL condition is true. Raises InputError for a wrong condition."""
-    with open_views(dataset) as database, _query_errors(condition):
+    with _views(dataset, condition) as database:
         chosen = database.table(name).filter(duckdb.SQLExpression(condition)).project("id")
         return {record for (record,) in chosen.fetchall()}
-
-
-@contextmanager
-def _query_errors(text: str) -> Iterator[None]:
-    try:
-        yield
-    except duckdb.Error as problem:
-        message = " ".join(str(problem).strip().split("\n\n")[0].split())
-        raise InputError(
-            f"{text}: {message}", "the views: accepted, rejected, lost, nodes (DESCRIBE accepted)"
-        ) from None

@@ -37,12 +37,21 @@ def few_nodes(edges: Edges) -> np.ndarray:
     for via in range(k):
         distance = np.minimum(distance, distance[:, [via]] + distance[[via], :])
     orders = [(0, *order) for order in itertools.permutations(range(1, k)) if order[0] < order[-1]]
+    angle = 2 * np.pi * np.argsort(np.array(orders)) / k + 0.3
+    # A slight bend of the first positions, so that no symmetry keeps nodes on a line.
+    layouts = np.stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))], axis=2)
+    diagonal = np.arange(k)
+    for _ in range(80):
+        apart = np.linalg.norm(layouts[:, :, None] - layouts[:, None], axis=3) + np.eye(k)
+        pull = -distance / apart
+        pull[:, diagonal, diagonal] = -pull.sum(axis=2)
+        layouts = pull @ layouts / k
 
     def badness(at: np.ndarray) -> tuple[int, float]:
         apart = np.linalg.norm(at[:, None] - at[None], axis=2)
         return crossings(at, edges), round(float(((apart - distance) ** 2).sum()), 3)
 
-    at = min(_relaxed(distance, np.array(orders)), key=badness)
+    at = min(layouts, key=badness)
     at = at - at.mean(axis=0)
     return at / np.abs(at).max()
 
@@ -82,21 +91,6 @@ def crossings(at: np.ndarray, edges: Edges) -> int:
         for (a, b), (c, d) in itertools.combinations(edges, 2)
         if not {a, b} & {c, d}
     )
-
-
-def _relaxed(distance: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Relaxed positions (n, k, 2), from initial orders (n, k) of the nodes around a circle."""
-    k = orders.shape[1]
-    angle = 2 * np.pi * np.argsort(orders) / k + 0.3
-    # A slight bend of the first positions, so that no symmetry keeps nodes on a line.
-    at = np.stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))], axis=2)
-    diagonal = np.arange(k)
-    for _ in range(80):
-        apart = np.linalg.norm(at[:, :, None] - at[:, None], axis=3) + np.eye(k)
-        pull = -distance / apart
-        pull[:, diagonal, diagonal] = -pull.sum(axis=2)
-        at = pull @ at / k
-    return at
 
 
 def render_page(package: str, name: str, **values: Any) -> str:

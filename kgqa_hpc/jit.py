@@ -23,7 +23,7 @@ import pickle
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,15 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     If the cache cannot be written or read (disk full, truncated file), the function is compiled again.
     """
-    with _numba_cache_dir(_cache_folder()):
-        try:
-            compiled: Any = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
-        except RuntimeError:  # numba found no writable place
-            compiled = helper(function)
+    settings: Any = numba.config
+    folder, before = _cache_folder(), settings.CACHE_DIR
+    settings.CACHE_DIR = str(folder) if folder else before  # numba reads it when a function is decorated
+    try:
+        compiled: Any = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+    except RuntimeError:  # numba found no writable place
+        compiled = helper(function)
+    finally:
+        settings.CACHE_DIR = before  # functions of other packages keep their own folder
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
@@ -65,7 +69,15 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _cache_folder() -> Path | None:
-    candidates = [Path(base) / f"kgqa-kernels-{_sources_digest()}" for base in _bases()]
+    digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
+    for path in sorted(_SHARED_SOURCES.rglob("*.py")):
+        digest.update(path.read_bytes())
+    home: Path | None = None
+    with contextlib.suppress(RuntimeError):  # no home at all
+        home = Path.home() / ".cache"
+    numba_folder, user = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    bases = (numba_folder, _PACKAGE / "__pycache__", user or home)
+    candidates = [Path(base) / f"kgqa-kernels-{digest.hexdigest()[:16]}" for base in bases if base]
     folder = next(filter(_is_writable, candidates), None)
     if folder is None:
         try:
@@ -76,21 +88,6 @@ def _cache_folder() -> Path | None:
     for shipped in candidates[: candidates.index(folder) if folder in candidates else None]:
         _seed(folder, shipped)
     return folder
-
-
-def _bases() -> list[Path]:
-    home: Path | None = None
-    with contextlib.suppress(RuntimeError):  # no home at all
-        home = Path.home() / ".cache"
-    numba_folder, user = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
-    return [Path(base) for base in (numba_folder, _PACKAGE / "__pycache__", user or home) if base]
-
-
-def _sources_digest() -> str:
-    digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
-    for path in sorted(_SHARED_SOURCES.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _is_writable(folder: Path) -> bool:
@@ -119,31 +116,15 @@ def _seed(folder: Path, shipped: Path) -> None:
             return
 
 
-@contextlib.contextmanager
-def _numba_cache_dir(folder: Path | None) -> Iterator[None]:
-    """Set numba's cache folder within the block: numba reads it when a function is decorated.
-
-    Functions of other packages keep their own folder.
-    """
-    settings: Any = numba.config
-    before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(folder) if folder else before
-    try:
-        yield
-    finally:
-        settings.CACHE_DIR = before
-
-
 class _Announce(event.Listener):
     """Listener of numba's compile event: logs once per process that kernels are being compiled."""
 
-    def __init__(self) -> None:
-        self.said = False
+    announced = False
 
     def on_start(self, event: Any) -> None:
         module = event.data["dispatcher"].py_func.__module__
-        if not self.said and module.startswith("kgqa_hpc.graphlets"):
-            self.said = True
+        if not self.announced and module.startswith("kgqa_hpc.graphlets"):
+            self.announced = True
             _log.warning("compiling the graphlet kernels for this machine: some 10-40 s, once")
 
     def on_end(self, event: Any) -> None:

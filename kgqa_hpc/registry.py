@@ -11,25 +11,31 @@ A user's package adds an entry with
     [project.entry-points."kgqa_hpc.steps"]
     translate = "my_package.translate:Translate"
 
-Classes of a file that the configuration names under `plugins:` are entries too (kgqa_hpc/plugin_files.py). No other
-entry may take the name of a shipped one: `judge` must mean the same on every machine.
+A plugin file is an ordinary Python module of a user, `plugins: [my_steps.py]` in the configuration. Every class in it
+that is a step, an anchor kind, a source, an engine or an export becomes an entry under its `name`, and so does a
+function with a decorator such as `@kgqa_hpc.step`. Of two entries with the same name, that of the file loaded last is
+used. No other entry may take the name of a shipped one: `judge` must mean the same on every machine.
 """
 
 import difflib
 import hashlib
 import pkgutil
+import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from kgqa_hpc.errors import ConfigError, ExtensionError, KgqaError
+from kgqa_hpc.errors import ConfigError, ExtensionError, InputError, KgqaError
+from kgqa_hpc.text.streams import read_bytes
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def first_paragraph(text: str | None) -> str:
@@ -69,7 +75,7 @@ def _source_digest(package: str) -> str:
 
 
 class FileEntry(NamedTuple):
-    """An entry from a user's plugin file (plugin_files.py)."""
+    """An entry from a user's plugin file."""
 
     entry: Any
     file: Path
@@ -167,39 +173,127 @@ class Registry:
         """The entry's class. Raises ConfigError for an unknown name or a failed import."""
         if name in self._of_files:
             return self._of_files[name].entry
-        if name not in self._loaded:
-            self._loaded[name] = self._load(name)
-        return self._loaded[name]
+        if name in self._loaded:
+            return self._loaded[name]
+        if path := self._shipped.get(name):
+            module, _, attribute = path.partition(":")
+            entry = getattr(import_module(module), attribute)
+        elif name not in self._foreign:
+            raise ConfigError(self.unknown(name))
+        else:
+            try:
+                entry = self._foreign[name].load()
+            except (Exception, SystemExit) as problem:
+                raise ConfigError(
+                    f"{self.what} {name!r} of {self.origin(name)} cannot be imported: "
+                    f"{type(problem).__name__}: {problem}",
+                    "mend or uninstall that package",
+                ) from problem
+            own_name = getattr(entry, "name", name)
+            if isinstance(own_name, str) and own_name != name:
+                raise ExtensionError(
+                    f"{self.entry(name)} calls itself {own_name!r}",
+                    "give its class and its entry point the same name",
+                )
+        self._loaded[name] = entry
+        return entry
 
     def unknown(self, name: str) -> str:
         """The message for an unknown name."""
         names = self.names()
         return f"unknown {self.what} {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}"
 
-    def _load(self, name: str) -> Any:
-        if path := self._shipped.get(name):
-            module, _, attribute = path.partition(":")
-            return getattr(import_module(module), attribute)
-        if name not in self._foreign:
-            raise ConfigError(self.unknown(name))
-        try:
-            entry = self._foreign[name].load()
-        except (Exception, SystemExit) as problem:
-            raise ConfigError(
-                f"{self.what} {name!r} of {self.origin(name)} cannot be imported: "
-                f"{type(problem).__name__}: {problem}",
-                "mend or uninstall that package",
-            ) from problem
-        own_name = getattr(entry, "name", name)
-        if isinstance(own_name, str) and own_name != name:
-            raise ExtensionError(
-                f"{self.entry(name)} calls itself {own_name!r}",
-                "give its class and its entry point the same name",
-            )
-        return entry
-
 
 # Metrics of `kgqa score`: functions (predictions, references) -> a number for each pair.
 METRICS = Registry("metrics", "score metric", {})
 # Sections of `kgqa report`: functions (dataset) -> HTML.
 SECTIONS = Registry("sections", "report section", {})
+
+LOADED_DIGESTS: dict[str, str] = {}  # sha256 of the plugin file that was loaded last, by file name
+_modules: dict[tuple[str, str], ModuleType] = {}  # by file name and sha256
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file. Raises ConfigError."""
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except OSError as problem:
+        raise ConfigError(f"plugins: {path}: {problem.strerror}", "check the path") from None
+
+
+def load_plugin_file(path: Path) -> None:
+    """Execute the file and add its entries to the registries. Raises ConfigError with file and line."""
+    key = (path.name, file_digest(path))
+    LOADED_DIGESTS[path.name] = key[1]
+    if key not in _modules:
+        _modules[key] = _executed(path)
+    entries = list(_entries(_modules[key]))
+    if not entries:
+        raise ConfigError(
+            f"plugins: {path} holds no entry",
+            "an entry is a class with a `name`: a step, kind, source, engine or export",
+        )
+    for group, entry in entries:
+        if group in REGISTRIES and REGISTRIES[group].ships(entry.name):
+            raise ConfigError(
+                f"plugins: {path}: kgqa_hpc has one of {group} named {entry.name!r} already",
+                "give yours another name",
+            )
+        FILE_ENTRIES.setdefault(group, {})[entry.name] = FileEntry(entry, path)
+
+
+def _executed(path: Path) -> ModuleType:
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"plugins: {path} is no Python file", "name a file that ends in .py")
+    module = module_from_spec(spec)
+    before = sys.modules.get(path.stem)
+    if before is not None and not any(loaded is before for loaded in _modules.values()):
+        raise ConfigError(
+            f"plugins: {path} has the name of a module that is in use", "give the file another name"
+        )
+    sys.modules[path.stem] = module  # pydantic and pickle look up classes there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as problem:
+        del sys.modules[path.stem]
+        if isinstance(problem, InputError):
+            raise
+        line = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__)][-1]
+        line = getattr(problem, "lineno", None) or line
+        raise ConfigError(
+            f"plugins: {path} line {line}: {type(problem).__name__}: {problem}", "mend the file"
+        ) from problem
+    return module
+
+
+def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """(registry, entry) of each entry that the module defines; imported classes are left out."""
+    for value in vars(module).values():
+        is_own = getattr(value, "__module__", None) == module.__name__ and not isinstance(value, ModuleType)
+        if not is_own or not isinstance(getattr(value, "name", None), str):
+            continue
+        settings = getattr(value, "Settings", None)
+        group = getattr(value, "registry", None) or getattr(settings, "registry", None)
+        if isinstance(group, str):
+            yield group, value
+        elif isinstance(value, type) and hasattr(value, "write"):
+            yield "exports", value
+
+
+def section(function: Function) -> Function:
+    """Mark a function (dataset) -> HTML as a section of the report; its docstring's first line is the title."""
+    vars(function).update(registry="sections", name=function.__name__)
+    return function
+
+
+def metric(function: Function) -> Function:
+    """Mark a function (predictions, references) -> one number for each pair as a metric of `kgqa score`."""
+    vars(function).update(registry="metrics", name=function.__name__)
+    return function
+
+
+def rule(function: Function) -> Function:
+    """Mark a function (objections, verdicts, **options) -> bool as a decision rule (steps/decision.py)."""
+    vars(function).update(registry="rules", name=function.__name__)
+    return function

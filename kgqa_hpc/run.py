@@ -20,7 +20,7 @@ from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.files import require_whole
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import add_pass, change_dataset, open_run
+from kgqa_hpc.runs import add_pass, added_judges, change_dataset, open_run
 from kgqa_hpc.runs.checks import accept_recorded, noting_refusal, require_ready
 from kgqa_hpc.settings_objects import plain
 from kgqa_hpc.store import canonical
@@ -231,7 +231,8 @@ class Run:
             if inputs == scratch:
                 (inputs / name).write_bytes(content)
         data = settings_objects.with_folder(self._data, inputs)
-        return parse_config(data, "Run" if self._file is None else str(self._file), self._base)
+        origin = "Run" if self._file is None else str(self._file)
+        return parse_config(data, origin, self._base, added_judges(self.path))
 
 
 class Dataset:

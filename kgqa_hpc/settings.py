@@ -160,32 +160,33 @@ def section(
     if isinstance(data, Settings):
         return data
     if not isinstance(data, Mapping):
-        raise _invalid(data, (), f"is a mapping with the key {by}")
+        raise _refusal([((), f"is a mapping with the key {by}", data)])
     name = data.get(by, default)
     if not isinstance(name, str):
-        raise _invalid(data, (by,), f"is missing; known: {', '.join(registry.names())}")
+        raise _refusal([((by,), f"is missing; known: {', '.join(registry.names())}", data)])
     if name not in registry:
-        raise _invalid(data, (by,), registry.unknown(name))
+        raise _refusal([((by,), registry.unknown(name), data)])
     try:
         model = registry.get(name).Settings
         if not (isinstance(model, type) and issubclass(model, Settings)):
             raise ConfigError(f"{registry.entry(name)}: its Settings is no class of kgqa_hpc.settings")
         return model.model_validate({**data, by: name}, context={"base": base})
     except ConfigError as problem:
-        raise _invalid(data, (by,), str(problem)) from None
+        raise _refusal([((by,), str(problem), data)]) from None
     except ValidationError as problem:
-        details = [_detail(entry.value, entry.key, sentence(model, entry)) for entry in problems_of(problem)]
-        raise ValidationError.from_exception_data(name, details) from None
+        entries = problems_of(problem)
+        raise _refusal([(entry.key, sentence(model, entry), entry.value) for entry in entries]) from None
 
 
-def _invalid(value: Any, key: Key, text: str) -> ValidationError:
-    return ValidationError.from_exception_data("section", [_detail(value, key, text)])
-
-
-def _detail(value: Any, key: Key, text: str) -> InitErrorDetails:
-    return InitErrorDetails(
-        type=PydanticCustomError("section", "{words}", {"words": text}), loc=key, input=value
-    )
+def _refusal(problems: list[tuple[Key, str, Any]]) -> ValidationError:
+    """A ValidationError of these problems: key, sentence and value of each."""
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError("section", "{words}", {"words": text}), loc=key, input=value
+        )
+        for key, text, value in problems
+    ]
+    return ValidationError.from_exception_data("section", details)
 
 
 def packages(settings: Any, key: Key = ()) -> Iterator[tuple[Key, Package]]:
@@ -237,11 +238,8 @@ def problems_of(problem: ValidationError) -> list[Problem]:
                 text = earlier if expected in earlier else f"{earlier.partition(', not ')[0]} or {expected}"
             loose.add(key)
         problems[key] = Problem(key, text, error["type"], error["input"])
-
-    def outweighed(key: Key) -> bool:
-        return key in loose and any(deeper != key and deeper[: len(key)] == key for deeper in problems)
-
-    return [problem for key, problem in problems.items() if not outweighed(key)]
+    outer = {key[:length] for key in problems for length in range(len(key))}
+    return [problem for key, problem in problems.items() if key not in loose & outer]
 
 
 def _is_branch(part: str | int) -> bool:

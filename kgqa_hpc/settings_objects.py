@@ -92,8 +92,20 @@ def graph_section(value: Any, files: dict[str, bytes]) -> Any:
 
     Frames are added to `files`, the contents of RUN/inputs by name.
     """
-    if hasattr(value, "number_of_nodes"):
-        value = _frames(value)
+    if hasattr(
+        value, "number_of_nodes"
+    ):  # `name` and `type` are attributes of its nodes, `type` of its edges
+        import pandas as pd
+
+        nodes = [
+            {**data, "id": node, "name": data.get("name", node), "type": data.get("type", NODE_TYPE)}
+            for node, data in value.nodes(data=True)
+        ]
+        edges = [
+            {**data, "source_id": source, "target_id": target, "type": data.get("type", EDGE_TYPE)}
+            for source, target, data in value.edges(data=True)
+        ]
+        value = {"nodes": pd.DataFrame(nodes), "edges": pd.DataFrame(edges)}
     if isinstance(value, tuple) and len(value) == 2:
         value = {"nodes": value[0], "edges": value[1]}
     section = plain("graph", value)
@@ -150,21 +162,6 @@ def with_folder(data: Any, folder: Path) -> Any:
     return (
         str(folder / data.removeprefix(_MARK)) if isinstance(data, str) and data.startswith(_MARK) else data
     )
-
-
-def _frames(graph: Any) -> tuple[Any, Any]:
-    """Nodes and edges of a networkx graph; `name` and `type` of a node, `type` of an edge, are their attributes."""
-    import pandas as pd
-
-    nodes = [
-        {**data, "id": node, "name": data.get("name", node), "type": data.get("type", NODE_TYPE)}
-        for node, data in graph.nodes(data=True)
-    ]
-    edges = [
-        {**data, "source_id": source, "target_id": target, "type": data.get("type", EDGE_TYPE)}
-        for source, target, data in graph.edges(data=True)
-    ]
-    return pd.DataFrame(nodes), pd.DataFrame(edges)
 
 
 def _saved(function: Callable[..., Any]) -> bytes:

@@ -199,8 +199,14 @@ def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
         counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
         sampled, ended = counts["sampled"], counts["sampled"] - counts["waiting"]
         asked = {row["step"] for row in counts["requests"]}
-        passes = run.config()["passes"]
-        labels = {pass_data["name"]: [_labels(step) for step in pass_data["steps"]] for pass_data in passes}
+        # By pass: of each step the labels under which it may appear in the request counts.
+        labels = {
+            pass_data["name"]: [
+                {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
+                for step in pass_data["steps"]
+            ]
+            for pass_data in run.config()["passes"]
+        }
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
     if (sampled, ended) != (status["items"]["total"], status["items"]["ended"]):
@@ -210,11 +216,6 @@ def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
         and not any(names & asked for names in labels.get(pass_status["name"], [asked]))
         for pass_status in status["passes"]
     )
-
-
-def _labels(step: dict[str, Any]) -> set[str]:
-    """Labels under which a step of config.yaml may appear in the request counts."""
-    return {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
@@ -252,14 +253,3 @@ def count(
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
     return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
-
-
-def count_table(document: dict[str, Any]) -> str:
-    """The result of `count` as text: one line per shape."""
-    from kgqa_hpc.graphlets.shapes import SHAPES
-
-    lines = [f"{document['nodes']:,} nodes, {document['edges']:,} edges"]
-    for key, total in document["counts"].items():
-        shape = SHAPES[int(key)]
-        lines.append(f"{key:>3}  {shape.name:<34} {total:>26,}")
-    return "\n".join(lines)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.config.dataset import Target
+from kgqa_hpc.config.sections import Target
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.runs import open_run, run_config
 from kgqa_hpc.runs.open import alone
@@ -224,7 +224,11 @@ def next_size(target: Target, now: Standing) -> tuple[int | None, str]:
     lacking = {group: have for group, have in counts.items() if have < target.accepted}
     if not lacking:
         return None, "reached"
-    growing = _growing(now)
+    # Groups that a larger sample may extend: those with as many items as requested.
+    if now.even:
+        growing = {group for group, number in now.sampled.items() if number >= now.size}
+    else:
+        growing = set(now.sampled) if now.items >= now.size else set()
     able = [have for group, have in lacking.items() if group == ALL or group in growing]
     if not growing or not able:
         return None, "there are no more anchors"
@@ -234,13 +238,6 @@ def next_size(target: Target, now: Standing) -> tuple[int | None, str]:
     if most <= now.size:
         return None, f"the budget of {limit} allows no more"
     return min(wished, most), "more is needed"
-
-
-def _growing(now: Standing) -> set[str]:
-    """The groups that a larger sample may extend: groups with as many items as requested."""
-    if now.even:
-        return {group for group, number in now.sampled.items() if number >= now.size}
-    return set(now.sampled) if now.items >= now.size else set()
 
 
 def _affordable(target: Target, now: Standing, growing: set[str]) -> tuple[int, str]:

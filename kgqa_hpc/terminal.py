@@ -33,7 +33,9 @@ def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
         LOG.removeHandler(handler)
     LOG.setLevel(logging.ERROR if quiet else logging.DEBUG if verbose else logging.NOTSET)
     if verbose:
-        LOG.addHandler(_ToTerminal())
+        handler = _ToTerminal()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+        LOG.addHandler(handler)
 
 
 def note(text: str) -> None:
@@ -43,11 +45,7 @@ def note(text: str) -> None:
 
 
 class _ToTerminal(logging.Handler):
-    """Handler that prints debug lines with time and logger name; control characters are removed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    """Handler that prints debug lines; control characters are removed."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(plain(self.format(record)), file=sys.stderr, flush=True)

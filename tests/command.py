@@ -19,7 +19,7 @@ from kgqa_hpc.cli import main
 from kgqa_hpc.terminal import set_up
 
 Done = subprocess.CompletedProcess[str]
-FOREIGN = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
+FOREIGN = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_", "SBATCH_")
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.config import load_config, parse_config
-from kgqa_hpc.config.files import FILE, LINE, examples, json_schema, write_example
+from kgqa_hpc.config.files import FILE, examples, json_schema, write_example
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml
@@ -75,13 +75,18 @@ def changed(key: str, value: Any) -> dict[str, Any]:
     return {**GOOD, section: {**GOOD.get(section, {}), name: value}}
 
 
+def problems(data: dict[str, Any], where: str = "c.yaml") -> list[str]:
+    """The lines in which a configuration is refused."""
+    with pytest.raises(ConfigError) as caught:
+        parse_config(data, where)
+    return caught.value.message.splitlines()
+
+
 @pytest.mark.parametrize(("key", "value", "told"), WRONG)
 def test_a_wrong_value_is_told_with_its_key_and_what_must_stand_there(
     key: str, value: Any, told: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_config(changed(key, value), "mine.yaml")
-    (line,) = caught.value.message.splitlines()
+    (line,) = problems(changed(key, value), "mine.yaml")
     assert line.startswith(f"mine.yaml: {key}{told}")
     assert not [word for word in THEIRS if word in line]
 
@@ -93,74 +98,64 @@ def test_all_of_them_are_told_at_once() -> None:
             section, _, name = key.partition(".")
             data[section] = {**data.get(section, {}), name: value} if name else value
             expected.append(key + told)
-    with pytest.raises(ConfigError) as caught:
-        parse_config(data, "mine.yaml")
-    lines = caught.value.message.splitlines()
+    lines = problems(data)
     assert [told for told in expected if not any(told in line for line in lines)] == []
 
 
 @pytest.mark.parametrize("wrong", ["nope", {"use": "check", "nope": 1}, {"use": "check", "reject": ["nope"]}])
 def test_the_relations_of_passes_are_checked_although_a_step_is_refused(wrong: object) -> None:
-    steps = [
-        "judge",
-        {"use": "judge", "as": "j"},
-        {"use": "judge", "as": "j"},
-        wrong,
-        {"use": "judge", "as": "k"},
-    ]
-    data: dict[str, Any] = {"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}] * 2}
-    with pytest.raises(ConfigError) as caught:
-        parse_config({**data, "dataset": {"decide": {"judges": ["other"], "rule": "all"}}}, "c.yaml")
+    twice = [{"use": "judge", "as": "j"}] * 2
+    main = {"name": "main", "steps": ["judge", *twice, wrong, {"use": "judge", "as": "k"}]}
+    message = "\n".join(
+        problems(
+            {
+                "engine": {"kind": "scripted"},
+                "passes": [main] * 2,
+                "dataset": {"decide": {"judges": ["other"], "rule": "all"}},
+            }
+        )
+    )
     for text in (
         *("c.yaml: passes.0.steps.3", "c.yaml: passes: pass names must differ: main, main"),
         "c.yaml: passes: two steps are called j",
         "c.yaml: passes.0.steps.0: judge reads question, answer, which nothing before it adds",
         "c.yaml: dataset.decide: 'other' is no judge of this run; its judges: judge, j, k",
     ):
-        assert text in caught.value.message
-    assert "steps.4" not in caught.value.message  # the refused step may add its fields
+        assert text in message
+    assert "steps.4" not in message  # the refused step may add its fields
 
 
 @pytest.mark.parametrize("anchors", [{"kind": "nope"}, {"kind": "graphlet", "per_shape": 0}])
 def test_the_relations_of_passes_are_checked_although_the_anchors_are_refused(anchors: object) -> None:
-    data: dict[str, Any] = {"engine": {"kind": "scripted"}, "anchors": anchors}
-    with pytest.raises(ConfigError) as caught:
-        parse_config({**data, "passes": [{"name": "main", "steps": ["judge", "judge"]}]}, "c.yaml")
-    assert "anchors." in caught.value.message
-    assert "two steps are called judge" in caught.value.message
-    assert "which nothing before it adds" not in caught.value.message
+    passes = [{"name": "main", "steps": ["judge", "judge"]}]
+    first, *others = problems({"engine": {"kind": "scripted"}, "anchors": anchors, "passes": passes})
+    assert first.startswith("c.yaml: anchors.")
+    assert [line.partition(";")[0] for line in others] == ["c.yaml: passes: two steps are called judge"]
 
 
 def test_a_judge_whose_step_is_refused_is_not_told_a_second_time() -> None:
     steps = ["generate", {"use": "judge", "as": "j", "nope": 1}]
-    data: dict[str, Any] = {"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}
-    with pytest.raises(ConfigError) as caught:
-        parse_config({**data, "dataset": {"decide": {"judges": ["j"], "rule": "all"}}}, "c.yaml")
-    assert caught.value.message.count("c.yaml") == 1
+    data = {"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}
+    assert len(problems({**data, "dataset": {"decide": {"judges": ["j"], "rule": "all"}}})) == 1
 
 
 def test_a_study_with_a_target_is_told_beside_its_wrong_variants() -> None:
     data = {"engine": {"kind": "scripted"}, "anchors": {"per_shape": 1}, "target": {"accepted": 5}}
     data |= {"passes": [{"name": "main", "steps": ["generate"]}], "variants": {"nope": [1]}}
-    with pytest.raises(ConfigError) as caught:
-        parse_config(data, "c.yaml")
-    assert "target: a study has none" in caught.value.message
-    assert "variants" in caught.value.message
+    first, second = problems(data)
+    assert "variants" in first
+    assert "target: a study has none" in second
 
 
 def test_a_value_that_is_long_or_steers_a_terminal_is_not_repeated() -> None:
     for value in ("x" * 500, "\x1b[2J"):
-        with pytest.raises(ConfigError) as caught:
-            parse_config({**GOOD, "seed": value}, "mine.yaml")
-        assert value not in caught.value.message
+        assert value not in problems({**GOOD, "seed": value})[0]
 
 
 def test_a_wrong_key_of_anchors_is_told_without_the_errors_that_follow_from_it() -> None:
     steps = [{"use": "word", "template": "hpo"}]
     data = {"anchors": {"kind": "fact", "numbr": 3}, "passes": [{"name": "main", "steps": steps}]}
-    with pytest.raises(ConfigError) as caught:
-        parse_config({**GOOD, **data}, "mine.yaml")
-    assert caught.value.message == "mine.yaml: anchors.numbr: unknown key, did you mean number?"
+    assert problems({**GOOD, **data}) == ["c.yaml: anchors.numbr: unknown key, did you mean number?"]
 
 
 def test_paths_start_in_the_folder_of_the_file_and_the_resolved_configuration_reads_back_the_same(
@@ -223,7 +218,7 @@ def test_an_example_is_valid_fits_the_schema_it_brings_and_says_how_it_is_run(
     file = tmp_path / "mine.yaml"
     write_example(name, file)
     text = file.read_text("utf-8")
-    assert LINE in text
+    assert f"# yaml-language-server: $schema={FILE}\n" in text
     assert "kgqa " in text.split("\nseed:")[0]
     assert name != "csv" or "kgqa preview mine.yaml && kgqa all mine.yaml runs/mine" in text
     assert json.loads((tmp_path / FILE).read_text()) == SCHEMA

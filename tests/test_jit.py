@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,8 +24,15 @@ def forget_the_folder():
     jit._cache_folder.cache_clear()
 
 
-def ship(folder: Path) -> Path:
-    shipped = folder / f"kgqa-kernels-{jit._sources_digest()}" / "kernels_abc"
+@pytest.fixture
+def shipped(monkeypatch, tmp_path):
+    """Compiled code in a package that is read-only, as its caller says; the user's cache folder is `home`."""
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    shipped = tmp_path / "package" / "__pycache__" / jit._cache_folder().name / "kernels_abc"
+    jit._cache_folder.cache_clear()
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setattr(jit, "_PACKAGE", tmp_path / "package")
     shipped.mkdir(parents=True)
     (shipped / "f-1.py311.nbi").write_bytes(b"index")
     (shipped / "f-1.py311.1.nbc").write_bytes(b"code")
@@ -39,19 +47,15 @@ def test_the_users_own_cache_folder_comes_first_and_else_code_lies_in_the_packag
     assert jit._cache_folder().parent == Path(jit.__file__).parent / "__pycache__"
 
 
-def test_code_shipped_in_a_read_only_package_is_used(monkeypatch, tmp_path):
+def test_code_shipped_in_a_read_only_package_is_used(monkeypatch, tmp_path, shipped):
     """What an earlier, unwritable folder holds is copied into the first writable one."""
-    shipped = ship(tmp_path / "package")
-    monkeypatch.setattr(jit, "_bases", lambda: [tmp_path / "package", tmp_path / "home"])
     monkeypatch.setattr(jit, "_is_writable", lambda folder: "home" in folder.parts)
     folder = jit._cache_folder()
     assert folder.parent == tmp_path / "home"
     assert sorted(os.listdir(folder / shipped.name)) == sorted(os.listdir(shipped))
 
 
-def test_with_nothing_writable_a_folder_of_its_own_is_seeded(monkeypatch, tmp_path):
-    shipped = ship(tmp_path / "package")
-    monkeypatch.setattr(jit, "_bases", lambda: [tmp_path / "package"])
+def test_with_nothing_writable_a_folder_of_its_own_is_seeded(monkeypatch, tmp_path, shipped):
     monkeypatch.setattr(jit, "_is_writable", lambda folder: False)
     monkeypatch.setattr(jit.tempfile, "tempdir", str(tmp_path))
     folder = jit._cache_folder()
@@ -60,10 +64,11 @@ def test_with_nothing_writable_a_folder_of_its_own_is_seeded(monkeypatch, tmp_pa
 
 
 def test_changed_sources_never_meet_old_code(monkeypatch, tmp_path):
-    before = jit._sources_digest()
+    before = jit._cache_folder()
+    jit._cache_folder.cache_clear()
     (tmp_path / "kernel.py").write_text("changed")
     monkeypatch.setattr(jit, "_SHARED_SOURCES", tmp_path)
-    assert jit._sources_digest() != before
+    assert jit._cache_folder() != before
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -97,16 +102,24 @@ caching.InTreeCacheLocator.from_function = classmethod(lambda cls, *args: None)
     assert "[True, True, True, False]" in run_python(nowhere + CORE, **gone)
 
 
-def test_the_first_call_says_that_it_compiles_and_the_second_does_not(tmp_path):
-    first, second = (run_python(CORE, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A cache folder after one call, and what that call printed."""
+    folder = tmp_path_factory.mktemp("compiled")
+    return folder, run_python(CORE, NUMBA_CACHE_DIR=str(folder))
+
+
+def test_the_first_call_says_that_it_compiles_and_the_second_does_not(compiled):
+    folder, first = compiled
+    second = run_python(CORE, NUMBA_CACHE_DIR=str(folder))
     assert "compiling the graphlet kernels" in first
     assert "compiling" not in second
     assert "[True, True, True, False]" in second
 
 
 @pytest.mark.parametrize("left", [pytest.param(0, marks=pytest.mark.slow), 10])
-def test_a_cache_file_that_was_cut_short_costs_a_compilation_only(tmp_path, left):
-    run_python(CORE, NUMBA_CACHE_DIR=str(tmp_path))
+def test_a_cache_file_that_was_cut_short_costs_a_compilation_only(compiled, tmp_path, left):
+    shutil.copytree(compiled[0], tmp_path, dirs_exist_ok=True)
     for file in tmp_path.rglob("*.nb[ic]"):
         file.write_bytes(file.read_bytes()[:left])
     assert "[True, True, True, False]" in run_python(CORE, NUMBA_CACHE_DIR=str(tmp_path))

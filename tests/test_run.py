@@ -138,7 +138,8 @@ def test_the_own_configuration_stays_valid_after_a_judge_and_a_larger_sample(tmp
     run = _run(tmp_path / "run").work()
     run.judge(tmp_path / "strict.md")
     run.extend(3).work()
-    again = _run(tmp_path / "run", dataset={"duplicates": None}).work()
+    both = {"judges": ["judge", "strict"], "rule": "all"}
+    again = _run(tmp_path / "run", dataset={"duplicates": None, "decide": both}).work()
     assert [each.name for each in again.config.passes] == ["main", "strict"]
     assert again.merge().total.sampled == 6
     assert again.config.dataset.duplicates is None

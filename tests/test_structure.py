@@ -23,7 +23,6 @@ MAY_KNOW = {
     "text": set(),
     "drawing": set(),
     "registry": set(),
-    "plugin_files": set(),
     "settings": set(),
     "terminal": set(),
     "threads": set(),
@@ -52,7 +51,7 @@ MAY_KNOW = {
     "trials": {"anchors", "config", "dataset", "engines", "runs", "stages", "steps", "store", "work"},
     "run": {"config", "dataset", "runs", "settings_objects", "stages", "status", "store", "trials", "work"},
 }
-KNOWN_TO_ALL = {"columns", "database", "errors", "intervals", "jit", "plugin_files", "registry"}
+KNOWN_TO_ALL = {"columns", "database", "errors", "intervals", "jit", "registry"}
 KNOWN_TO_ALL |= {"settings", "terminal", "text", "threads"}
 TOP = {"cli", "__main__", "__init__"}  # they may know all rooms, and none knows them
 PLUGINS = "plugins"  # may know the core and its cli/app.py; the core knows none of them, nor they each other

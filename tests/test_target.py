@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc import stages, target
-from kgqa_hpc.config.dataset import Target
+from kgqa_hpc.config.sections import Target
 from kgqa_hpc.dataset.filters import BEYOND
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run
@@ -21,7 +21,7 @@ from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import Standing, _gpu_hours, next_size, run_towards
 from tests.dataset.conftest import records_of
-from tests.families.sampled_runs import sampled
+from tests.families.conftest import sampled
 from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure

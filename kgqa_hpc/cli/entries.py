@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from kgqa_hpc.cli.app import AsJson, Run, Threads, TrustConfig, app, print_json, print_result, say
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph
+from kgqa_hpc.registry import REGISTRIES, Registry, did_you_mean, first_paragraph, load_plugin_file
 
 Entry = dict[str, Any]
 # Metrics of `kgqa score` that are built in, not registry entries.
@@ -47,7 +47,6 @@ def list_(
 ) -> None:
     """List the entries of a registry; with NAME, the keys and columns of one."""
     from kgqa_hpc.config.files import keys_of
-    from kgqa_hpc.plugin_files import load_plugin_file
 
     for file in plugin or ():
         load_plugin_file(file.resolve())
@@ -134,10 +133,11 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the runs below a folder."""
-    from kgqa_hpc.status import runs_list as room
+    from kgqa_hpc.status.render import render_runs
+    from kgqa_hpc.status.snapshot import runs_below
 
-    rows = room.runs_below(folder)
-    print_result(rows, room.render_runs(rows, folder), as_json)
+    rows = runs_below(folder)
+    print_result(rows, render_runs(rows, folder), as_json)
 
 
 @app.command()
@@ -147,7 +147,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """Delete logs, leases, set-aside files and status of a run at rest."""
-    from kgqa_hpc.status import runs_list as room
+    from kgqa_hpc.status import snapshot as room
 
     parts = room.leftovers(run)
     if yes:

@@ -127,11 +127,15 @@ def count(
 ) -> None:
     """Count the 29 graphlet shapes of a reduced graph exactly, without a run."""
     from kgqa_hpc import stages
+    from kgqa_hpc.graphlets.shapes import SHAPES
 
     files = {"source": "csv", "nodes": nodes, "edges": edges, "unknown_nodes": unknown_nodes}
     limits = {"min_degree": min_degree, "max_degree": max_degree}
     document = stages.count({**files, **limits}, backend, threads)
-    print_result(document, stages.count_table(document), as_json)
+    lines = [f"{document['nodes']:,} nodes, {document['edges']:,} edges"]
+    for key, total in document["counts"].items():
+        lines.append(f"{key:>3}  {SHAPES[int(key)].name:<34} {total:>26,}")
+    print_result(document, "\n".join(lines), as_json)
 
 
 @app.command()

@@ -104,7 +104,7 @@ def submit(
 ) -> None:
     """Submit the remaining stages of a run to Slurm as chained jobs."""
     from kgqa_hpc.cluster import submit as room
-    from kgqa_hpc.cluster.jobs import Resources
+    from kgqa_hpc.cluster.slurm import Resources
     from kgqa_hpc.stages import STAGES
 
     pairs = [pair.partition("=") for pair in option or []]
@@ -219,7 +219,7 @@ def _dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any
     changes: dict[str, Any] = {}
     if config is not None:
         from kgqa_hpc.config import plain_config
-        from kgqa_hpc.config.dataset import DatasetConfig
+        from kgqa_hpc.config.sections import DatasetConfig
 
         section = plain_config(config).get("dataset")
         if not isinstance(section, dict):

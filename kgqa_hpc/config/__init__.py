@@ -1,8 +1,8 @@
 """The configuration of a run: one YAML file, checked completely before anything starts."""
 
 from kgqa_hpc.config.files import load_config, plain_config
-from kgqa_hpc.config.passes import PassConfig, PromptConfig
 from kgqa_hpc.config.run_config import RunConfig, RuntimeConfig, decision_of, parse_config
+from kgqa_hpc.config.sections import PassConfig, PromptConfig
 from kgqa_hpc.kg.settings import GraphConfig
 
 __all__ = [

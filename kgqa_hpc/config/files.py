@@ -29,7 +29,6 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
 
 FILE = "kgqa.schema.json"
-LINE = f"# yaml-language-server: $schema={FILE}\n"
 Schema = dict[str, Any]
 
 

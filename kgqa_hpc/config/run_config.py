@@ -20,14 +20,13 @@ from pydantic import (
 )
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config.dataset import DatasetConfig, Target
-from kgqa_hpc.config.passes import PassConfig, PromptConfig, RuntimeConfig, asks, with_step_defaults
-from kgqa_hpc.config.variants import applied, changes, with_alternatives, with_paths
+from kgqa_hpc.config.sections import DatasetConfig, PassConfig, PromptConfig, RuntimeConfig, Target
+from kgqa_hpc.config.variants import applied, asks, changes, with_alternatives, with_paths, with_step_defaults
 from kgqa_hpc.engines.registry import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.plugin_files import load_plugin_file
+from kgqa_hpc.registry import load_plugin_file
 from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, problems_of, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision

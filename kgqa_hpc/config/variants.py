@@ -1,4 +1,6 @@
-"""Variants of a study: copies of one configuration with some keys changed.
+"""Plain configurations before their check: defaults of the steps, and variants of a study.
+
+Variants are copies of one configuration with some keys changed.
 
 `variants:` has one of two forms: one key with the values to compare, or variant names with their changed keys.
 
@@ -19,10 +21,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.config.sections import PromptConfig
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import Registry
+from kgqa_hpc.settings import section
 from kgqa_hpc.steps import STEPS
 
 Change = dict[str, Any]  # new value by key, of one variant
@@ -208,3 +214,44 @@ def _inside(registry: Registry, key: str, value: Any, section: Any, base: Path) 
         return value
     inner = registry.get(kind).Settings.with_paths(changed, base)
     return inner if isinstance(value, Mapping) else inner[key.rpartition(".")[2]]
+
+
+def with_step_defaults(data: dict[str, Any]) -> Any:
+    """The passes of plain data, in which each step is a mapping with a label and a prompt.
+
+    The default prompt is that of the section `prompts:` (`prompts: {judge: …}`), or the step's own. Malformed parts
+    stay unchanged; the models refuse them later.
+    """
+    passes, prompts = data.get("passes", PASSES), data.get("prompts")
+
+    def step(entry: Any) -> Any:
+        entry = {"use": entry} if isinstance(entry, str) else entry
+        use = entry.get("use") if isinstance(entry, dict) else None
+        if not isinstance(use, str) or use not in STEPS:
+            return entry
+        named = prompts.get(use) if isinstance(prompts, dict) and use in PromptConfig.model_fields else None
+        prompt = named if isinstance(named, str) else STEPS.get(use).default_prompt
+        return {"as": use, "prompt": prompt, **entry}
+
+    if not isinstance(passes, list):
+        return passes
+    return [
+        {**entry, "steps": [step(part) for part in entry["steps"]]}
+        if isinstance(entry, dict) and isinstance(entry.get("steps"), list)
+        else entry
+        for entry in passes
+    ]
+
+
+def asks(passes: Any) -> bool:
+    """Whether any valid step of plain passes asks an engine; True for passes without a list of steps."""
+    for entry in passes if isinstance(passes, list) else [None]:
+        steps = entry.get("steps") if isinstance(entry, dict) else None
+        for plain in steps if isinstance(steps, list) else [None]:
+            try:
+                settings = section(STEPS, "use", plain)
+            except ValidationError:
+                continue
+            if STEPS.get(settings.use).asks_with(settings):
+                return True
+    return False

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgqa_hpc.config.dataset import EvaluationSet
+from kgqa_hpc.config.sections import EvaluationSet
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError

@@ -16,7 +16,7 @@ from math import isqrt, sqrt
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.config.dataset import DatasetConfig, Duplicates, Target
+from kgqa_hpc.config.sections import DatasetConfig, Duplicates, Target
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
 from kgqa_hpc.dataset.candidates import Candidates, repeated
 from kgqa_hpc.dataset.contamination import contaminated, read_test_sets

@@ -19,7 +19,7 @@ from math import floor, isfinite, log
 import numpy as np
 import orjson
 
-from kgqa_hpc.config.dataset import Debias
+from kgqa_hpc.config.sections import Debias
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.columns import value_at
 from kgqa_hpc.errors import InputError

@@ -17,7 +17,7 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from kgqa_hpc.config.dataset import Split
+from kgqa_hpc.config.sections import Split
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.registry import Registry

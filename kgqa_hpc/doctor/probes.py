@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc import __version__
-from kgqa_hpc.cluster.mpi import Mpi, cure, launched_by, mismatch, parse_mpi
+from kgqa_hpc.cluster.ranks import Mpi, cure, launched_by, mismatch, parse_mpi
 
 SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
 MPI_LABEL = "org.kgqa.mpi"

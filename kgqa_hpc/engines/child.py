@@ -38,7 +38,7 @@ from kgqa_hpc.engines.engine import LOAD, EngineInfo, Finish, Request, Response,
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES, Engine, parse_engine
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugin_files import load_plugin_file
+from kgqa_hpc.registry import load_plugin_file
 
 BEAT_EVERY_S = 1.0
 FLUSH_AT = 128  # largest number of responses in a frame; fewer are sent as soon as the engine is idle

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config, plain_config
-from kgqa_hpc.config.dataset import DatasetConfig
+from kgqa_hpc.config.sections import DatasetConfig
 from kgqa_hpc.engines.model_files import find_model, is_whole, model_parts, staged_path
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError, StoreError

@@ -21,8 +21,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.plugin_files import file_digest, load_plugin_file, loaded_digest
-from kgqa_hpc.registry import REGISTRIES, Registry
+from kgqa_hpc.registry import LOADED_DIGESTS, REGISTRIES, Registry, file_digest, load_plugin_file
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder, write_file
@@ -98,7 +97,7 @@ def entries_section(config: RunConfig) -> dict[str, dict[str, Any]]:
             used |= {(STEPS, step.use) for step in entry.steps}
     identities = {f"{registry.group}.{name}": registry.identity(name) for registry, name in used}
     values: dict[str, Any] = {key: identity for key, identity in sorted(identities.items()) if identity}
-    values |= {Path(path).name: {"source": loaded_digest(Path(path).name)} for path in config.plugins}
+    values |= {Path(path).name: {"source": LOADED_DIGESTS[Path(path).name]} for path in config.plugins}
     return {SECTION: {"sha256": canonical.digest(values), "values": values}} if values else {}
 
 

@@ -1,11 +1,15 @@
-"""Forecast of a run's cost before it starts: GPU-hours, wall time, jobs and disk, with all assumptions.
+"""Forecast of a run before it starts: GPU-hours, wall time, jobs, disk and money, with all assumptions.
 
 The time per item comes from the first of these that is known: tokens per second given by the user
 together with the answer lengths of a pilot; the rate of a pilot on the chosen engine; published figures.
+
+Money is the tokens of a pilot at the prices of the engines. The cost of an item is the ratio of the sums of cost and
+items over shards, its 95 % interval comes from how much shards differ (ratio estimator, Student's t).
 """
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,15 +20,17 @@ from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import kind_of
-from kgqa_hpc.status.cost import ENOUGH, cost_of, render_cost
+from kgqa_hpc.status.log_files import DAY
 from kgqa_hpc.status.snapshot import Status, survey
+from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.store.shards import read_summary
 from kgqa_hpc.text.plain_text import about, duration
 from kgqa_hpc.text.streams import read_bytes
 
-DAY = 86_400.0  # s
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
+ENOUGH = 20  # smallest number of finished items of a pilot before its rate and tokens are used
 START_UP = 300.0  # s until a job's engine answers; assumed: loading 40 GB of weights at 200 MB/s
 
 # BioGraphletQA on one A6000 with a 4-bit 70B model: pairs generated and judged per day, and tokens/s of
@@ -70,7 +76,7 @@ def plan(
     `gpus` work side by side in jobs of at most `limit` seconds. `pilot` is a run, or a file of `kgqa bench --out`, with
     measured tokens and rate (default: this run, once it has finished some items), made with `pilot_gpus`.
     `tokens_per_s` is the output of one GPU over all requests. `price`, or the prices of the engines, add the cost of
-    the remaining items (status/cost.py). An engine on another party's server has no GPUs and jobs to plan. Raises
+    the remaining items. An engine on another party's server has no GPUs and jobs to plan. Raises
     InputError for a folder that is no run or a pilot without measurements.
     """
     run, config = open_run(folder)
@@ -213,11 +219,66 @@ def _amounts(items: int, pace: Pace) -> dict[str, Any]:
     return {"items": items, "disk_bytes": round(tokens * BYTES_PER_TOKEN), "answer_tokens": round(tokens)}
 
 
+def cost_of(pilot: Path, items: int, prices: Sequence[Price]) -> dict[str, Any]:
+    """Tokens and cost of `items` at the rate of a run's finished shards; the interval is None with one shard.
+    `prices`: one price per pass; the last price applies to any further pass of the pilot.
+
+    Raises InputError if fewer than ENOUGH items are finished: no published figure gives the number of prompt tokens.
+    """
+    run, config = open_run(pilot)
+    names = [entry.name for entry in config.passes]
+    last = len(prices) - 1
+    sizes: list[int] = []
+    costs: list[float] = []
+    tokens: Counter[str] = Counter()
+    for shard in sorted(set.intersection(*(done_shards(run, name) for name in names))):
+        headers = [read_summary(run.result(name, shard), run.origin(name)) for name in names]
+        sizes.append(int(headers[-1]["rows"]))
+        costs.append(sum(prices[min(n, last)].of(header["tokens"]) for n, header in enumerate(headers)))
+        for header in headers:
+            tokens.update(header["tokens"])
+    number = sum(sizes)
+    if number < ENOUGH:
+        raise InputError(
+            f"{pilot}: a cost needs the tokens of {ENOUGH} items in finished shards, there are {number}",
+            "name a small run on the same engine with --pilot (a smaller anchors.per_shape and runtime.shard_size)",
+        )
+    mean, half = sum(costs) / number, _half_width(sizes, costs)
+    return {
+        "price": [prices[0].input, prices[0].output],
+        "prompt_tokens": round(items * tokens["prompt"] / number),
+        "completion_tokens": round(items * tokens["completion"] / number),
+        "total": items * mean,
+        "low": None if half is None else items * max(mean - half, 0.0),
+        "high": None if half is None else items * (mean + half),
+        "measured_items": number,
+        "measured_cost": sum(costs),
+    }
+
+
+def _half_width(sizes: Sequence[int], costs: Sequence[float]) -> float | None:
+    """Half of the 95 % interval of the cost of an item; None with one shard."""
+    from scipy.stats import t
+
+    number, total = len(sizes), sum(sizes)
+    if number < 2:
+        return None
+    mean = sum(costs) / total
+    spread = sum((cost - mean * size) ** 2 for size, cost in zip(sizes, costs, strict=True))
+    return float(t.ppf(0.975, number - 1)) * math.sqrt(number / (number - 1) * spread) / total
+
+
 def render(document: dict[str, Any]) -> str:
     """The forecast as text."""
     lines = [f"items     {document['items']:,} left · {about(document['answer_tokens'])} answer tokens"]
     if "cost" in document:
-        lines.append(render_cost(document["cost"]))
+        cost = document["cost"]
+        interval = f" ({about(cost['low'])} to {about(cost['high'])})" if cost["low"] is not None else ""
+        read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in ("prompt", "completion"))
+        lines.append(
+            f"cost      about {about(cost['total'])}{interval} for {read} million tokens read and {written} million "
+            f"written, at {cost['price'][0]:g} and {cost['price'][1]:g} a million"
+        )
     if "jobs" in document:
         count = document["gpus"]
         lines += [

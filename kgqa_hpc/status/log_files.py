@@ -31,10 +31,7 @@ ALIVE = 90.0  # s; three missed rewrites at the longest interval
 LITTER = 86_400.0  # s; age at which the file of a dead worker is removed
 LARGEST = 1 << 16  # bytes
 STATES, LOADS = "workers", "servers"  # folders in logs/
-
-
-def state_file(logs: Path, worker: str, folder: str = STATES) -> Path:
-    return logs / folder / f"{worker}.json"
+NO_LOAD = {"retries": 0, "throttled": 0, "waited_s": 0.0}
 
 
 def write_state(logs: Path, worker: str, state: Mapping[str, Any], folder: str = STATES) -> None:
@@ -42,14 +39,14 @@ def write_state(logs: Path, worker: str, state: Mapping[str, Any], folder: str =
 
     The file is not fsynced, because it is soon rewritten.
     """
-    path = state_file(logs, worker, folder)
+    path = logs / folder / f"{worker}.json"
     make_folder(path.parent)
     write_file(path, canonical.dumps(state) + b"\n", durable=False)
 
 
 def remove_state(logs: Path, worker: str) -> None:
     with suppress(OSError):  # a file that remains is soon old
-        state_file(logs, worker).unlink()
+        (logs / STATES / f"{worker}.json").unlink()
 
 
 def sweep_states(logs: Path) -> None:
@@ -86,20 +83,17 @@ def place() -> dict[str, str]:
 
 
 def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
-    """The sums over all workers by pass."""
+    """The sums over all workers by pass: whole numbers, and seconds with one decimal."""
     sums: dict[str, Counter[str]] = {}
     for loads, _ in _documents(logs / LOADS):
         for pass_name, load in loads.items():
             for key, value in load.items() if isinstance(load, dict) else ():
                 if isinstance(value, int | float) and 0 <= value < 2**53:
                     sums.setdefault(pass_name, Counter())[key] += value  # type: ignore[assignment]
-    return {pass_name: described(total) for pass_name, total in sums.items()}
-
-
-def described(load: Mapping[str, float]) -> dict[str, Any]:
-    """The counts for the status: whole numbers, and seconds with one decimal."""
-    numbers = {key: int(load.get(key, 0)) for key in ("retries", "throttled")}
-    return {**numbers, "waited_s": round(load.get("waited_s", 0.0), 1)}
+    return {
+        pass_name: {key: round(total[key], 1) if key == "waited_s" else int(total[key]) for key in NO_LOAD}
+        for pass_name, total in sums.items()
+    }
 
 
 def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:

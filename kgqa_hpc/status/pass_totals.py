@@ -1,4 +1,5 @@
-"""Totals of a pass so far: sums over the headers of its results, and counts from the journals of its open shards.
+"""Totals of a pass so far: sums over the headers of its results, and counts from the journals of its open shards; the
+money spent on them.
 
 A header is the first KiB of the file, so ten thousand results take about a second. Of a journal only the lines appended
 since the last refresh are read. Totals are saved in status.json, and the next process continues them.
@@ -8,12 +9,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.store.disk import ABSENT_NOW
@@ -21,6 +25,7 @@ from kgqa_hpc.store.journal import read_on
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import count, read_summary
+from kgqa_hpc.store.yaml_file import load_yaml
 
 ENDED = ("accepted", "rejected", "invalid", "failed")
 FEW = 1000  # the interval of the acceptance is shown below this number of judged items
@@ -51,20 +56,14 @@ class OpenShard:
             records, end = read_on(folder / file, shard.offset, header)
             shard.answers += len(records)
             for record in records:
-                shard.tokens.update(_tokens(record))
+                with suppress(KeyError, IndexError, TypeError, AttributeError):
+                    tokens = record["trace"][-1]["tokens"]  # of the answer that caused the record
+                    shard.tokens.update({kind: count(number) for kind, number in tokens.items()})
             finished = (record for record in records if record.get("status") in ENDED)
             ended |= {str(record["id"]): record["status"] for record in finished}
         shard.offset = end if len(sizes) == 1 else 0
         shard.ended = shard.ended + Counter(ended.values())
         return shard
-
-
-def _tokens(record: dict[str, Any]) -> dict[str, int]:
-    """Tokens of the answer that caused a journal's record: the last of its trace."""
-    try:
-        return {kind: count(number) for kind, number in record["trace"][-1]["tokens"].items()}
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return {}
 
 
 @dataclass
@@ -197,3 +196,26 @@ def acceptance_words(status: Mapping[str, Any]) -> str:
         return f"accepted {number:,} so far"
     interval = f", {100 * share['low']:.0f} to {100 * share['high']:.0f} %" if share["judged"] < FEW else ""
     return f"accepted {number:,} ({100 * share['share']:.1f} %{interval})"
+
+
+def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None:
+    """Money as {"spent", "budget", "passes": {pass: spent}}; None if no engine of the run has a price.
+
+    Prices and budget are read from the run's config.yaml without a check of it, which would take too long for `status`.
+    """
+    config = load_yaml(run.config_file)
+    prices = {}
+    for entry in config.get("passes") or ():
+        engine = entry.get("engine") or config.get("engine") or {}
+        with suppress(ValidationError, KeyError):  # an edited file; `kgqa run` reports it
+            if engine.get("price") is not None:
+                prices[str(entry["name"])] = Price.model_validate(engine["price"])
+    if not prices:
+        return None
+    spent = {
+        entry.pass_name: round(prices[entry.pass_name].of(entry.all_tokens), 6)
+        for entry in totals
+        if entry.pass_name in prices
+    }
+    budget = ((config.get("runtime") or {}).get("budget") or {}).get("money")
+    return {"spent": round(sum(spent.values()), 6), "budget": budget, "passes": spent}

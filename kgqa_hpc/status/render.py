@@ -1,10 +1,10 @@
-"""The status of a run for people (`kgqa status`), and for Prometheus (logs/metrics.prom)."""
+"""The status of a run for people (`kgqa status`, `kgqa ls`), and for Prometheus (logs/metrics.prom)."""
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.status.cost import render_money
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
 from kgqa_hpc.text.plain_text import about, duration, plain
@@ -22,11 +22,12 @@ def render(now: Status) -> str:
         lines.append(f"stages    {' · '.join(done) or 'none'} done{''.join(coming[:1])}")
     if now.get("dataset_is_older"):
         lines.append("dataset   is older than the run: kgqa merge")
-    lines += [_shards(now), _items(now), _verdicts(now), _workers(now["workers"])]
+    lines += [*_progress(now), _workers(now["workers"])]
     if "merged" in now:
         lines.append(f"dataset   {now['merged']['accepted']:,} accepted after the filters of merge")
     if "money" in now:
-        lines.append(render_money(now["money"]))
+        spent, budget = now["money"]["spent"], now["money"]["budget"]
+        lines.append(f"money     {about(spent)}{'' if budget is None else f' of {budget:g}'} spent")
     retries, throttled, waited = (sum(entry["engine"][key] for entry in now["passes"]) for key in LOAD)
     if retries + throttled:  # a model server refused or failed requests
         lines.append(
@@ -54,39 +55,32 @@ def watch(look: Callable[[], Status]) -> None:
             time.sleep(WATCH_EVERY)
 
 
-def _shards(now: Status) -> str:
-    shards = now["shards"]
-    if not shards["total"]:
-        return "shards    none yet: kgqa run cuts them"
+def _progress(now: Status) -> Iterator[str]:
+    """Lines about shards, items and verdicts."""
+    shards, items, counts = now["shards"], now["items"], now["verdicts"]
     which = f" of pass {now['pass']}" if len(now["passes"]) > 1 else ""
-    return (
+    yield (
         f"shards    {shards['done']:,} of {shards['total']:,} done{which} · {shards['in_work']:,} in work"
         f" · {shards['quarantined']:,} quarantined"
+        if shards["total"]
+        else "shards    none yet: kgqa run cuts them"
     )
-
-
-def _items(now: Status) -> str:
-    text = f"items     {now['items']['ended']:,} of {now['items']['total']:,}"
+    text = f"items     {items['ended']:,} of {items['total']:,}"
     overall, recent = now["rate"]["per_day"], now["rate"]["last_hour_per_day"]
     if overall is not None:
         # Less than an hour of work: a rate per day would mislead
-        short = now["items"]["total"] < overall / 24
+        short = items["total"] < overall / 24
         unit, part = ("a minute", 1440) if short else ("a day", 1)
         text += f" · {about(overall / part)} {unit}"
         if recent is not None and not short:
             text += f" (last hour {about(recent)})"
     if now["complete"]:
-        return f"{text} · complete"
-    seconds_left = now["seconds_left"]
-    return text if seconds_left is None else f"{text} · done in about {duration(seconds_left)}"
-
-
-def _verdicts(now: Status) -> str:
-    counts = now["verdicts"]
-    if not now["items"]["ended"]:
-        return "verdicts  none yet"
+        text += " · complete"
+    elif now["seconds_left"] is not None:
+        text += f" · done in about {duration(now['seconds_left'])}"
+    yield text
     parts = [acceptance_words(now), *(f"{name} {counts[name]:,}" for name in VERDICTS[1:] if counts[name])]
-    return f"verdicts  {' · '.join(filter(None, parts))}"
+    yield f"verdicts  {' · '.join(filter(None, parts)) if items['ended'] else 'none yet'}"
 
 
 def _workers(workers: dict[str, Any]) -> str:
@@ -113,6 +107,21 @@ def _queue(jobs: list[dict[str, str]]) -> str:
     ]
     more = f" · {len(jobs) - 4} more" if len(jobs) > 4 else ""
     return f"queue     {' · '.join(listed)}{more}"
+
+
+def render_runs(rows: list[dict[str, Any]], folder: Path) -> str:
+    """A line for each run."""
+    if not rows:
+        return f"no run below {folder}"
+    wide, lines = max(len(row["path"]) for row in rows), []
+    for row in rows:
+        progress = row.get("problem", "")
+        if "problem" not in row and row["items"]["total"]:
+            merged = f" · {row['merged']:,} in the dataset" if "merged" in row else ""
+            ended, total = row["items"]["ended"], row["items"]["total"]
+            progress = f"{ended:,} of {total:,} items · {row['accepted']:,} accepted{merged}"
+        lines.append(f"{row['path']:<{wide}}  {row['state']:<9}{progress}")
+    return "\n".join(lines)
 
 
 def metrics(now: Status) -> str:

@@ -3,8 +3,13 @@
 `survey` reads 1 KiB of each new result, the new lines of the journals (the coordinator saves its sums in
 status.json) and one small file per worker, so it takes less than two seconds for ten thousand shards. At any moment,
 every item is counted as accepted, rejected, invalid, failed or waiting.
+
+The same look at each run below a folder gives the list of `kgqa ls`, and shows whether the files that no result needs
+may be deleted (`kgqa clean`).
 """
 
+import os
+import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,16 +18,17 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from kgqa_hpc.errors import CorruptFile, MissingFile
-from kgqa_hpc.status.cost import money
-from kgqa_hpc.status.log_files import ALIVE, DAY, described, read_loads, read_rate, read_states
-from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
+from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, MissingFile
+from kgqa_hpc.status.log_files import ALIVE, DAY, NO_LOAD, read_loads, read_rate, read_states
+from kgqa_hpc.status.pass_totals import PassTotals, acceptance, money, verdicts
 from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.disk import names_if_there, read_if_there
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 
 STALLED = 120.0  # s without an answer, with requests in flight, after which a worker counts as stalled
+DEEPEST = 3  # depth of the search for runs below a folder
 VERDICTS = ("accepted", "rejected", "invalid", "failed", "waiting")
 Status = dict[str, Any]
 Queue = Sequence[dict[str, str]]  # jobs as described by cluster/slurm.py
@@ -135,7 +141,7 @@ def compose(
                 "name": entry.pass_name,
                 "shards_done": len(entry.by_shard),
                 **{key: getattr(entry, key) for key in _OF_A_PASS},
-                "engine": {"requests": entry.requests, **loads.get(entry.pass_name, described({}))},
+                "engine": {"requests": entry.requests, **loads.get(entry.pass_name, NO_LOAD)},
             }
             for entry in totals
         ],
@@ -172,3 +178,77 @@ def _number(state: Status, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
         return 0
     return value
+
+
+def runs_below(folder: Path) -> list[dict[str, Any]]:
+    """One mapping for each run: path, state, items, verdicts; `problem` for a run that cannot be read.
+
+    Folders that this user may not enter, and those that disappear meanwhile, are left out.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder", "kgqa ls FOLDER lists the runs in it")
+
+    def leave_out(problem: OSError) -> None:
+        if not isinstance(problem, PermissionError | FileNotFoundError):
+            raise problem
+
+    runs: list[Path] = []
+    for name, inner, files in os.walk(folder, onerror=leave_out):
+        path = Path(name)
+        is_run = {"manifest.json", "config.yaml"} <= set(files)
+        runs += [path] if is_run else []
+        deepest = len(path.relative_to(folder).parts) == DEEPEST
+        inner[:] = [] if is_run or deepest else [entry for entry in inner if not entry.startswith(".")]
+    return [_described(path) for path in sorted(runs)]
+
+
+def _described(path: Path) -> dict[str, Any]:
+    try:
+        run, now = RunFolder.open(path), survey(path)
+    except KgqaError as problem:
+        return {"path": str(path), "state": "damaged", "problem": problem.message}
+    states = {
+        "running": now["workers"]["alive"],
+        "merged": now["complete"] and (run.dataset / "accounting.json").exists(),
+        "complete": now["complete"],
+        "stopped": now["items"]["ended"],
+        "sampled": run.anchors.exists(),
+        "new": True,
+    }
+    merged = accepted_at_merge(run)
+    return {
+        "path": str(path),
+        "state": next(state for state, holds in states.items() if holds),
+        "items": now["items"],
+        "accepted": now["verdicts"]["accepted"],
+        **({} if merged is None else {"merged": merged}),
+        "workers": now["workers"]["alive"],
+    }
+
+
+def leftovers(folder: Path) -> list[dict[str, Any]]:
+    """The parts of a run that may be deleted (docs/reference/format.md, section 1), with their bytes.
+
+    Raises InputError while workers are alive, for they write there.
+    """
+    run = RunFolder.open(folder)
+    if alive := survey(folder)["workers"]["alive"]:
+        raise InputError(f"{folder}: {alive} workers are at work", "clean it when they have ended")
+    parts = (run.path / "leases", run.logs, run.quarantine, run.status_file)
+    documents = []
+    for part in filter(Path.exists, parts):
+        files = part.rglob("*") if part.is_dir() else [part]
+        size = sum(file.lstat().st_size for file in files if not file.is_dir())
+        documents.append({"path": str(part), "bytes": size})
+    return documents
+
+
+def clean(parts: list[dict[str, Any]]) -> None:
+    """Delete the files that `leftovers` returned."""
+    for part in parts:
+        path = Path(part["path"])
+        with disk_errors(path):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)

@@ -17,16 +17,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.cluster import mpi, slurm
-from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
+from kgqa_hpc.cluster import slurm
+from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, leave, shake_hands, worker_name
 from kgqa_hpc.cluster.stop import PATIENCE, Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.runs.checks import missing_packages
 from kgqa_hpc.runs.trust import require_agreed, shown
-from kgqa_hpc.status.cost import money
 from kgqa_hpc.status.log_files import HOUR, active_time, place, read_notes
+from kgqa_hpc.status.pass_totals import money
 from kgqa_hpc.status.snapshot import load_totals
 from kgqa_hpc.store.cleanup import time_at
 from kgqa_hpc.store.lease_renewal import Heartbeat
@@ -68,7 +68,7 @@ def run_command(
     if world.launcher != "mpi":
         _run(folder, world, worker, trust, further)
         return
-    comm = mpi.shake_hands(world, folder)
+    comm = shake_hands(world, folder)
     code, patience = 0, TOGETHER
     try:
         _run(folder, world, worker, trust, further)
@@ -84,7 +84,7 @@ def run_command(
         traceback.print_exception(problem)
     if comm is None:
         sys.exit(code)
-    mpi.leave(comm, code, patience)
+    leave(comm, code, patience)
 
 
 def _run(folder: Path, world: World, requested_name: str | None, trust: bool, further: Further) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import environment
 from tests.project import write_graph
 from tests.waiting import wait_for
 from tests.work.rig import reconfigure
@@ -42,9 +43,7 @@ needs_mpi = pytest.mark.skipif(
 
 def clean_environment() -> dict[str, str]:
     """This environment without a launcher's variables, with this Python's programs first on PATH."""
-    foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_", "SBATCH_")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
-    return {**kept, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    return environment(PATH=f"{BIN}:{os.environ['PATH']}")
 
 
 @dataclass(frozen=True)

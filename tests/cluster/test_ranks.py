@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.cluster.mpi import Mpi, launched_by, mismatch, parse_mpi, refuse_foreign_launcher
-from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
+from kgqa_hpc.cluster.ranks import (
+    Mpi,
+    World,
+    assign_gpus,
+    discover,
+    launched_by,
+    mismatch,
+    parse_mpi,
+    refuse_foreign_launcher,
+    worker_name,
+)
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.work.run import _gpus_per_worker

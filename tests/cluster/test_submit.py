@@ -8,18 +8,15 @@ from typing import Any
 
 import psutil
 import pytest
-from typer.testing import CliRunner
 
-from kgqa_hpc.cli import app
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.cluster.jobs import GRAPHLETS, MERGE, Resources
-from kgqa_hpc.cluster.submit import DONE, GIVE_UP, REQUEUE, Commands, decide, progress_mark, submit
+from kgqa_hpc.cluster.slurm import GRAPHLETS, MERGE, Resources
+from kgqa_hpc.cluster.submit import GIVE_UP, REQUEUE, Commands, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
-from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.command import programs
+from tests.command import kgqa, programs
 from tests.runs import make_run
 from tests.waiting import gone, wait_for
 from tests.work.rig import records
@@ -223,23 +220,10 @@ def keep_an_answer(run: RunFolder) -> None:
 def test_a_start_that_kept_an_answer_goes_back_and_without_progress_a_stop_may_be_repeated_once(
     run: RunFolder, progress: bool, code: int, restarts: int, then: int
 ) -> None:
-    before = progress_mark(survey(run.path))
-    assert progress_mark(survey(run.path)) == before
+    mark = kgqa("requeue", run.path).stdout.strip()
+    assert kgqa("requeue", run.path).stdout.strip() == mark
     if progress:
         keep_an_answer(run)
-    assert decide(run.path, before, code, restarts).code == then
-
-
-def test_the_command_prints_the_mark_and_then_decides_by_it(run: RunFolder) -> None:
-    def kgqa(*words: str) -> tuple[int, str]:
-        done = CliRunner().invoke(app, ["requeue", str(run.path), *words])
-        return done.exit_code, done.output
-
-    code, mark = kgqa()
-    assert code == DONE
-    assert kgqa("--since", mark.strip(), "--exit-code", "1")[0] == GIVE_UP
-    assert "made no progress (exit code 1)" in kgqa("--since", mark.strip(), "--exit-code", "1")[1]
-    assert kgqa("--since", mark.strip(), "--exit-code", "75")[0] == REQUEUE
-    assert kgqa("--since", mark.strip(), "--exit-code", "75", "--restarts", "1")[0] == GIVE_UP
-    keep_an_answer(run)
-    assert kgqa("--since", mark.strip(), "--exit-code", "75", "--restarts", "1")[0] == REQUEUE
+    words = ("--since", mark, "--exit-code", code, "--restarts", restarts)
+    told = kgqa("requeue", run.path, *words, code=then).stderr
+    assert (f"made no progress (exit code {code})" in told) is (then == GIVE_UP)

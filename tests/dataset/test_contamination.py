@@ -9,7 +9,7 @@ from typing import Any
 import pandas
 import pytest
 
-from kgqa_hpc.config.dataset import EvaluationSet
+from kgqa_hpc.config.sections import EvaluationSet
 from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError

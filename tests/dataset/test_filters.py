@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.config.dataset import DatasetConfig, Debias
+from kgqa_hpc.config.sections import DatasetConfig, Debias
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.filters import apply_filters, length_limits
 from kgqa_hpc.dataset.record import pair_of

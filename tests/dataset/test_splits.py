@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.config.dataset import Split
+from kgqa_hpc.config.sections import Split
 from kgqa_hpc.dataset.splits import divide
 from tests.dataset.conftest import records_of
 

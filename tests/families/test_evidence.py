@@ -11,7 +11,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.path import METAPATHS
 from kgqa_hpc.prompts.prompt import load_prompt
-from tests.families.graphs import draw, graph_of, random_graph
+from tests.families.conftest import draw, graph_of, random_graph
 
 Triple = tuple[str, str, str]
 SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION in AS near\nCOUNT near AS answer"

@@ -12,7 +12,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.prompts.prompt import load_prompt
-from tests.families.graphs import draw, graph_of, random_graph
+from tests.families.conftest import draw, graph_of, random_graph
 
 
 def triples(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:

@@ -14,8 +14,7 @@ from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.kg.export import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from tests.command import kgqa
-from tests.families.graphs import as_tables, draw
-from tests.families.sampled_runs import dataset, lines, sampled
+from tests.families.conftest import as_tables, dataset, draw, lines, sampled
 from tests.families.test_whole_graph import EXCLUDED, hub_graph, source_of
 from tests.kg.conftest import load_source
 

@@ -9,8 +9,7 @@ import pytest
 
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.families.graphs import as_tables, random_graph
-from tests.families.sampled_runs import finished, lines, sampled, whole_and_killed
+from tests.families.conftest import as_tables, finished, lines, random_graph, sampled, whole_and_killed
 from tests.work.rig import Processes
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from tests.families.graphs import random_graph
+from tests.families.conftest import random_graph
 
 PATTERNS = [(None, None, "either"), (["drug", None, "disease", "gene", None], None, "either")]
 PATTERNS += [(None, ["hits", None, "causes", "hits"], "either"), (None, None, "forward")]

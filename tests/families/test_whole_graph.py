@@ -11,7 +11,7 @@ from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
-from tests.families.graphs import draw, graph_of
+from tests.families.conftest import draw, graph_of
 
 SEED = 20
 EXCLUDED = "secret"

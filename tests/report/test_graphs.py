@@ -22,8 +22,7 @@ from kgqa_hpc.report import graph_pictures, node_use
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures, group_drawings
 from kgqa_hpc.report.node_use import count_nodes
 from kgqa_hpc.report.page import write_report
-from tests.families.graphs import as_tables, random_graph
-from tests.families.sampled_runs import sampled
+from tests.families.conftest import as_tables, random_graph, sampled
 
 NODES = pa.list_(pa.struct([(name, pa.string()) for name in ("id", "name", "type")]))
 EDGES = pa.list_(pa.list_(pa.int64()))

@@ -8,8 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status.cost import ENOUGH, _half_width
-from kgqa_hpc.status.forecast import DAY, PUBLISHED_TOKENS, Pilot, forecast, item_pace, plan, render
+from kgqa_hpc.status.forecast import (
+    DAY,
+    ENOUGH,
+    PUBLISHED_TOKENS,
+    Pilot,
+    _half_width,
+    forecast,
+    item_pace,
+    plan,
+    render,
+)
 from kgqa_hpc.status.log_files import note_progress
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder

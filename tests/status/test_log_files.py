@@ -10,13 +10,13 @@ from kgqa_hpc.stages import STAGES, standing
 from kgqa_hpc.status.log_files import (
     ALIVE,
     HISTORY,
+    STATES,
     Rate,
     note_progress,
     place,
     read_rate,
     read_states,
     remove_state,
-    state_file,
     sweep_states,
     write_state,
 )
@@ -33,7 +33,7 @@ def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:
     write_state(run.logs, "w1", state(worker="w1", ended=500, silent=600.0))
     write_state(run.logs, "w2", state(worker="w2"))
     old = time.time() - ALIVE - 10
-    os.utime(state_file(run.logs, "w2"), (old, old))
+    os.utime(run.logs / STATES / "w2.json", (old, old))
     now = survey(run.path)
     assert now["workers"]["alive"] == 2
     assert now["workers"]["stalled"] == ["w1"]
@@ -55,7 +55,7 @@ def test_a_killed_worker_of_this_machine_is_known_to_be_dead_at_once(run: RunFol
 @pytest.mark.parametrize("name", [None, 3, ["w"], {"a": 1}])
 def test_a_state_that_no_worker_wrote_is_left_out(run: RunFolder, name: object, age_s: int) -> None:
     write_state(run.logs, "other", state(worker=name, silent=1000.0))
-    os.utime(state_file(run.logs, "other"), (time.time() - age_s,) * 2)
+    os.utime(run.logs / STATES / "other.json", (time.time() - age_s,) * 2)
     now = look(run)
     assert "0 alive" in render(now)
     assert now["workers"]["list"] == now["workers"]["silent"] == now["workers"]["stalled"] == []
@@ -64,7 +64,7 @@ def test_a_state_that_no_worker_wrote_is_left_out(run: RunFolder, name: object, 
 def test_states_of_the_long_dead_are_swept(run: RunFolder) -> None:
     for name in ("w0", "w1", "w2"):
         write_state(run.logs, name, state(worker=name))
-    os.utime(state_file(run.logs, "w1"), (1, 1))
+    os.utime(run.logs / STATES / "w1.json", (1, 1))
     sweep_states(run.logs)
     remove_state(run.logs, "w2")
     remove_state(run.logs, "never was")
@@ -73,7 +73,7 @@ def test_states_of_the_long_dead_are_swept(run: RunFolder) -> None:
 
 def test_a_complete_run_lists_no_dead_worker(run: RunFolder) -> None:
     write_state(run.logs, "w2", state(worker="w2"))
-    os.utime(state_file(run.logs, "w2"), (1, 1))
+    os.utime(run.logs / STATES / "w2.json", (1, 1))
     assert survey(run.path)["workers"]["silent"] == ["w2"]
     done(run, *read_shards_manifest(run).names)
     now = look(run)

@@ -2,14 +2,16 @@
 
 import errno
 import json
-from collections.abc import Iterator
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status import runs_list
-from kgqa_hpc.status.runs_list import clean, leftovers, render_runs, runs_below
+from kgqa_hpc.status import snapshot
+from kgqa_hpc.status.render import render_runs
+from kgqa_hpc.status.snapshot import clean, leftovers, runs_below
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa
 from tests.runs import make_run
@@ -29,16 +31,16 @@ def test_folders_of_other_users_do_not_hide_the_runs_beside_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(tmp_path / "run", 20)
-    listing = Path.iterdir
+    listing = os.scandir
     for name in ("before", "private", "zero"):
         (tmp_path / name).mkdir()
 
-    def iterdir(path: Path) -> Iterator[Path]:
-        if path.name in ("before", "private", "zero"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    def scandir(path: str) -> Any:
+        if Path(path).name in ("before", "private", "zero"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
         return listing(path)
 
-    monkeypatch.setattr(Path, "iterdir", iterdir)
+    monkeypatch.setattr(os, "scandir", scandir)
     assert [Path(row["path"]).name for row in runs_below(tmp_path)] == ["run"]
 
 
@@ -81,6 +83,6 @@ def test_cleaning_lists_first_and_deletes_only_with_yes(run: RunFolder) -> None:
 
 
 def test_a_run_at_work_is_not_cleaned(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs_list, "survey", lambda folder: {"workers": {"alive": 2}})
+    monkeypatch.setattr(snapshot, "survey", lambda folder: {"workers": {"alive": 2}})
     with pytest.raises(InputError, match="2 workers are at work"):
         leftovers(run.path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.status.log_files import state_file, write_state
+from kgqa_hpc.status.log_files import write_state
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance_words
 from kgqa_hpc.status.render import WATCH_EVERY, metrics, render, watch
 from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
@@ -227,7 +227,7 @@ def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> 
         run.status_file,
         run.logs / "history.jsonl",
         run.logs / "jobs.jsonl",
-        state_file(run.logs, "w"),
+        run.logs / "workers" / "w.json",
     ):
         os.mkfifo(path)
     now = look(run)  # opening a FIFO would wait for a writer for ever

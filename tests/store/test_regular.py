@@ -13,8 +13,8 @@ from kgqa_hpc.engines.llama import read_header
 from kgqa_hpc.engines.model_files import find_model
 from kgqa_hpc.engines.models import read_size
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.prompts.templates import import_templates
+from kgqa_hpc.registry import load_plugin_file
 from kgqa_hpc.status.log_files import note_progress
 from kgqa_hpc.store import sealed
 from kgqa_hpc.store.canonical import read_document

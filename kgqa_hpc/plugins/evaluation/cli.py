@@ -127,9 +127,9 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score predictions by BLEU, ROUGE, METEOR, CIDEr and a judge, overall and per group."""
-    from kgqa_hpc.plugin_files import load_plugin_file
     from kgqa_hpc.plugins.evaluation import score as module
     from kgqa_hpc.plugins.evaluation.judge_prediction import write_joined
+    from kgqa_hpc.registry import load_plugin_file
 
     if plugin:
         load_plugin_file(plugin.resolve())

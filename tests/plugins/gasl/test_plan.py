@@ -21,7 +21,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile
-from tests.families.sampled_runs import finished, lines, sampled, whole_and_killed
+from tests.families.conftest import finished, lines, sampled, whole_and_killed
 from tests.work.rig import Processes
 
 GENE = Anchor(

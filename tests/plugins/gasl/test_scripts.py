@@ -9,7 +9,7 @@ from kgqa_hpc.plugins.gasl.execute import State, execute
 from kgqa_hpc.plugins.gasl.graph_files import from_run
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
-from tests.families.graphs import draw, random_graph
+from tests.families.conftest import draw, random_graph
 
 COUNT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\nCOUNT near AS answer"
 NAMES = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nSELECT near FIELDS name AS answer"

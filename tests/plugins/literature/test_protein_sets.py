@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgqa_hpc.config.dataset import Split
+from kgqa_hpc.config.sections import Split
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.errors import InputError, KgqaError
 from kgqa_hpc.plugins.literature.protein_sets import cluster, cluster_by_kmers, cluster_by_mmseqs

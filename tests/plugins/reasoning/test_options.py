@@ -21,7 +21,7 @@ from kgqa_hpc.run import Run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
-from tests.families.graphs import random_graph
+from tests.families.conftest import random_graph
 from tests.golden.cases import config, write_graph
 
 WRONG = ["Asthma", "Measles", "Migraine", "Psoriasis", "Gout", "Tetanus", "Mumps"]
