@@ -7,10 +7,9 @@
     tools/bench_merge.py --items 10000000 --length 0.2 --merge-only     as many as fit on a disk of 60 GB
 
 Prints wall time, processor time and peak memory (of all processes together, shared pages once, looked at ten times a
-second; of the main process; of its largest worker) of `kgqa merge` and of a plain rewrite of its records by pyarrow, each
-in a process of its own, and the ratio. On a busy
-machine look at processor time. Questions are copies of 3,000; with `--near variants` each copy has a number of its own
-at its end, with `--near distinct` no two are alike.
+second; of the main process; of its largest worker) of `kgqa merge` and of a plain rewrite of its records by pyarrow,
+each in a process of its own, and the ratio. On a busy machine look at processor time. Questions are copies of 3,000;
+with `--near variants` each copy has a number of its own at its end, with `--near distinct` no two are alike.
 """
 
 import argparse
