@@ -22,9 +22,11 @@ from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, OlderF
 from kgqa_hpc.store import atomic, canonical
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.terminal import note
 
 Sections = Mapping[str, Mapping[str, Any]]
 MADE_BY = "made_by"
+GRAPH_FILES = "graph_files"
 ABSENT = "(not set)"
 _NOT_COUNTED = ("folder", "generate", "judge")  # keys of `prompts`: each step names its own prompts
 
@@ -247,9 +249,11 @@ class ResultOrigin:
         require_origin(path, {MADE_BY: None, **header}, {MADE_BY: self.made_by})
 
 
-def graph_origin(sections: Sections) -> dict[str, str]:
-    """Header members of kg.h5."""
-    return {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
+def graph_origin(sections: Sections, files: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, str]:
+    """Header members of kg.h5. `files`: the content of graph_files.json (kg/load.py), which may be unknown."""
+    digests = {name: entry["sha256"] for name, entry in (files or {}).items()}
+    origin = {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
+    return origin | ({GRAPH_FILES: canonical.digest(digests)} if digests else {})
 
 
 def anchors_origin(sections: Sections) -> dict[str, str]:
@@ -259,8 +263,13 @@ def anchors_origin(sections: Sections) -> dict[str, str]:
 
 def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
     """Raises CorruptFile if a header names another origin. A header without a digest passes."""
-    if header.get(MADE_BY, origin[MADE_BY]) != origin[MADE_BY]:
-        raise CorruptFile(f"{path}: was made with another configuration than this run's")
+    reasons = {
+        MADE_BY: "was made with another configuration than this run's",
+        GRAPH_FILES: "was read from files of the same names as this run's, with other content",
+    }
+    for key, value in origin.items():
+        if header.get(key, value) != value:
+            raise CorruptFile(f"{path}: {reasons[key]}")
 
 
 def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) -> bool:
@@ -281,5 +290,6 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
         require_origin(path, header, origin)
     except CorruptFile as problem:
         quarantine(folder, path, problem.message)
+        note(f"{problem.message}; moved to {folder}")
         return False
     return True
