@@ -25,7 +25,7 @@ from kgqa_hpc.runs.checks import (
 from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.runs.trust import require_agreed, require_same_code
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.disk import read_if_there
+from kgqa_hpc.store.atomic import read_if_there
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress

@@ -14,8 +14,7 @@ from pathlib import Path
 import kgqa_hpc
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.disk import append, read_if_there
+from kgqa_hpc.store.atomic import append, disk_errors, make_folder, read_if_there
 from kgqa_hpc.text.plain_text import clock_seconds
 
 NAME = "jobs.jsonl"

@@ -16,7 +16,7 @@ from typing import Any
 
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.intervals import wilson
-from kgqa_hpc.store.disk import ABSENT_NOW
+from kgqa_hpc.store.atomic import ABSENT_NOW
 from kgqa_hpc.store.journal import read_on
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.run_folder import RunFolder

@@ -16,7 +16,7 @@ import orjson
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, NewerFormat, OlderFormat
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.disk import NotRegular, open_regular, read_with_state
+from kgqa_hpc.store.atomic import NotRegular, open_regular, read_with_state
 
 # Values nested deeper than this are stored as text; a model may answer with ten thousand brackets.
 DEPTH = 100

@@ -16,10 +16,9 @@ from functools import cache
 from pathlib import Path
 
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.store import atomic, canonical, disk
-from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder, names_if_there
 from kgqa_hpc.store.canonical import read_bytes, write_document
-from kgqa_hpc.store.disk import names_if_there
 
 # Seconds between readings of the file system's clock; the monotonic clock extends a reading until the next.
 CLOCK_AGE = 5.0
@@ -38,18 +37,18 @@ class Clock:
         if read is None or time.monotonic() - read[1] > CLOCK_AGE:
             with disk_errors(self._file):
                 try:
-                    disk.touch(self._file)
+                    atomic.touch(self._file)
                 except FileNotFoundError:
                     make_folder(self._file.parent)
-                    disk.close(disk.open_(self._file, os.O_WRONLY | os.O_CREAT))
-                    disk.touch(self._file)
+                    atomic.close(atomic.open_(self._file, os.O_WRONLY | os.O_CREAT))
+                    atomic.touch(self._file)
                 read = self._read = (os.stat(self._file).st_mtime, time.monotonic())
         return read[0] + time.monotonic() - read[1]
 
     def close(self) -> None:
         """Remove the file whose times were read."""
         with suppress(OSError):
-            disk.unlink(self._file)
+            atomic.unlink(self._file)
 
 
 @cache
@@ -94,7 +93,7 @@ def sweep_temps(folder: Path, prefix: str = ".") -> int:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
-                    disk.unlink(path)
+                    atomic.unlink(path)
                 removed += 1
     return removed
 
@@ -107,10 +106,10 @@ def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
     target = _target(folder, path, secrets.token_hex(4))
     written = _write_reason(target, path, reason)
     try:
-        disk.rename(path, target)
+        atomic.rename(path, target)
     except OSError as problem:
         with suppress(OSError):
-            disk.unlink(written)
+            atomic.unlink(written)
         if problem.errno == errno.ENOENT:
             return None
         raise atomic.disk_error(path, problem) from problem

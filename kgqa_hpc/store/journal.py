@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, StoreError
-from kgqa_hpc.store import canonical, disk
-from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, sync_folder
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, open_regular, sync_folder
 from kgqa_hpc.store.canonical import read_bytes, require_kind
-from kgqa_hpc.store.disk import open_regular
 
 KIND = "journal"
 VERSION = 1
@@ -59,7 +58,7 @@ class Journal:
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         self.path = path
         try:
-            self._fd = disk.open_(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+            self._fd = atomic.open_(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         except FileExistsError:
             raise
         except OSError as problem:
@@ -81,7 +80,7 @@ class Journal:
         """Force all appended lines to disk. Raises DiskFull or StoreError; the journal then refuses further lines."""
         if self._unsynced:
             try:
-                disk.fsync(self._open_fd())
+                atomic.fsync(self._open_fd())
                 if not self._named:
                     sync_folder(self.path.parent)
                     self._named = True
@@ -103,7 +102,7 @@ class Journal:
 
     def _write(self, json: bytes) -> None:
         try:
-            disk.write_all(self._open_fd(), _line(json))
+            atomic.write_all(self._open_fd(), _line(json))
         except OSError as problem:
             raise self._broken(problem) from problem
 
@@ -123,7 +122,7 @@ class Journal:
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
         with suppress(OSError):
-            disk.close(fd)
+            atomic.close(fd)
 
 
 def open_next(folder: Path, shard: str, header: Mapping[str, Any]) -> tuple[Journal, list[Path]]:
@@ -160,7 +159,7 @@ def remove_journals(folder: Path, shard: str) -> None:
     """Remove all journals of a shard that has a result, the newest first: the numbers never have a gap."""
     for path in reversed(journals_of(folder, shard)):
         with disk_errors(path), suppress(FileNotFoundError):
-            disk.unlink(path)
+            atomic.unlink(path)
 
 
 def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Damage]:

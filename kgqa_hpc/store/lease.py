@@ -22,9 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.atomic import GONE, open_regular
 from kgqa_hpc.store.cleanup import Clock, machine
-from kgqa_hpc.store.disk import GONE, open_regular
 from kgqa_hpc.text.streams import read_bytes
 
 SUFFIX = ".lease"
@@ -86,7 +86,7 @@ class Lease:
             try:
                 is_own = _content(os.read(fd, 4096)).get("nonce") == self.nonce
                 if is_own:  # the descriptor, because the name may already belong to a new lease
-                    disk.touch(fd)
+                    atomic.touch(fd)
                 return is_own
             finally:
                 os.close(fd)
@@ -191,7 +191,7 @@ class Leases:
         tombstone = path.with_name(f".{path.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         with atomic.disk_errors(path):
             try:
-                disk.rename(path, tombstone)
+                atomic.rename(path, tombstone)
             except OSError as problem:
                 if problem.errno in GONE:
                     return False
@@ -200,7 +200,7 @@ class Leases:
             if not meant:
                 atomic.link_new(tombstone, path)
             with suppress(FileNotFoundError):
-                disk.unlink(tombstone)
+                atomic.unlink(tombstone)
         return meant
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
@@ -226,7 +226,7 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
     for path in sorted(folder.glob("*.journal")) if folder.is_dir() else ():
         if path.name.split(".")[0] in done:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
-                disk.unlink(path)
+                atomic.unlink(path)
                 journals += 1
     written = [run.path, run.stats, run.pins, run.shards, folder, run.quarantine, leases]
     written += [entry for entry in leases.iterdir() if entry.is_dir()] if leases.is_dir() else []

@@ -18,10 +18,10 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import atomic
+from kgqa_hpc.store.atomic import irregular, names_if_there
 from kgqa_hpc.store.canonical import read_bytes, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
-from kgqa_hpc.store.disk import irregular, names_if_there
 from kgqa_hpc.store.fingerprint import (
     Manifest,
     ResultOrigin,
@@ -162,7 +162,7 @@ class RunFolder:
             write_manifest(temp / self.manifest_file.name, new_manifest(sections, trusted))
             with atomic.disk_errors(self.path):
                 try:
-                    disk.rename(temp, resolved)
+                    atomic.rename(temp, resolved)
                 except OSError as problem:
                     if problem.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                         return False

@@ -23,9 +23,9 @@ from typing import Any
 import h5py
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
-from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.atomic import open_regular
 from kgqa_hpc.store.canonical import read_sized, require_kind
-from kgqa_hpc.store.disk import open_regular
 
 HEADER_BYTES = 1024
 # The only supported version of each kind of file; 1 for kinds that are not listed.
@@ -74,7 +74,7 @@ def create_sealed(
             raise sink.refusal
         fields = {**sealed.header, "format": f"kgqa-{kind}", "version": version}
         fields |= {"bytes": os.fstat(fd).st_size, "sha256": _body_sha256(fd)}
-        disk.pwrite_all(fd, _fitting_header(fields), 0)
+        atomic.write_all(fd, _fitting_header(fields), 0)
         sealed.committed = atomic.commit(fd, temp, path, exclusive=exclusive)
 
 
@@ -164,7 +164,7 @@ def _body_sha256(fd: int) -> str:
 
 
 class _Sink(FileIO):
-    """File object for HDF5 that sends every write through `disk`.
+    """File object for HDF5 that sends every write through `atomic`.
 
     After the first failed write (disk full, …) it discards all further writes: HDF5 can then close the file,
     and `create_sealed` raises the first error. An exception inside HDF5's own calls would leave a handle that
@@ -177,7 +177,7 @@ class _Sink(FileIO):
         position = self.tell()
         if self.refusal is None:
             try:
-                disk.pwrite_all(self.fileno(), data, position)
+                atomic.write_all(self.fileno(), data, position)
             except OSError as problem:
                 self.refusal = problem
         self.seek(position + len(data))
@@ -187,7 +187,7 @@ class _Sink(FileIO):
         size = self.tell() if size is None else size
         if self.refusal is None:
             try:
-                disk.truncate(self.fileno(), size)
+                atomic.truncate(self.fileno(), size)
             except OSError as problem:
                 self.refusal = problem
         return size

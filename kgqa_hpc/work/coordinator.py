@@ -21,9 +21,8 @@ from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.render import metrics
 from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_document
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.disk import read_if_there
 from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.queue import done_shards, sweep

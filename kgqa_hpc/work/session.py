@@ -19,8 +19,7 @@ from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import ServerLoad
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.disk import open_append
+from kgqa_hpc.store.atomic import disk_errors, make_folder, open_append
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest
