@@ -98,13 +98,32 @@ def sweep_temps(folder: Path, prefix: str = ".") -> int:
     return removed
 
 
-def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
+def quarantine(folder: Path, path: Path, reason: str, *, copy: bool = False) -> Path | None:
     """Move `path` into `folder`; returns its new path, or None if another process has moved it already.
 
-    `<name>.reason.json` beside it records old path, time, process and reason. Raises DiskFull, StoreError.
+    `<name>.reason.json` beside it records old path, time, process and reason. `copy` keeps the original (a journal
+    whose valid lines still count); the copy's name follows from its content, so the same damage is kept once. Raises
+    DiskFull, StoreError.
     """
-    target = _target(folder, path, secrets.token_hex(4))
-    written = _write_reason(target, path, reason)
+    make_folder(folder)
+    data = read_bytes(path) if copy else b""
+    mark = canonical.bytes_digest(data)[:8] if copy else secrets.token_hex(4)
+    target = folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
+    if copy and not atomic.write_file(target, data, exclusive=True):
+        return target
+    written = target.with_name(f"{target.name}.reason.json")
+    content = {
+        "format": "kgqa-reason",
+        "version": 1,
+        "file": os.fspath(path),
+        "reason": reason,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+    }
+    write_document(written, content)
+    if copy:
+        return target
     try:
         atomic.rename(path, target)
     except OSError as problem:
@@ -117,35 +136,3 @@ def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
         atomic.sync_folder(folder)
         atomic.sync_folder(path.parent)
     return target
-
-
-def quarantine_copy(folder: Path, path: Path, reason: str) -> Path:
-    """Copy `path` into `folder` and keep the original (a journal whose valid lines still count).
-
-    The copy's name follows from its content: the same damage found twice is kept once.
-    """
-    data = read_bytes(path)
-    target = _target(folder, path, canonical.bytes_digest(data)[:8])
-    if atomic.write_file(target, data, exclusive=True):
-        _write_reason(target, path, reason)
-    return target
-
-
-def _target(folder: Path, path: Path, mark: str) -> Path:
-    make_folder(folder)
-    return folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
-
-
-def _write_reason(target: Path, path: Path, reason: str) -> Path:
-    written = target.with_name(f"{target.name}.reason.json")
-    content = {
-        "format": "kgqa-reason",
-        "version": 1,
-        "file": os.fspath(path),
-        "reason": reason,
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-    }
-    write_document(written, content)
-    return written

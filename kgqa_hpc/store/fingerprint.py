@@ -12,7 +12,7 @@ so that more anchors or another judge can be added later. docs/reference/format.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,11 +94,6 @@ def contents(paths: Collection[Path]) -> dict[str, str]:
     return digests
 
 
-def digest(sections: Sections) -> str:
-    """The sha256 of all sections together."""
-    return canonical.digest({name: section["sha256"] for name, section in sections.items()})
-
-
 def pass_digest(sections: Sections, pass_name: str) -> str:
     """One sha256 over the settings that determine the results of a pass; results carry it.
 
@@ -146,36 +141,35 @@ def require_same(location: str, recorded: Mapping[str, Any], expected: Mapping[s
 
     A null setting counts as unset: a later version may add such a setting and still continue older runs.
     """
-
-    def text(value: Any) -> str:
-        return value if isinstance(value, str) else canonical.canonical(value).decode()
-
     old, new = _set(recorded), _set(expected)
-    pairs = {key: (old.get(key, ABSENT), new.get(key, ABSENT)) for key in sorted(old.keys() | new.keys())}
-    changed = [f"  {key}: {text(was)} → {text(now)}" for key, (was, now) in pairs.items() if was != now]
-    if changed:
-        lines = [f"{location} was made with another configuration:", *changed]
+    lines = [f"{location} was made with another configuration:"]
+    for key in sorted(old.keys() | new.keys()):
+        pair = old.get(key, ABSENT), new.get(key, ABSENT)
+        if pair[0] != pair[1]:
+            texts = [text if isinstance(text, str) else canonical.canonical(text).decode() for text in pair]
+            lines.append(f"  {key}: {' → '.join(texts)}")
+    if len(lines) > 1:
         raise FingerprintMismatch("\n".join(lines), cure)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of manifest.json.
+    """The content of manifest.json; by default that of a new run.
 
     `sections` is the fingerprint, {name: {"sha256", "values"}}; `trusted` holds the commands and servers to which the
     run's maker agreed (runs/trust.py); `earlier` the versions of entries' code before the accepted one.
     """
 
-    created: str
-    program: str
-    sections: dict[str, dict[str, Any]]
-    trusted: dict[str, Any]
-    earlier: list[dict[str, Any]] = field(default_factory=list)
+    sections: Sections
+    trusted: Mapping[str, Any]
+    created: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    program: str = f"kgqa_hpc {__version__}"
+    earlier: Sequence[Mapping[str, Any]] = ()
 
     @property
     def digest(self) -> str:
         """The sha256 of the whole fingerprint."""
-        return digest(self.sections)
+        return canonical.digest({name: section["sha256"] for name, section in self.sections.items()})
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
@@ -206,14 +200,7 @@ def read_manifest(path: Path) -> Manifest:
     if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
         raise OlderFormat(f"{path}: a run of {program}, whose steps have no settings")
     trusted, earlier = content.get("trusted", {}), content.get("earlier_entries", [])
-    return Manifest(created, program, sections, trusted, earlier)
-
-
-def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
-    """The manifest of a new run, with the present time and program version."""
-    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    plain = {name: dict(section) for name, section in sections.items()}
-    return Manifest(created, f"kgqa_hpc {__version__}", plain, dict(trusted))
+    return Manifest(sections, trusted, created, program, earlier)
 
 
 @dataclass(frozen=True, slots=True)

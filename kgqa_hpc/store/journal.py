@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,13 +79,11 @@ class Journal:
     def sync(self) -> None:
         """Force all appended lines to disk. Raises DiskFull or StoreError; the journal then refuses further lines."""
         if self._unsynced:
-            try:
-                atomic.fsync(self._open_fd())
+            with self._writing():
+                atomic.fsync(self._fd)
                 if not self._named:
                     sync_folder(self.path.parent)
                     self._named = True
-            except OSError as problem:
-                raise self._broken(problem) from problem
         self._unsynced = False
 
     def close(self) -> None:
@@ -101,23 +99,23 @@ class Journal:
         self.close()
 
     def _write(self, json: bytes) -> None:
-        try:
-            atomic.write_all(self._open_fd(), _line(json))
-        except OSError as problem:
-            raise self._broken(problem) from problem
+        with self._writing():
+            atomic.write_all(self._fd, _line(json))
 
-    def _open_fd(self) -> int:
-        if self._fd < 0:
-            raise StoreError(f"{self.path}: the journal is closed")
-        return self._fd
-
-    def _broken(self, problem: OSError) -> StoreError:
-        """The error of a failed write, which may leave a torn tail, or fsync, which may lose pages.
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Close after a failed write, which may leave a torn tail, or fsync, which may lose pages.
 
         There is no second attempt: the next process reads the intact entries and opens its own journal.
         """
-        self._close()
-        return disk_error(self.path, problem)
+        if self._fd < 0:
+            raise StoreError(f"{self.path}: the journal is closed")
+        try:
+            with disk_errors(self.path):
+                yield
+        except StoreError:
+            self._close()
+            raise
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1

@@ -8,6 +8,8 @@ dies at any point leaves at most a lease that expires or a temp file that is swe
 A lease saves work; correct data do not depend on it: if two workers hold one shard (one was suspended and woke up,
 or a clock is wrong), both finish it and the first committed result wins. docs/reference/format.md, section 8,
 describes how wrong clocks and caches are tolerated.
+
+`Heartbeat` is a thread that keeps a worker's leases alive while its main thread starts an engine or writes a result.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ import hashlib
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store import atomic, canonical
 from kgqa_hpc.store.atomic import GONE, open_regular
 from kgqa_hpc.store.cleanup import Clock, machine
@@ -57,26 +62,22 @@ class _Watch(NamedTuple):
     saw_it_change: bool
 
 
+@dataclass
 class Lease:
     """A claimed lease. Call `renew` several times per expiry, from any thread."""
 
-    def __init__(self, leases: Leases, name: str, nonce: str) -> None:
-        self.name = name
-        self.nonce = nonce
-        self._leases = leases
+    leases: Leases
+    name: str
+    nonce: str
 
     @property
     def shard(self) -> str:
-        """The shard's name, without the suffix of a speculative lease."""
+        """The shard's name, which a speculative lease has with a suffix."""
         return self.name.removesuffix(SPECULATIVE)
-
-    @property
-    def speculative(self) -> bool:
-        return self.name.endswith(SPECULATIVE)
 
     def renew(self) -> bool:
         """Send a heartbeat; False if another worker has taken over the shard. Raises StoreError."""
-        path = self._leases.path(self.name)
+        path = self.leases.path(self.name)
         with atomic.disk_errors(path):
             try:
                 fd = open_regular(path)
@@ -93,18 +94,21 @@ class Lease:
 
     def release(self) -> None:
         """Release the shard if this worker still holds it. Idempotent. Raises StoreError."""
-        self._leases.held.discard(self.nonce)
-        self._leases.remove(self.name, lambda status, data: _content(data).get("nonce") == self.nonce)
+        self.leases.held.discard(self.nonce)
+        self.leases.remove(self.name, lambda status, data: _content(data).get("nonce") == self.nonce)
 
 
 class Leases:
-    """All leases of one pass, as one worker process sees them. Safe to use from several threads."""
+    """All leases of one pass, as one worker process sees them. Safe to use from several threads.
+
+    Close the `clock` at the end; leases are released one by one.
+    """
 
     def __init__(self, folder: Path, worker: str, expiry: float) -> None:
         self.folder = folder
         self.worker = worker
         self.expiry = expiry
-        self._clock = Clock(folder)
+        self.clock = Clock(folder)
         self._watched: dict[str, _Watch] = {}
         self.held: set[str] = set()  # nonces of leases claimed here and not released
 
@@ -124,7 +128,7 @@ class Leases:
             "machine": machine(),
             "pid": os.getpid(),
             "nonce": nonce,
-            "claimed": self.now(),
+            "claimed": self.clock.now(),
         }
         path = self.path(name)
         atomic.make_folder(path.parent)
@@ -135,7 +139,7 @@ class Leases:
 
     def holder(self, name: str) -> Holder | None:
         """The holder of the lease `name`; None without a lease. The holder of a damaged lease has an empty nonce."""
-        return _holder(name, self.path(name), self.now)
+        return _holder(name, self.path(name), self.clock.now)
 
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over: its age by the file system's clock is above `expiry`.
@@ -169,14 +173,6 @@ class Leases:
         """Whether this process has observed a heartbeat of the lease."""
         watch = self._watched.get(holder.name)
         return watch is not None and watch.saw_it_change
-
-    def now(self) -> float:
-        """The time of the file system's clock."""
-        return self._clock.now()
-
-    def close(self) -> None:
-        """Remove this process's clock file. Leases are released one by one."""
-        self._clock.close()
 
     def path(self, name: str) -> Path:
         """Path of the lease of `name`: leases are spread over 256 folders, so that no folder grows long."""
@@ -246,3 +242,77 @@ def _content(data: bytes) -> dict[str, Any]:
         return {}
     valid = isinstance(content, dict) and all(type(content.get(key)) is kind for key, kind in kinds.items())
     return content if valid else {}
+
+
+# Share of the heartbeat period until the next try after a failed heartbeat, so that many tries precede the expiry.
+SOON = 0.2
+
+
+class Heartbeat:
+    """Thread that renews the leases given to `keep` several times per expiry, and records the lost leases.
+
+    It ends with the process: a suspended or killed worker has no heartbeat, and other workers take its shards. If a
+    lease was taken over, or another worker finished the shard, the thread stops renewing it. A passing error of the
+    file system is logged and followed by a new try soon; `check` raises any other error in the main thread.
+    """
+
+    def __init__(self, expiry: float, log: Callable[..., None] = lambda *_, **__: None) -> None:
+        self._period = expiry / 4
+        self._log = log
+        self._leases: dict[str, tuple[Lease, Callable[[], bool]]] = {}
+        self._lost: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._trouble: BaseException | None = None
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; leases that were not released expire."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=self._period + 5)
+
+    def check(self) -> None:
+        """Raise the exception that ended the thread, if any."""
+        if self._trouble is not None:
+            raise self._trouble
+
+    def keep(self, lease: Lease, needless: Callable[[], bool] = lambda: False) -> None:
+        """Renew `lease` until `forget`, or until `needless()` returns that another worker did the work."""
+        with self._lock:
+            self._leases[lease.nonce] = (lease, needless)
+
+    def forget(self, lease: Lease) -> None:
+        with self._lock:
+            self._leases.pop(lease.nonce, None)
+            self._lost.pop(lease.nonce, None)
+
+    def lost(self, lease: Lease) -> str:
+        """The reason why the work under this lease should be dropped; empty while this worker holds it."""
+        return self._lost.get(lease.nonce, "")
+
+    def _beat(self) -> None:
+        try:
+            answered = True
+            while not self._ended.wait(self._period if answered else self._period * SOON):
+                answered = True
+                with self._lock:
+                    kept = list(self._leases.values())
+                for lease, needless in kept:
+                    try:
+                        loss = "" if lease.renew() else "taken over"
+                        if not loss and needless():
+                            loss = "done by another worker"
+                    except (StoreError, OSError) as problem:
+                        # Without an answer this worker keeps the shard until another worker takes it over.
+                        self._log("heartbeat-failed", shard=lease.name, problem=str(problem))
+                        answered = False
+                        continue
+                    with self._lock:
+                        if loss and self._leases.pop(lease.nonce, None) is not None:
+                            self._lost[lease.nonce] = loss
+        except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
+            self._trouble = problem

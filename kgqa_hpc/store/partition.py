@@ -43,16 +43,12 @@ class ShardsManifest:
     def names(self) -> list[str]:
         return [entry.name for entry in self.shards]
 
-    def position(self, name: str) -> int:
-        """The position of a shard by name. Raises KeyError for an unknown name."""
+    def entry(self, name: str) -> ShardEntry:
+        """The entry of a shard by name. Raises KeyError for an unknown name."""
         position = int(name.removeprefix("shard-")) if _NAME.fullmatch(name) else -1
         if not 0 <= position < len(self.shards) or self.shards[position].name != name:
             raise KeyError(name)
-        return position
-
-    def entry(self, name: str) -> ShardEntry:
-        """The entry of a shard by name. Raises KeyError for an unknown name."""
-        return self.shards[self.position(name)]
+        return self.shards[position]
 
     def holder(self, row: int) -> str:
         """The shard that holds a row of anchors.h5. Raises IndexError."""
@@ -143,7 +139,13 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     anchors.h5 is damaged; DiskFull, StoreError.
     """
     header = _anchors_header(run)
-    rounds, manifest = _rounds(header), _existing_manifest(run)
+    rounds, manifest = _rounds(header), None
+    try:
+        manifest = read_shards_manifest(run)
+    except MissingFile:
+        pass
+    except CorruptFile as problem:
+        quarantine(run.quarantine, run.shards_manifest, problem.message)
     if manifest is None:
         shard_size = _size_in_use(run, header["sha256"]) or shard_size
     elif manifest.anchors_sha256[:16] in {sha256[:16] for _, _, sha256 in rounds}:
@@ -209,19 +211,6 @@ def read_shards_manifest(run: RunFolder) -> ShardsManifest:
         raise CorruptFile(f"{run.shards_manifest}: not a manifest of shards") from None
 
 
-def _existing_manifest(run: RunFolder) -> ShardsManifest | None:
-    """The manifest; None if it is missing, or damaged and thus moved to quarantine."""
-    if not exists(run.shards_manifest):
-        return None
-    try:
-        return read_shards_manifest(run)
-    except MissingFile:  # another process has just moved it to quarantine
-        return None
-    except CorruptFile as problem:
-        quarantine(run.quarantine, run.shards_manifest, problem.message)
-        return None
-
-
 def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
     """Size of the existing shards: if only the manifest was lost, results may still refer to them."""
     for path in sorted(run.shards.glob("shard-*.h5")):
@@ -259,7 +248,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
 @contextmanager
 def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
     """Read a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
-    position, path = manifest.position(name), run.shard(name)
+    position, path = int(manifest.entry(name).name.removeprefix("shard-")), run.shard(name)
     piece = _piece(_rounds(read_header(run.anchors, ANCHORS)), manifest.shard_size, position)
     if piece is None:
         raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")

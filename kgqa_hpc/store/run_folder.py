@@ -28,7 +28,6 @@ from kgqa_hpc.store.fingerprint import (
     Sections,
     anchors_origin,
     graph_origin,
-    new_manifest,
     pass_digest,
     read_manifest,
     require_origin,
@@ -159,7 +158,7 @@ class RunFolder:
         try:
             atomic.make_folder(temp)
             atomic.write_file(temp / self.config_file.name, _yaml(config))
-            write_manifest(temp / self.manifest_file.name, new_manifest(sections, trusted))
+            write_manifest(temp / self.manifest_file.name, Manifest(sections, trusted))
             with atomic.disk_errors(self.path):
                 try:
                     atomic.rename(temp, resolved)
@@ -192,19 +191,16 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """config.yaml as plain data. Raises InputError if it is missing or cannot be read as YAML."""
+        cure = "run kgqa init again"
         try:
             data = load_yaml(self.config_file)
-            problem = (
-                "" if isinstance(data, dict) else f"{self.config_file}: is not a mapping of keys to values"
-            )
         except FileNotFoundError:
-            problem = f"{self.config_file}: no such file"
-        except InputError as error:
-            problem = error.message
-        if problem:
-            raise InputError(problem, "run kgqa init again")
-        plain: dict[str, Any] = data
-        return plain
+            raise InputError(f"{self.config_file}: no such file", cure) from None
+        except InputError as problem:
+            raise InputError(problem.message, cure) from None
+        if not isinstance(data, dict):
+            raise InputError(f"{self.config_file}: is not a mapping of keys to values", cure)
+        return data
 
     def check(self, sections: Sections) -> None:
         """Raises FingerprintMismatch, which names each key that differs from the run's fingerprint, old → new."""
@@ -245,30 +241,14 @@ class RunFolder:
             exists = name in sections["passes"]["values"]
             if not exists or pass_digest(sections, name) != pass_digest(manifest.sections, name):
                 self.check(sections)
-        atomic.write_file(self.config_file, _yaml(config))
-        grown = {name: dict(section) for name, section in sections.items()}
         agreed = {**manifest.trusted, **(trusted or {})}
-        write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=agreed))
+        self.rewrite(replace(manifest, sections=sections, trusted=agreed), config)
 
-    def remake(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> None:
-        """Replace the configuration of an untouched run; the manifest is written last.
-
-        Graph and sample of the old configuration move to quarantine when they are made again.
-        """
-        if not self.untouched():
-            self.check(sections)
-        shutil.rmtree(self.prompts, ignore_errors=True)
-        atomic.write_file(self.config_file, _yaml(config))
-        write_manifest(self.manifest_file, new_manifest(sections, trusted))
-
-    def accept_entries(self, sections: Sections) -> None:
-        """Accept changed code of the run's entries; the manifest keeps the earlier digests."""
-        manifest = self.manifest()
-        before = manifest.sections.get("entries", {}).get("values", {})
-        changed = {name: section for name, section in manifest.sections.items() if name != "entries"}
-        changed |= {name: dict(section) for name, section in sections.items() if name == "entries"}
-        earlier = [*manifest.earlier, before]
-        write_manifest(self.manifest_file, replace(manifest, sections=changed, earlier=earlier))
+    def rewrite(self, manifest: Manifest, config: Mapping[str, Any] | None = None) -> None:
+        """Replace config.yaml, if given, and manifest.json, the manifest last. Raises DiskFull, StoreError."""
+        if config is not None:
+            atomic.write_file(self.config_file, _yaml(config))
+        write_manifest(self.manifest_file, manifest)
 
     def pin_trust(self, trusted: Mapping[str, Any]) -> None:
         """Record the dangerous settings that the user agrees to; the manifest's owner identifies the user."""
@@ -276,7 +256,7 @@ class RunFolder:
         with atomic.disk_errors(self.manifest_file):
             is_owner = os.stat(self.manifest_file).st_uid == os.geteuid()
         if manifest.trusted != trusted or not is_owner:
-            write_manifest(self.manifest_file, replace(manifest, trusted=dict(trusted)))
+            self.rewrite(replace(manifest, trusted=trusted))
 
     def _mend(self, sections: Sections, trusted: Mapping[str, Any], reason: str) -> None:
         """Write a damaged or deleted manifest again, if the existing files match this fingerprint."""
@@ -302,7 +282,7 @@ class RunFolder:
             raise FingerprintMismatch(f"{location}: it was made with another configuration", _CURE) from None
         if atomic.exists(self.manifest_file):
             quarantine(self.quarantine, self.manifest_file, reason)
-        write_manifest(self.manifest_file, new_manifest(sections, trusted))
+        write_manifest(self.manifest_file, Manifest(sections, trusted))
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:

@@ -111,8 +111,13 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
 def read_header(path: Path, kind: str) -> dict[str, Any]:
     """Read the header (1 KiB); its own check and the file's size are verified, the body is not."""
     block, size = read_sized(path, HEADER_BYTES)
-    header = _parse_header(block)
-    if header is None:
+    try:
+        header: dict[str, Any] = canonical.loads(block)
+        del header["check"]
+        intact = len(block) == HEADER_BYTES and render_header(header) == block
+    except (ValueError, KeyError, TypeError):
+        intact = False
+    if not intact:
         raise CorruptFile(f"{path}: not a sealed file, or its header is damaged")
     require_kind(path, header, kind, VERSIONS.get(kind, 1))
     if size != header.get("bytes") or "sha256" not in header:
@@ -142,17 +147,6 @@ def _fitting_header(fields: dict[str, Any]) -> bytes:
             del fields[name]
             fields["omitted"] = [*fields.get("omitted", []), name]
     return render_header(fields)
-
-
-def _parse_header(block: bytes) -> dict[str, Any] | None:
-    try:
-        fields = canonical.loads(block)
-    except ValueError:
-        return None
-    if not isinstance(fields, dict) or "check" not in fields:
-        return None
-    del fields["check"]
-    return fields if len(block) == HEADER_BYTES and render_header(fields) == block else None
 
 
 def _body_sha256(fd: int) -> str:

@@ -22,12 +22,13 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.sealed import create_sealed, read_header
-from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_table
+from kgqa_hpc.store.table import JSON, TEXT, open_table, write_table
 
 ANCHORS = "anchors"
 GROUP = "anchors"
 # `id`, `group` and `weight` repeat members of the JSON so that a reader can find them without parsing it.
 COLUMNS = {"id": TEXT, "group": TEXT, "weight": "float64", "anchor": JSON}
+Row = dict[str, Any]
 # Rows parsed at a time while streaming.
 SLICE = 2048
 
@@ -38,20 +39,21 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     Memory is bounded: 8 bytes per anchor beside constant buffers. `header` holds small facts to read without opening
     the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull, StoreError.
     """
-    with create_sealed(path, ANCHORS, header=header) as file:
-        writer = TableWriter(file.create_group(GROUP), COLUMNS)
-        hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
+    hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
+
+    def rows() -> Iterator[Row]:
         for anchor in anchors:
-            writer.append(anchor_row(anchor))
             hashes.append(hash(anchor["id"]))
-        if repeated := len(hashes) - len(np.unique(np.array(hashes, dtype=np.int64))):
+            yield anchor_row(anchor)
+
+    with create_sealed(path, ANCHORS, header=header) as file:
+        number = file.header["rows"] = write_table(file.create_group(GROUP), COLUMNS, rows())
+        if repeated := number - len(np.unique(np.array(hashes, dtype=np.int64))):
             raise ValueError(f"{path}: {repeated} anchors have an id that another one has")
-        writer.close()
-        file.header["rows"] = writer.rows
-    return writer.rows
+    return number
 
 
-def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
+def anchor_row(anchor: dict[str, Any]) -> Row:
     """The table row of an anchor."""
     return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
 
@@ -64,7 +66,7 @@ class AnchorsFile(ExitStack):
         self._table = self.enter_context(open_table(path, ANCHORS, GROUP))
 
     def __len__(self) -> int:
-        return len(self._table)
+        return self._table.rows
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
         """Iterate over the anchors [start, stop), a slice at a time in memory."""
@@ -94,7 +96,7 @@ def write_shard(
 ) -> ShardEntry:
     """Commit a shard and return its entry. `exclusive`: keep an existing shard, and return that one's entry."""
     with create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
-        write_table(file.create_group(GROUP), COLUMNS, [anchor_row(row) for row in rows])
+        write_table(file.create_group(GROUP), COLUMNS, map(anchor_row, rows))
     header = read_header(path, SHARD)
     return ShardEntry(path.stem, header["rows"], header["sha256"])
 
@@ -109,7 +111,6 @@ def open_shard(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
 RESULT = "result"
 RECORDS = "records"
 RECORD_COLUMNS = {"id": TEXT, "status": TEXT, "record": JSON}
-Row = dict[str, Any]
 # Bytes of the header left for reasons; the rarest are summed up as OTHER when there are too many.
 REASON_BYTES = 300
 OTHER = "(other)"

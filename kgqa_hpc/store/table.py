@@ -7,7 +7,7 @@ A table is an HDF5 group with an attribute "rows" and one member per column:
 Big datasets are chunked, shuffled (numbers), gzipped and carry fletcher32; small ones are plain.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -30,29 +30,6 @@ CHUNK_BYTES = 256 * 1024
 FLUSH_BYTES = 4 * 1024 * 1024
 
 
-class TableWriter:
-    """Appends rows to the group `group` of an open sealed file; `close` completes the table.
-
-    `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row is a mapping with one value per column;
-    JSON columns take any JSON value, and bytes as rendered JSON. Memory is bounded by FLUSH_BYTES per column.
-    """
-
-    def __init__(self, group: h5py.Group, columns: Mapping[str, str]) -> None:
-        self._group = group
-        self._columns = {name: _Column(group, name, kind) for name, kind in columns.items()}
-        self.rows = 0
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        for name, column in self._columns.items():
-            column.append(row[name])
-        self.rows += 1
-
-    def close(self) -> None:
-        for column in self._columns.values():
-            column.close()
-        self._group.attrs["rows"] = np.int64(self.rows)
-
-
 class Table:
     """A table of an open sealed file, read by slices."""
 
@@ -60,9 +37,6 @@ class Table:
         self._group = group
         self.rows = int(group.attrs["rows"])
         self._opened: dict[str, tuple[h5py.Dataset, h5py.Dataset]] = {}
-
-    def __len__(self) -> int:
-        return self.rows
 
     def text(self, column: str, start: int = 0, stop: int | None = None) -> list[str]:
         """Rows [start, stop) of a text column."""
@@ -138,12 +112,22 @@ def open_table(path: Path, kind: str, group: str) -> Iterator[Table]:
         yield table
 
 
-def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a whole table at once."""
-    writer = TableWriter(group, columns)
+def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write the rows as the table `group` of a sealed file that is being written; returns their number.
+
+    `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row has one value per column; JSON columns
+    take any JSON value, and bytes as rendered JSON. Memory is bounded by FLUSH_BYTES per column.
+    """
+    writers = {name: _Column(group, name, kind) for name, kind in columns.items()}
+    number = 0
     for row in rows:
-        writer.append(row)
-    writer.close()
+        for name, column in writers.items():
+            column.append(row[name])
+        number += 1
+    for column in writers.values():
+        column.close()
+    group.attrs["rows"] = np.int64(number)
+    return number
 
 
 class _Column:

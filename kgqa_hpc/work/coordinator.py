@@ -29,8 +29,7 @@ from kgqa_hpc.store.queue import done_shards, sweep
 from kgqa_hpc.store.sealed import verify
 from kgqa_hpc.store.shards import RESULT
 from kgqa_hpc.terminal import Progress
-from kgqa_hpc.work.pace import TransientErrors, may_pass
-from kgqa_hpc.work.session import Session, describe
+from kgqa_hpc.work.session import Session, TransientErrors, describe, may_pass
 
 ROLE = ".lead"  # no pass can be named so
 # Seconds between two notes in the history, and between two calls of squeue, which loads Slurm's controller.
@@ -123,12 +122,12 @@ class Coordinator:
             self._lease.release()
             self._lease = None
         for leases in (self._roles, *self._leases):
-            leases.close()
+            leases.clock.close()
 
     def _reclaim(self) -> None:
         """Remove expired leases, so that the next worker that looks finds the shard free at once."""
         for name, leases in zip(self._passes, self._leases, strict=True):
-            for holder in holders(leases.folder, leases.now()):
+            for holder in holders(leases.folder, leases.clock.now()):
                 if leases.expired(holder) and (lease := leases.claim(holder.name)) is not None:
                     lease.release()
                     self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})

@@ -29,7 +29,7 @@ from kgqa_hpc.status.cost import money
 from kgqa_hpc.status.log_files import HOUR, active_time, place, read_notes
 from kgqa_hpc.status.snapshot import load_totals
 from kgqa_hpc.store.cleanup import time_at
-from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header

@@ -10,7 +10,7 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, NewerFormat
 from kgqa_hpc.store.canonical import read_document
-from kgqa_hpc.store.cleanup import quarantine_copy
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.fingerprint import read_manifest
 from kgqa_hpc.store.journal import Journal, read_journal
 from kgqa_hpc.store.lease import Leases
@@ -102,7 +102,8 @@ def pin(run: RunFolder) -> Readable:
 
 
 def reason(run: RunFolder) -> Readable:
-    copy = quarantine_copy(run.quarantine, run.config_file, "only a test")
+    copy = quarantine(run.quarantine, run.config_file, "only a test", copy=True)
+    assert copy is not None
     return copy.with_name(f"{copy.name}.reason.json"), lambda path: read_document(path, "reason")
 
 

@@ -174,7 +174,7 @@ def test_the_last_slow_shard_is_leased_a_second_time(few: RunFolder, clock: Cloc
     assert quick.claim() is None
     assert quick.claim(slow_after=1000) is None
     second = claimed(quick, slow_after=-1)
-    assert (second.speculative, second.shard) == (True, held.shard)
+    assert (second.name, second.shard) == (f"{held.shard}.spec", held.shard)
     assert queue_of(few, "w3").claim(slow_after=-1) is None
     assert slow.claim(slow_after=-1) is None  # not on its own
     expire(slow, held, clock)
@@ -320,7 +320,7 @@ def test_many_processes_do_every_shard_once_and_claiming_is_cheap(of_shards: Mak
                 result = run.result("main", lease.shard)
                 committed += atomic.write_file(result, b"x", exclusive=True, durable=False)
                 lease.release()
-            queue.leases.close()
+            queue.leases.clock.close()
         (tmp_path / f"counts-{number}").write_text(f"{claims} {committed} {len(calls)}")
 
     in_children(WORKERS, work)

@@ -29,7 +29,7 @@ from kgqa_hpc.store.shards import (
     write_result,
     write_shard,
 )
-from kgqa_hpc.store.table import TableWriter, open_table, write_table
+from kgqa_hpc.store.table import open_table, write_table
 from tests.runs import read_shard
 from tests.store.conftest import anchor, record
 
@@ -71,7 +71,7 @@ def test_every_slice_is_the_slice_of_what_was_written(
 ) -> None:
     start, stop = bounds
     with open_table(stored(tmp_path_factory.getbasetemp() / "f.h5", rows), "thing", "t") as read:
-        assert len(read) == len(rows)
+        assert read.rows == len(rows)
         assert read.text("name") == [row["name"] for row in rows]
         assert read.json("value", start, stop) == [row["value"] for row in rows[start:stop]]
         assert read.numbers("size", start, stop).tolist() == [row["size"] for row in rows[start:stop]]
@@ -82,11 +82,9 @@ def test_a_big_table_is_written_in_chunks_compressed_and_checked_and_a_small_one
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "FLUSH_BYTES", 10_000)
+    rows = ({"name": f"row {number}", "value": {"n": number}, "size": number} for number in range(30_000))
     with create_sealed(path, "thing") as file:
-        writer = TableWriter(file.create_group("t"), COLUMNS)
-        for number in range(30_000):
-            writer.append({"name": f"row {number}", "value": {"n": number}, "size": number})
-        writer.close()
+        assert write_table(file.create_group("t"), COLUMNS, rows) == 30_000
     with open_table(path, "thing", "t") as big:
         assert big.json("value", 29_990) == [{"n": n} for n in range(29_990, 30_000)]
         assert big.text("name", 12_345, 12_347) == ["row 12345", "row 12346"]

@@ -64,7 +64,7 @@ def test_a_successor_goes_on_where_the_predecessor_was(session: Any) -> None:
     answer(first, first.tasks[1], "accepted")
     first.tasks[2].attempt = 1
     first.moved(first.tasks[2], False)
-    first.close()
+    first.journal.close()
     second = open_shard(session)
     assert second.resumed == 1
     assert [(task.step, task.attempt) for task in second.tasks] == [(1, 0), (0, 1), (0, 0), (0, 0), (0, 0)]
@@ -77,8 +77,8 @@ def test_what_got_farthest_counts_whoever_wrote_it_last(session: Any) -> None:
     answer(first, first.tasks[0])
     answer(first, first.tasks[0], "rejected")
     answer(second, second.tasks[0])
-    first.close()
-    second.close()
+    first.journal.close()
+    second.journal.close()
     assert open_shard(session).resumed == 1
 
 
@@ -129,7 +129,7 @@ def test_a_damaged_line_or_a_journal_of_another_run_is_told_and_copied_to_quaran
     first = open_shard(session)
     for task in first.tasks[:3]:
         answer(first, task)
-    first.close()
+    first.journal.close()
     if foreign:
         origin = replace(session.origin("main"), made_by="another")
         session.origin = lambda name: origin
