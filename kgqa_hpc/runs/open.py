@@ -27,7 +27,6 @@ from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.runs.trust import (
     effects,
     entries_section,
-    keep_plugins,
     load_plugins,
     only_entries_differ,
     require_agreed,
@@ -149,7 +148,9 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
                 run.rewrite(Manifest(sections, trusted), config.plain())
             else:
                 raise
-        keep_plugins(run, config)
+        for path in map(Path, config.plugins):
+            make_folder(run.plugins)
+            write_file(run.plugins / path.name, path.read_bytes())
         _keep_prompts(run, prompts)
         return run
 

@@ -17,6 +17,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from kgqa_hpc.errors import DiskFull, StoreError
@@ -36,11 +37,7 @@ link = os.link
 unlink = os.unlink
 mkdir = os.mkdir
 touch = os.utime  # without a time argument, utime uses the file system's clock
-
-
-def open_(path: Path, flags: int) -> int:
-    """Open a file and return its descriptor; the umask decides who may read and write a new file."""
-    return os.open(path, flags, 0o666)
+open_ = partial(os.open, mode=0o666)  # the umask decides who may read and write a new file
 
 
 def write_all(fd: int, data: Bytes, offset: int | None = None) -> None:

@@ -21,6 +21,8 @@ from kgqa_hpc.store.atomic import NotRegular, open_regular, read_with_state
 # Values nested deeper than this are stored as text; a model may answer with ten thousand brackets.
 DEPTH = 100
 
+loads = orjson.loads  # raises ValueError
+
 
 def dumps(value: object, option: int = 0) -> bytes:
     """Compact JSON in the given key order. NaN and infinities become null, tuples lists."""
@@ -40,19 +42,9 @@ def pretty(value: object) -> bytes:
     return dumps(value, orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def loads(data: bytes | memoryview) -> Any:
-    """Parse JSON text or bytes written by a function of this module. Raises ValueError."""
-    return orjson.loads(data)
-
-
 def digest(value: object) -> str:
     """sha256 of the canonical rendering."""
-    return bytes_digest(canonical(value))
-
-
-def bytes_digest(data: bytes) -> str:
-    """The sha256 of the bytes in hex."""
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def sha256_of(path: Path) -> str:

@@ -6,6 +6,7 @@ the same file system; on NFS that is the server's time. docs/reference/format.md
 """
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder, names_if_there
 from kgqa_hpc.store.canonical import read_bytes, write_document
 
@@ -107,7 +108,7 @@ def quarantine(folder: Path, path: Path, reason: str, *, copy: bool = False) -> 
     """
     make_folder(folder)
     data = read_bytes(path) if copy else b""
-    mark = canonical.bytes_digest(data)[:8] if copy else secrets.token_hex(4)
+    mark = hashlib.sha256(data).hexdigest()[:8] if copy else secrets.token_hex(4)
     target = folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
     if copy and not atomic.write_file(target, data, exclusive=True):
         return target

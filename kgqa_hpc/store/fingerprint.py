@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, OlderFormat
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.canonical import read_document, write_document
+from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.terminal import note
 
@@ -184,23 +184,6 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         **({"earlier_entries": manifest.earlier} if manifest.earlier else {}),
     }
     write_document(path, content)
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
-    cure = "kgqa init with the run's own configuration makes it again"
-    try:
-        content = read_document(path, "run")
-        created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
-    except KeyError as problem:
-        raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
-    except CorruptFile as problem:
-        raise CorruptFile(problem.message, cure) from None
-    passes = sections.get("passes", {}).get("values", {}).values()
-    if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
-        raise OlderFormat(f"{path}: a run of {program}, whose steps have no settings")
-    trusted, earlier = content.get("trusted", {}), content.get("earlier_entries", [])
-    return Manifest(sections, trusted, created, program, earlier)
 
 
 @dataclass(frozen=True, slots=True)

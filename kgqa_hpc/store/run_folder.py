@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile, OlderFormat
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.atomic import irregular, names_if_there
 from kgqa_hpc.store.canonical import read_bytes, read_document, write_document
@@ -29,7 +29,6 @@ from kgqa_hpc.store.fingerprint import (
     anchors_origin,
     graph_origin,
     pass_digest,
-    read_manifest,
     require_origin,
     require_same,
     write_manifest,
@@ -182,8 +181,20 @@ class RunFolder:
         return not any(map(atomic.exists, (self.shards_manifest, self.path / "results", self.dataset)))
 
     def manifest(self) -> Manifest:
-        """The content of manifest.json. Raises CorruptFile, NewerFormat, StoreError."""
-        return read_manifest(self.manifest_file)
+        """The content of manifest.json. Raises CorruptFile, NewerFormat, OlderFormat, StoreError."""
+        path, cure = self.manifest_file, "kgqa init with the run's own configuration makes it again"
+        try:
+            content = read_document(path, "run")
+            created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
+        except KeyError as problem:
+            raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
+        except CorruptFile as problem:
+            raise CorruptFile(problem.message, cure) from None
+        passes = sections.get("passes", {}).get("values", {}).values()
+        if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
+            raise OlderFormat(f"{path}: a run of {program}, whose steps have no settings")
+        trusted, earlier = content.get("trusted", {}), content.get("earlier_entries", [])
+        return Manifest(sections, trusted, created, program, earlier)
 
     def origin(self, pass_name: str) -> ResultOrigin:
         """The origin in the headers of a pass's results. Raises KeyError for an unknown pass."""

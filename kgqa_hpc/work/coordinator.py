@@ -87,8 +87,12 @@ class Coordinator:
                 if any(swept):
                     self._log("swept", **swept._asdict(), **{"pass": name})
             sweep_states(self._run.logs)
-        if not last:
-            self._reclaim()
+        # Remove expired leases, so that the next worker that looks finds the shard free at once.
+        for name, leases in zip(self._passes, self._leases, strict=True) if not last else ():
+            for holder in holders(leases.folder, leases.clock.now()):
+                if leases.expired(holder) and (lease := leases.claim(holder.name)) is not None:
+                    lease.release()
+                    self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
         for totals in self._totals:
             totals.refresh(self._run)
         self._publish(self._shards, note=last or now - self._noted >= NOTE_EVERY)
@@ -123,14 +127,6 @@ class Coordinator:
             self._lease = None
         for leases in (self._roles, *self._leases):
             leases.clock.close()
-
-    def _reclaim(self) -> None:
-        """Remove expired leases, so that the next worker that looks finds the shard free at once."""
-        for name, leases in zip(self._passes, self._leases, strict=True):
-            for holder in holders(leases.folder, leases.clock.now()):
-                if leases.expired(holder) and (lease := leases.claim(holder.name)) is not None:
-                    lease.release()
-                    self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
 
     def _publish(self, shards: ShardsManifest, *, note: bool) -> None:
         if note:

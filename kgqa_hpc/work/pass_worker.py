@@ -39,7 +39,8 @@ class PassWorker:
     def __init__(self, session: Session, pass_name: str) -> None:
         self._session = session
         self._pass = pass_name
-        self._before = session.before(pass_name)
+        names = [entry.name for entry in session.config.passes]
+        self._before = dict(zip(names[1:], names, strict=False)).get(pass_name)  # the previous pass
         self._runtime = session.config.runtime
         self._stop = session.stop
         self._log = session.log.write

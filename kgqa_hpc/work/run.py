@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
     stop = Stop(deadline_of(config.runtime.time_limit, job_end, time_at(run.path)), config.runtime.margin)
     worker = worker_name(world, requested_name)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
-    with stop.listening(), Logbook(run.logs / log_name, worker) as log:
+    with stop.listening(), closing(Logbook(run.logs / log_name, worker)) as log:
         facts = _facts(world)
         seconds = None if stop.deadline is None else round(stop.deadline - time.monotonic(), 1)
         log.write("started", **facts, deadline=seconds)

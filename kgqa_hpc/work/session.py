@@ -35,7 +35,7 @@ from kgqa_hpc.terminal import LOG
 
 
 class Logbook:
-    """An open log. Usable from several threads; a context manager."""
+    """An open log. Usable from several threads."""
 
     def __init__(self, path: Path, worker: str) -> None:
         make_folder(path.parent)
@@ -68,12 +68,6 @@ class Logbook:
     def close(self) -> None:
         with self._lock, suppress(OSError):
             self._file.close()
-
-    def __enter__(self) -> Logbook:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @dataclass(slots=True)
@@ -134,12 +128,6 @@ class Session:
     def origin(self, pass_name: str) -> ResultOrigin:
         """The origin that identifies results and journals of a pass."""
         return ResultOrigin.of(self.sections, pass_name)
-
-    def before(self, pass_name: str) -> str | None:
-        """The previous pass; None for the first."""
-        names = [entry.name for entry in self.config.passes]
-        position = names.index(pass_name)
-        return names[position - 1] if position else None
 
 
 def describe(activity: Activity, now: float) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import pytest
 from kgqa_hpc.errors import CorruptFile, NewerFormat
 from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.fingerprint import read_manifest
 from kgqa_hpc.store.journal import Journal, read_journal
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import read_shards_manifest
@@ -89,7 +89,7 @@ def compressed(run: RunFolder) -> Readable:
 
 
 def run_manifest(run: RunFolder) -> Readable:
-    return run.manifest_file, read_manifest
+    return run.manifest_file, lambda path: run.manifest()
 
 
 def shards_manifest(run: RunFolder) -> Readable:
@@ -139,7 +139,7 @@ def test_every_flip_and_truncation_is_found(
 def test_a_journal_yields_whole_records_only_and_tells_what_it_left_out(tmp_path: Path) -> None:
     path, header = tmp_path / "s.w0.journal", {"fingerprint": "f" * 64, "pass": "main", "shard": "s"}
     records = [record(f"g01-{k}") for k in range(3)]
-    with Journal(path, header) as journal:
+    with closing(Journal(path, header)) as journal:
         for row in records:
             journal.append(row)
     first_line = path.read_bytes().index(b"\n")
