@@ -9,6 +9,8 @@ flipped bit is noticed, even in a space. docs/reference/format.md, section 4.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,15 @@ def read_document(path: Path, kind: str | None = None, version: int = 1) -> dict
     if kind is not None:
         require_kind(path, content, kind, version)
     return content
+
+
+@contextmanager
+def curing(cure: str) -> Iterator[None]:
+    """Tell the user `cure` with a CorruptFile of the block that has no cure of its own."""
+    try:
+        yield
+    except CorruptFile as problem:
+        raise CorruptFile(problem.message, problem.cure or cure) from None
 
 
 def read_bytes(path: Path) -> bytes:

@@ -20,7 +20,7 @@ from typing import Any
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.canonical import write_document
+from kgqa_hpc.store.canonical import curing, write_document
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.terminal import note
 
@@ -251,11 +251,8 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
 
     if not atomic.exists(path):
         return False
-    try:
+    with curing("move it away and run the same command again: it is made anew, the same as it was"):
         header = read_header(path, kind)
-    except CorruptFile as problem:
-        cure = "move it away and run the same command again: it is made anew, the same as it was"
-        raise CorruptFile(problem.message, problem.cure or cure) from None
     try:
         require_origin(path, header, origin)
     except CorruptFile as problem:

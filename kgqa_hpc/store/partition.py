@@ -17,7 +17,7 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
 from kgqa_hpc.store.atomic import exists, make_folder
-from kgqa_hpc.store.canonical import read_document, write_document
+from kgqa_hpc.store.canonical import curing, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.run_folder import RunFolder
@@ -199,11 +199,8 @@ def _cut(
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
     """The content of shards/manifest.json. Raises CorruptFile, NewerFormat, StoreError if it is missing."""
-    try:
+    with curing(f"kgqa run {run.path} makes it anew; no result is lost"):
         content = read_document(run.shards_manifest, KIND)
-    except CorruptFile as problem:
-        cure = f"kgqa run {run.path} makes it anew; no result is lost"
-        raise CorruptFile(problem.message, cure) from problem
     try:
         shards = tuple(ShardEntry(**entry) for entry in content["shards"])
         return ShardsManifest(content["anchors_sha256"], content["shard_size"], content["items"], shards)
@@ -228,11 +225,8 @@ def _anchors_header(run: RunFolder) -> dict[str, Any]:
     if not exists(run.anchors):
         raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
     header = read_header(run.anchors, ANCHORS)
-    try:
+    with curing(f"kgqa sample {run.path} sets it aside and draws this run's"):
         require_origin(run.anchors, header, anchors_origin(run.manifest().sections))
-    except CorruptFile as problem:
-        cure = f"kgqa sample {run.path} sets it aside and draws this run's"
-        raise CorruptFile(problem.message, cure) from None
     return header
 
 

@@ -20,7 +20,7 @@ import yaml
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile, OlderFormat
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.atomic import irregular, names_if_there
-from kgqa_hpc.store.canonical import read_bytes, read_document, write_document
+from kgqa_hpc.store.canonical import curing, read_bytes, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.fingerprint import (
     Manifest,
@@ -182,14 +182,13 @@ class RunFolder:
 
     def manifest(self) -> Manifest:
         """The content of manifest.json. Raises CorruptFile, NewerFormat, OlderFormat, StoreError."""
-        path, cure = self.manifest_file, "kgqa init with the run's own configuration makes it again"
-        try:
+        path = self.manifest_file
+        with curing("kgqa init with the run's own configuration makes it again"):
             content = read_document(path, "run")
-            created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
-        except KeyError as problem:
-            raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
-        except CorruptFile as problem:
-            raise CorruptFile(problem.message, cure) from None
+            try:
+                created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
+            except KeyError as problem:
+                raise CorruptFile(f"{path}: a manifest without {problem}") from None
         passes = sections.get("passes", {}).get("values", {}).values()
         if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
             raise OlderFormat(f"{path}: a run of {program}, whose steps have no settings")
@@ -231,11 +230,10 @@ class RunFolder:
         atomic.make_folder(self.pins)
         content = {"format": "kgqa-pin", "version": 1, "values": dict(values)}
         if not write_document(path, content, exclusive=True):
-            try:
+            with curing(
+                "the results tell the values they were made with; remove it to take the present ones"
+            ):
                 recorded = read_document(path, "pin")["values"]
-            except CorruptFile as problem:
-                cure = "the results tell the values they were made with; remove it to take the present ones"
-                raise CorruptFile(problem.message, cure) from None
             require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
 
     def grow(
