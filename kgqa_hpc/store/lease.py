@@ -300,8 +300,8 @@ class Heartbeat:
             while not self._ended.wait(self._period if answered else self._period * SOON):
                 answered = True
                 with self._lock:
-                    kept = list(self._leases.values())
-                for lease, needless in kept:
+                    renewals = list(self._leases.values())
+                for lease, needless in renewals:
                     try:
                         loss = "" if lease.renew() else "taken over"
                         if not loss and needless():

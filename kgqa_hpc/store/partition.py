@@ -22,7 +22,7 @@ from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, open_shard, write_shard
+from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, write_shard
 
 KIND = "shards"
 # Threads that write shards. They mostly wait for the disk; HDF5 itself runs one thread at a time.
@@ -250,7 +250,7 @@ def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterato
         shard = None
         if piece.intact(run) is not None:
             try:
-                shard = stack.enter_context(open_shard(path))
+                shard = stack.enter_context(AnchorsFile(path, SHARD))
             except MissingFile:  # another process has just moved it to quarantine
                 pass
             except CorruptFile as problem:
@@ -258,5 +258,5 @@ def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterato
         if shard is None:
             with AnchorsFile(run.anchors) as anchors:
                 piece.write(run, list(anchors.rows(piece.start, piece.stop)))
-            shard = stack.enter_context(open_shard(path))
-        yield shard
+            shard = stack.enter_context(AnchorsFile(path, SHARD))
+        yield shard.rows()
