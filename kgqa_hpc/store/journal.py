@@ -92,6 +92,12 @@ class Journal:
             self.sync()
             self._close()
 
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _write(self, json: bytes) -> None:
         with self._writing():
             atomic.write_all(self._fd, _line(json))

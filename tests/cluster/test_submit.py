@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +203,7 @@ FAILED, STOPPED, KILLED = 1, 75, 137  # exit codes of `kgqa run`
 def keep_an_answer(run: RunFolder) -> None:
     run.results("main").mkdir(parents=True, exist_ok=True)
     path = run.results("main") / "shard-000000.w0.journal"
-    with closing(Journal(path, run.origin("main").header("shard-000000", ""))) as journal:
+    with Journal(path, run.origin("main").header("shard-000000", "")) as journal:
         journal.append({"id": "i0", "status": "open"})
 
 

@@ -1,6 +1,5 @@
 """Items beside the common ones: of shards that are not done (`kgqa merge --partial`), and of several records."""
 
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -22,9 +21,7 @@ def journal(run: Any, shard: str, records: list[dict[str, Any]], number: int = 0
     entry = run.manifest.entry(shard)
     path = journal_path(run.folder.results(name), shard, number)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(
-        Journal(path, {**run.folder.origin(name).header(shard, entry.sha256), "worker": "w"})
-    ) as open_one:
+    with Journal(path, {**run.folder.origin(name).header(shard, entry.sha256), "worker": "w"}) as open_one:
         for record in records:
             open_one.append({**record, "at": [2, 0, 0]})
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -139,7 +138,7 @@ def test_every_flip_and_truncation_is_found(
 def test_a_journal_yields_whole_records_only_and_tells_what_it_left_out(tmp_path: Path) -> None:
     path, header = tmp_path / "s.w0.journal", {"fingerprint": "f" * 64, "pass": "main", "shard": "s"}
     records = [record(f"g01-{k}") for k in range(3)]
-    with closing(Journal(path, header)) as journal:
+    with Journal(path, header) as journal:
         for row in records:
             journal.append(row)
     first_line = path.read_bytes().index(b"\n")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 def filled(path: Path, number: int = 3) -> list[dict[str, Any]]:
     records = [record(f"g01-{k:x}") for k in range(number)]
-    with closing(Journal(path, {**HEADER, "worker": "w7"})) as own:
+    with Journal(path, {**HEADER, "worker": "w7"}) as own:
         for row in records:
             own.append(row)
     return records
