@@ -22,7 +22,7 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.sealed import create_sealed, read_header
-from kgqa_hpc.store.table import JSON, TEXT, open_table, write_table
+from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_table
 
 ANCHORS = "anchors"
 GROUP = "anchors"
@@ -39,18 +39,18 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     Memory is bounded: 8 bytes per anchor beside constant buffers. `header` holds small facts to read without opening
     the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull, StoreError.
     """
-    hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
-
-    def rows() -> Iterator[Row]:
-        for anchor in anchors:
-            hashes.append(hash(anchor["id"]))
-            yield anchor_row(anchor)
-
     with create_sealed(path, ANCHORS, header=header) as file:
-        number = file.header["rows"] = write_table(file.create_group(GROUP), COLUMNS, rows())
-        if repeated := number - len(np.unique(np.array(hashes, dtype=np.int64))):
+        # The file's bytes depend on the writer's life: HDF5 places a group's header when the group is closed.
+        writer = TableWriter(file.create_group(GROUP), COLUMNS)
+        hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
+        for anchor in anchors:
+            writer.append(anchor_row(anchor))
+            hashes.append(hash(anchor["id"]))
+        if repeated := len(hashes) - len(np.unique(np.array(hashes, dtype=np.int64))):
             raise ValueError(f"{path}: {repeated} anchors have an id that another one has")
-    return number
+        writer.close()
+        file.header["rows"] = writer.rows
+    return writer.rows
 
 
 def anchor_row(anchor: dict[str, Any]) -> Row:

@@ -30,6 +30,29 @@ CHUNK_BYTES = 256 * 1024
 FLUSH_BYTES = 4 * 1024 * 1024
 
 
+class TableWriter:
+    """Appends rows to the group `group` of an open sealed file; `close` completes the table.
+
+    `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row is a mapping with one value per column;
+    JSON columns take any JSON value, and bytes as rendered JSON. Memory is bounded by FLUSH_BYTES per column.
+    """
+
+    def __init__(self, group: h5py.Group, columns: Mapping[str, str]) -> None:
+        self._group = group
+        self._columns = {name: _Column(group, name, kind) for name, kind in columns.items()}
+        self.rows = 0
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        for name, column in self._columns.items():
+            column.append(row[name])
+        self.rows += 1
+
+    def close(self) -> None:
+        for column in self._columns.values():
+            column.flush(last=True)
+        self._group.attrs["rows"] = np.int64(self.rows)
+
+
 class Table:
     """A table of an open sealed file, read by slices."""
 
@@ -40,8 +63,8 @@ class Table:
 
     def text(self, column: str, start: int = 0, stop: int | None = None) -> list[str]:
         """Rows [start, stop) of a text column."""
-        offsets = self._ends(column, start, stop)
-        data = b"".join(self._blocks(column, offsets[0], offsets[-1]))
+        offsets, blocks = self._span(column, start, stop)
+        data = b"".join(blocks)
         spans = pairwise([end - offsets[0] for end in offsets])
         if data.isascii():  # slicing one str is four times as fast; ids and groups are nearly always ASCII
             whole = data.decode()
@@ -59,8 +82,7 @@ class Table:
 
     def raw(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
         """Rows [start, stop) of a text or JSON column as bytes, a chunk of the file at a time in memory."""
-        offsets = self._ends(column, start, stop)
-        blocks = self._blocks(column, offsets[0], offsets[-1])
+        offsets, blocks = self._span(column, start, stop)
         at, window = offsets[0], memoryview(b"")
         for begin, end in pairwise(offsets):
             while at + len(window) < end:
@@ -80,25 +102,22 @@ class Table:
             at = blob.find(needle, at + 1)
         return None
 
-    def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """The datasets `offsets` and `bytes` of a column; kept open, so HDF5 caches the last decompressed chunks."""
+    def _span(self, column: str, start: int, stop: int | None) -> tuple[list[int], Iterator[bytes]]:
+        """Byte offsets of rows start to stop (stop - start + 1 values, never empty), and the bytes between the first
+        and the last, a chunk of the file at a time.
+
+        The datasets are kept open, so that HDF5 caches the last decompressed chunks.
+        """
         if column not in self._opened:
             member = self._group[column]
             self._opened[column] = member["offsets"], member["bytes"]
-        return self._opened[column]
-
-    def _ends(self, column: str, start: int, stop: int | None) -> list[int]:
-        """Byte offsets of rows start to stop (stop - start + 1 values, never empty)."""
+        ends, data = self._opened[column]
         stop = self.rows if stop is None else min(stop, self.rows)
-        offsets: list[int] = self._members(column)[0][start : max(start, stop) + 1].tolist()
-        return offsets or [0]
-
-    def _blocks(self, column: str, start: int, end: int) -> Iterator[bytes]:
-        """The bytes [start, end) of a column, a chunk at a time."""
-        _, data = self._members(column)
+        offsets: list[int] = ends[start : max(start, stop) + 1].tolist() or [0]
+        first, last = offsets[0], offsets[-1]
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
-        for begin in range(start - start % chunk, end, chunk):
-            yield data[max(start, begin) : min(end, begin + chunk)].tobytes()
+        begins = range(first - first % chunk, last, chunk)
+        return offsets, (data[max(first, b) : min(last, b + chunk)].tobytes() for b in begins)
 
 
 @contextmanager
@@ -112,22 +131,12 @@ def open_table(path: Path, kind: str, group: str) -> Iterator[Table]:
         yield table
 
 
-def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write the rows as the table `group` of a sealed file that is being written; returns their number.
-
-    `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row has one value per column; JSON columns
-    take any JSON value, and bytes as rendered JSON. Memory is bounded by FLUSH_BYTES per column.
-    """
-    writers = {name: _Column(group, name, kind) for name, kind in columns.items()}
-    number = 0
+def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a whole table at once."""
+    writer = TableWriter(group, columns)
     for row in rows:
-        for name, column in writers.items():
-            column.append(row[name])
-        number += 1
-    for column in writers.values():
-        column.close()
-    group.attrs["rows"] = np.int64(number)
-    return number
+        writer.append(row)
+    writer.close()
 
 
 class _Column:
@@ -156,21 +165,19 @@ class _Column:
             value = self._flushed + len(self._buffer)
         self._values.append(value)
         if max(len(self._buffer), len(self._values) * self._numbers.dtype.itemsize) >= FLUSH_BYTES:
-            self._flush()
+            self.flush()
 
-    def close(self) -> None:
-        self._flush()
-        if self._bytes is not None:
-            self._bytes.close()
-        self._numbers.close()
-
-    def _flush(self) -> None:
+    def flush(self, *, last: bool = False) -> None:
+        """Write the collected values; with `last`, complete the column."""
         if self._bytes is not None:
             self._flushed += len(self._buffer)
             # A view of the buffer, which is given away.
             self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8))
         self._numbers.append(np.array(self._values, dtype=self._numbers.dtype))
         self._buffer, self._values = bytearray(), []
+        for dataset in (self._bytes, self._numbers) if last else ():
+            if dataset is not None:
+                dataset.append(None)
 
 
 class _Dataset:
@@ -181,28 +188,27 @@ class _Dataset:
         self._pending: list[npt.NDArray[Any]] = []
         self._h5: h5py.Dataset | None = None
 
-    def append(self, values: npt.NDArray[Any]) -> None:
-        if self._h5 is not None:
+    def append(self, values: npt.NDArray[Any] | None) -> None:
+        """Append the values; None after the last ones."""
+        if values is not None and self._h5 is not None:
             size = self._h5.shape[0]
             self._h5.resize((size + len(values),))
             self._h5[size:] = values
             return
-        self._pending.append(values)
-        if sum(values.nbytes for values in self._pending) >= COMPRESS_FROM:
-            self._h5 = self._create(
-                maxshape=(None,),
-                chunks=(CHUNK_BYTES // self.dtype.itemsize,),
-                compression="gzip",
-                compression_opts=4,
-                shuffle=self.dtype.itemsize > 1,
-                fletcher32=True,
+        if values is not None:
+            self._pending.append(values)
+        large = sum(array.nbytes for array in self._pending) >= COMPRESS_FROM
+        if self._h5 is None and (large or values is None):
+            options: dict[str, Any] = {
+                "maxshape": (None,),
+                "chunks": (CHUNK_BYTES // self.dtype.itemsize,),
+                "compression": "gzip",
+                "compression_opts": 4,
+                "shuffle": self.dtype.itemsize > 1,
+                "fletcher32": True,
+            }
+            data = np.concatenate([np.empty(0, self.dtype), *self._pending])
+            self._h5 = self._group.create_dataset(
+                self._name, data=data, track_times=False, **(options if large else {})
             )
-
-    def close(self) -> None:
-        if self._h5 is None:
-            self._create()
-
-    def _create(self, **options: Any) -> h5py.Dataset:
-        values = np.concatenate([np.empty(0, self.dtype), *self._pending])
-        self._pending = []
-        return self._group.create_dataset(self._name, data=values, track_times=False, **options)
+            self._pending = []
