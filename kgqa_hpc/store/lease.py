@@ -248,7 +248,7 @@ def _content(data: bytes) -> dict[str, Any]:
 SOON = 0.2
 
 
-class Heartbeat:
+class Heartbeat(threading.Thread):
     """Thread that renews the leases given to `keep` several times per expiry, and records the lost leases.
 
     It ends with the process: a suspended or killed worker has no heartbeat, and other workers take its shards. If a
@@ -257,6 +257,7 @@ class Heartbeat:
     """
 
     def __init__(self, expiry: float, log: Callable[..., None] = lambda *_, **__: None) -> None:
+        super().__init__(name="heartbeat", daemon=True)
         self._period = expiry / 4
         self._log = log
         self._leases: dict[str, tuple[Lease, Callable[[], bool]]] = {}
@@ -264,16 +265,12 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._trouble: BaseException | None = None
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self) -> None:
         """End the thread; leases that were not released expire."""
         self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=self._period + 5)
+        if self.is_alive():
+            self.join(timeout=self._period + 5)
 
     def check(self) -> None:
         """Raise the exception that ended the thread, if any."""
@@ -294,7 +291,7 @@ class Heartbeat:
         """The reason why the work under this lease should be dropped; empty while this worker holds it."""
         return self._lost.get(lease.nonce, "")
 
-    def _beat(self) -> None:
+    def run(self) -> None:
         try:
             answered = True
             while not self._ended.wait(self._period if answered else self._period * SOON):

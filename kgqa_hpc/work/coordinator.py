@@ -149,10 +149,11 @@ SOONEST, LATEST = 5.0, 30.0
 FEW = 16
 
 
-class Reporter:
-    """The reporter of a worker, as a thread from `start` to `stop`."""
+class Reporter(threading.Thread):
+    """The reporter of a worker, a thread from `start` to `stop`."""
 
     def __init__(self, session: Session, lead: Coordinator, progress: Progress | None) -> None:
+        super().__init__(name="reporter", daemon=True)
         self._session, self._run, self._log = session, session.run, session.log.write
         self._lead, self._progress = lead, progress
         self._began = time.monotonic()
@@ -161,10 +162,6 @@ class Reporter:
         self._ended = threading.Event()
         self._trouble: BaseException | None = None
         self._transient_errors = TransientErrors(session.config.runtime.lease)
-        self._thread = threading.Thread(target=self._report, name="reporter", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def check(self) -> None:
         """Raise the exception that ended the thread, if there was one."""
@@ -178,8 +175,8 @@ class Reporter:
         coordinator was killed. Raises DiskFull, StoreError.
         """
         self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.is_alive():
+            self.join()
         remove_state(self._run.logs, self._session.worker)
         try:
             if not failed and self._trouble is None:
@@ -206,7 +203,7 @@ class Reporter:
                 raise
             self._log("last-look-failed", problem=str(problem))
 
-    def _report(self) -> None:
+    def run(self) -> None:
         due = 0.0
         try:
             while not self._ended.wait(TICK if due else 0):
