@@ -67,13 +67,3 @@ def test_a_straggler_is_helped_by_an_idle_worker_that_knows_how_long_a_shard_tak
     assert busy.next(idle=False) is None
     lease = claimed(late)
     assert (lease.name, lease.shard) == (f"{held.shard}.spec", held.shard)
-
-
-def test_it_knows_when_all_is_done(claims: Callable[[str], Claims], tmp_path: Path) -> None:
-    ours = claims("a")
-    results = tmp_path / "run" / "results" / "main"
-    results.mkdir(parents=True)
-    for shard in ("shard-000000", "shard-000001"):
-        (results / f"{shard}.h5").touch()
-    assert ours.next(idle=True) is None
-    assert ours._queue.complete
