@@ -209,7 +209,7 @@ class PassWorker:
             return None
         path = self._session.run.result(self._before, lease.shard)
         try:
-            return {record["id"]: record for record in read_result(path, self._session.origin(self._before))}
+            return {record["id"]: record for record in read_result(path, self._session.origins[self._before])}
         except (MissingFile, CorruptFile) as problem:
             if isinstance(problem, CorruptFile):
                 quarantine(self._session.run.quarantine, path, problem.message)

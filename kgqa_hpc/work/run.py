@@ -29,6 +29,7 @@ from kgqa_hpc.status.cost import money
 from kgqa_hpc.status.log_files import HOUR, active_time, place, read_notes
 from kgqa_hpc.status.snapshot import load_totals
 from kgqa_hpc.store.cleanup import time_at
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -154,7 +155,8 @@ def _work_through(
     failed, complete = True, False
     try:
         session.check, session.shards = check, _await_shards(run, reporter, stop)
-        session.sections = run.manifest().sections
+        sections = run.manifest().sections
+        session.origins = {entry.name: ResultOrigin.of(sections, entry.name) for entry in config.passes}
         complete = _all_passes(session, lead)
         failed = False
     finally:

@@ -27,7 +27,7 @@ from kgqa_hpc.engines.engine import ServerLoad
 from kgqa_hpc.errors import CorruptFile, EngineDied, EngineError, NewerFormat, OlderFormat, StoreError
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder, open_append
-from kgqa_hpc.store.fingerprint import ResultOrigin, Sections
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -116,7 +116,7 @@ class Session:
     heartbeat: Heartbeat
     facts: dict[str, Any]
     shards: ShardsManifest = field(init=False)
-    sections: Sections = field(init=False)  # the run's fingerprint
+    origins: dict[str, ResultOrigin] = field(init=False)  # of results and journals, by pass
     check: Callable[[], None] = field(init=False)  # raises the exception of another thread, if there was one
     activity: Activity = field(default_factory=Activity)
     server_loads: dict[str, ServerLoad] = field(default_factory=dict)  # counts of server errors, by pass
@@ -124,10 +124,6 @@ class Session:
     def stopped(self) -> bool:
         """Whether this process must stop."""
         return self.stop.reason is not None
-
-    def origin(self, pass_name: str) -> ResultOrigin:
-        """The origin that identifies results and journals of a pass."""
-        return ResultOrigin.of(self.sections, pass_name)
 
 
 def describe(activity: Activity, now: float) -> dict[str, Any]:

@@ -33,7 +33,13 @@ def session(run: RunFolder) -> Any:
     shards = partition(run, 6)
     config = run_config(run)
     return SimpleNamespace(
-        run=run, config=config, origin=run.origin, shards=shards, worker="w", log=log, events=events
+        run=run,
+        config=config,
+        origins={"main": run.origin("main")},
+        shards=shards,
+        worker="w",
+        log=log,
+        events=events,
     )
 
 
@@ -131,8 +137,7 @@ def test_a_damaged_line_or_a_journal_of_another_run_is_told_and_copied_to_quaran
         answer(first, task)
     first.journal.close()
     if foreign:
-        origin = replace(session.origin("main"), made_by="another")
-        session.origin = lambda name: origin
+        session.origins["main"] = replace(session.origins["main"], made_by="another")
     else:
         path = next(session.run.results("main").glob("*.journal"))
         lines = path.read_bytes().splitlines(keepends=True)
