@@ -139,7 +139,31 @@ class Leases:
 
     def holder(self, name: str) -> Holder | None:
         """The holder of the lease `name`; None without a lease. The holder of a damaged lease has an empty nonce."""
-        return _holder(name, self.path(name), self.clock.now)
+        path = self.path(name)
+        with atomic.disk_errors(path):
+            try:  # opening, unlike stat, makes NFS ask its server
+                with open(open_regular(path), "rb", buffering=0) as file:
+                    status, content = os.fstat(file.fileno()), _content(file.read(4096))
+            except OSError as problem:
+                if problem.errno in GONE:
+                    return None
+                raise
+        present = self.clock.now()
+        return Holder(
+            name=name,
+            worker=content.get("worker", ""),
+            machine=str(content.get("machine", "")),
+            nonce=content.get("nonce", ""),
+            age=present - status.st_mtime,
+            held=present - content.get("claimed", status.st_mtime),
+            beat=_beat(status),
+        )
+
+    def holders(self) -> list[Holder]:
+        """The holders of all leases, by name."""
+        names = sorted(path.name for path in self.folder.glob(f"[0-9a-f][0-9a-f]/[!.]*{SUFFIX}"))
+        present = (self.holder(name.removesuffix(SUFFIX)) for name in names)
+        return [holder for holder in present if holder is not None]
 
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over: its age by the file system's clock is above `expiry`.
@@ -198,35 +222,6 @@ class Leases:
             with suppress(FileNotFoundError):
                 atomic.unlink(tombstone)
         return meant
-
-
-def holders(folder: Path, now: float) -> list[Holder]:
-    """The holders of all leases in a pass's lease folder. Ages are relative to `now`."""
-    paths = sorted(folder.glob(f"[0-9a-f][0-9a-f]/[!.]*{SUFFIX}"))
-    present = (_holder(path.name.removesuffix(SUFFIX), path, lambda: now) for path in paths)
-    return [holder for holder in present if holder is not None]
-
-
-def _holder(name: str, path: Path, now: Callable[[], float]) -> Holder | None:
-    """The holder of a lease file; None if it is missing. Opening, unlike stat, makes NFS ask its server."""
-    with atomic.disk_errors(path):
-        try:
-            with open(open_regular(path), "rb", buffering=0) as file:
-                status, content = os.fstat(file.fileno()), _content(file.read(4096))
-        except OSError as problem:
-            if problem.errno in GONE:
-                return None
-            raise
-    present = now()
-    return Holder(
-        name=name,
-        worker=content.get("worker", ""),
-        machine=str(content.get("machine", "")),
-        nonce=content.get("nonce", ""),
-        age=present - status.st_mtime,
-        held=present - content.get("claimed", status.st_mtime),
-        beat=_beat(status),
-    )
 
 
 def _beat(status: os.stat_result) -> tuple[int, int]:

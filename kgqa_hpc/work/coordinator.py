@@ -23,7 +23,7 @@ from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_do
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.lease import Lease, Leases, holders
+from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.queue import done_shards, sweep
 from kgqa_hpc.store.sealed import verify
@@ -89,7 +89,7 @@ class Coordinator:
             sweep_states(self._run.logs)
         # Remove expired leases, so that the next worker that looks finds the shard free at once.
         for name, leases in zip(self._passes, self._leases, strict=True) if not last else ():
-            for holder in holders(leases.folder, leases.clock.now()):
+            for holder in leases.holders():
                 if leases.expired(holder) and (lease := leases.claim(holder.name)) is not None:
                     lease.release()
                     self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})

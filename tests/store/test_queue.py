@@ -13,7 +13,7 @@ import pytest
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store import queue as queue_module
 from kgqa_hpc.store.canonical import write_document
-from kgqa_hpc.store.lease import Lease, holders
+from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import ShardsManifest, shard_name
 from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
 from kgqa_hpc.store.run_folder import RunFolder
@@ -327,7 +327,7 @@ def test_many_processes_do_every_shard_once_and_claiming_is_cheap(of_shards: Mak
     counts = [tuple(map(int, path.read_text().split())) for path in tmp_path.glob("counts-*")]
     claims, committed, calls = (sum(column) for column in zip(*counts, strict=True))
     assert claims == committed == len(done_shards(run, "main")) == SHARDS
-    assert list(holders(run.leases("main"), time.time())) == []
+    assert queue_of(run, "last").leases.holders() == []
     # Lease and result, each: create, write, link, close, unlink; release: rename, unlink. The rest are claims
     # that another worker won, and folders.
     assert calls < 16 * SHARDS
