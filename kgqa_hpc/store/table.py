@@ -114,10 +114,10 @@ class Table:
         ends, data = self._opened[column]
         stop = self.rows if stop is None else min(stop, self.rows)
         offsets: list[int] = ends[start : max(start, stop) + 1].tolist() or [0]
-        first, last = offsets[0], offsets[-1]
+        begin, end = offsets[0], offsets[-1]
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
-        begins = range(first - first % chunk, last, chunk)
-        return offsets, (data[max(first, b) : min(last, b + chunk)].tobytes() for b in begins)
+        starts = range(begin - begin % chunk, end, chunk)
+        return offsets, (data[max(begin, at) : min(end, at + chunk)].tobytes() for at in starts)
 
 
 @contextmanager
