@@ -25,7 +25,7 @@ from kgqa_hpc.runs.checks import (
 from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.runs.trust import require_agreed, require_same_code
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.disk import read_if_there
+from kgqa_hpc.store.atomic import read_if_there
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
@@ -66,13 +66,13 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
 def import_graph(folder: Path, threads: int | None = None) -> str:
     """Write the knowledge graph to `kg.h5`, and describe it; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.load import contents, graph_files, load_graph, record, require_unchanged
+    from kgqa_hpc.kg.load import contents, graph_files, load_graph, record, recorded, require_unchanged
 
     run, config = open_for_work(folder, import_again=True)
     if config.graph is None:
         return "this run reads no graph"
-    origin = graph_origin(run.manifest().sections)
-    if keeps_own(run.quarantine, run.kg, "knowledge-graph", origin):
+    sections = run.manifest().sections
+    if keeps_own(run.quarantine, run.kg, "knowledge-graph", graph_origin(sections, recorded(run))):
         graph = read_graph(run.kg)
     else:
         files = graph_files(config.graph)
@@ -80,13 +80,14 @@ def import_graph(folder: Path, threads: int | None = None) -> str:
         graph = load_graph(config.graph)
         require_unchanged(digests, files)
         record(run, digests)
-        write_graph(run.kg, graph, {}, origin)
+        write_graph(run.kg, graph, {}, graph_origin(sections, digests))
     types = len(graph.node_types)
     return f"{run.kg}: {graph.num_nodes:,} nodes of {types} types, {graph.num_edges:,} edges"
 
 
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph, if the run has one, draw the anchors and write them to `anchors.h5`."""
+    from kgqa_hpc.kg.load import recorded
     from kgqa_hpc.store.shards import AnchorsFile
     from kgqa_hpc.target import finish_growth
 
@@ -96,7 +97,7 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
     if keeps_own(run.quarantine, run.anchors, "anchors", anchors_origin(sections)):
         with AnchorsFile(run.anchors) as anchors:
             return Sampled(run.anchors, len(anchors))
-    graph = graph_origin(sections)
+    graph = graph_origin(sections, recorded(run))
     if config.graph is not None and not keeps_own(run.quarantine, run.kg, "knowledge-graph", graph):
         raise InputError(f"{run.kg} is missing", f"first: kgqa import {folder}")
     return sample_into(run, config, threads)

@@ -21,9 +21,8 @@ from kgqa_hpc.runs import open_run, run_config
 from kgqa_hpc.runs.open import alone
 from kgqa_hpc.runs.sampling import extend, size_of
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import exists, make_folder
+from kgqa_hpc.store.atomic import exists, make_folder, read_if_there
 from kgqa_hpc.store.canonical import read_document, write_document
-from kgqa_hpc.store.disk import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text import bounded_json

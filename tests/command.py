@@ -5,6 +5,7 @@ for tests/test_cli.py, which goes once from graph to report by real commands.
 """
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -86,3 +87,27 @@ def _as_expected(done: Done, code: int | None) -> Done:
     assert "-v" in done.args or "Traceback" not in done.stderr, done.stderr
     assert code in (None, done.returncode), f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
+
+
+class JsonChild:
+    """A Python program that answers each JSON line on its standard input with one on its standard output."""
+
+    def __init__(self, script: Path) -> None:
+        path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+        self._process = subprocess.Popen(
+            [sys.executable, str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(PYTHONPATH=path),
+        )
+
+    def ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return dict(json.loads(self._process.stdout.readline()))
+
+    def end(self) -> None:
+        self._process.communicate()

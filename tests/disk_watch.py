@@ -1,4 +1,4 @@
-"""Standing in front of every file-system call of the store (kgqa_hpc/store/disk.py)."""
+"""Standing in front of every file-system call of the store (kgqa_hpc/store/atomic.py)."""
 
 import errno
 import os
@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kgqa_hpc.store import disk
+from kgqa_hpc.store import atomic
 
 Probe = Callable[[str, str], int | None]
-# What a probe is told, the function of `disk`, and which of its arguments says where.
+# What a probe is told, the function of `atomic`, and which of its arguments says where.
 _CALLS = {
     "open": ("open_", 0),
     "close": ("close", 0),
@@ -23,7 +23,7 @@ _CALLS = {
     "mkdir": ("mkdir", 0),
     "utime": ("touch", 0),
 }
-_REAL = {name: getattr(disk, name) for name, _ in _CALLS.values()}
+_REAL = {name: getattr(atomic, name) for name, _ in _CALLS.values()}
 
 
 @contextmanager
@@ -33,14 +33,14 @@ def watch(probe: Probe) -> Iterator[None]:
     A probe may count, raise an OSError (the call then fails as the operating system would fail it), kill the
     process, or return a number: a write is then cut short to so many bytes. Of two, the inner one is asked.
     """
-    before = {name: getattr(disk, name) for name in _REAL}
+    before = {name: getattr(atomic, name) for name in _REAL}
     for call, (name, where) in _CALLS.items():
-        setattr(disk, name, _watched(_REAL[name], call, where, probe))
+        setattr(atomic, name, _watched(_REAL[name], call, where, probe))
     try:
         yield
     finally:
         for name, function in before.items():
-            setattr(disk, name, function)
+            setattr(atomic, name, function)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step, finish
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import open_shard, write_anchors, write_result
+from kgqa_hpc.store.shards import SHARD, AnchorsFile, write_anchors, write_result
 
 ENGINE = EngineInfo("scripted", "0.1", "scripted-1", digest="abc", quantisation="none")
 ATTEMPTS = 3
@@ -90,8 +90,8 @@ def new_run(
 
 def read_shard(path: Path) -> list[dict[str, Any]]:
     """The verified anchors of a shard."""
-    with open_shard(path) as rows:
-        return list(rows)
+    with AnchorsFile(path, SHARD) as shard:
+        return list(shard.rows())
 
 
 def anchors(count: int) -> Iterator[dict[str, Any]]:

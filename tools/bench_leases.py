@@ -119,7 +119,7 @@ def _work(run: RunFolder, results: dict[str, bytes], number: int, line, outcomes
             break
         else:
             time.sleep(queue.poll_interval())
-    queue.leases.close()
+    queue.leases.clock.close()
     outcomes.put(claimed)
 
 

@@ -10,7 +10,7 @@ An item takes 5.00 s of a card: 3.11 s to write a question and 1.89 s to judge i
 (kgqa_hpc/engines/scripted.py): --batch sequences at once, of which --saturation use it fully; fewer
 sequences are no faster. A worker keeps a quarter more than a batch in flight (85 items at a batch of 68), and every
 card drains at the end. Shards are found, leased, renewed and
-committed by the rules of store/queue.py and work/pace.py; each file-system call on metadata takes
+committed by the rules of store/queue.py; each file-system call on metadata takes
 --latency seconds of the worker's time and is counted.
 
 efficiency  work done over the capacity of all workers until the last result was committed
@@ -28,8 +28,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from kgqa_hpc.engines.scripted import Batch, Cost, GpuModel
-from kgqa_hpc.store.queue import DONE_IN_A_ROW, LONGEST_WAIT, LOOKS, SAMPLE, Supply
-from kgqa_hpc.work.pace import SLOW
+from kgqa_hpc.store.queue import DONE_IN_A_ROW, LONGEST_WAIT, LOOKS, SAMPLE, SLOW, Supply
 from kgqa_hpc.work.pass_worker import RESERVE
 
 ITEM = 86_400 / 27_821 + 86_400 / 45_674  # s, to write and to judge one question

@@ -56,7 +56,7 @@ def upgrade(old: Path, new: Path) -> int:
     config = _config(source)
     sections = fingerprint(config.plain(), recorded["prompts"]["values"]["modules"], OPERATIONAL)
     run = RunFolder.create(new, config.plain(), sections)
-    manifest = Manifest(document["created"], document["program"], sections, {})
+    manifest = Manifest(sections, {}, document["created"], document["program"])
     write_manifest(run.manifest_file, manifest)
     for folder in (source.pins, source.stats):
         if folder.is_dir():

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import kgqa_hpc
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.disk import append, read_if_there
+from kgqa_hpc.store.atomic import append, disk_errors, make_folder, read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import clock_seconds
 

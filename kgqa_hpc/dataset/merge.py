@@ -34,9 +34,8 @@ from kgqa_hpc.dataset.stage import survey
 from kgqa_hpc.dataset.staging import Stage, StagingWorker, stage_here
 from kgqa_hpc.dataset.write import PART_BYTES, ordered, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
-from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
+from kgqa_hpc.store.atomic import GONE, TEMP_SUFFIX, disk_errors, make_folder
 from kgqa_hpc.store.canonical import canonical
-from kgqa_hpc.store.disk import GONE
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES

@@ -106,9 +106,9 @@ class FinishedWork:
                 stop = start + entry.items
                 yield entry, anchors.text("id", start, stop), anchors.text("group", start, stop)
                 start = stop
-            if start != len(anchors):
+            if start != anchors.rows:
                 raise AccountingError(
-                    f"{self.run.anchors} holds {len(anchors):,} anchors, the shards together {start:,}",
+                    f"{self.run.anchors} holds {anchors.rows:,} anchors, the shards together {start:,}",
                     f"remove {self.run.shards_manifest} and run `kgqa run {self.run.path}` again",
                 )
 

@@ -26,8 +26,7 @@ from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.dataset.staged import SUFFIX
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.store.lease import Lease, Leases
-from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.lease import Heartbeat, Lease, Leases
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.threads import usable_cores
@@ -53,7 +52,7 @@ class StagingWorker:
         self._queue = ShardQueue(work.manifest.names, folder, SUFFIX, self.leases)
         self._stager = Stager(work)
         # After a missed heartbeat another process stages the shard too.
-        self._heart = Heartbeat(expiry, lambda *_, **__: None)
+        self._heart = Heartbeat(expiry)
 
     def __enter__(self) -> StagingWorker:
         self._heart.start()

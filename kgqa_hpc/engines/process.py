@@ -25,7 +25,7 @@ from kgqa_hpc.engines.clean import Redactor, exit_words, one_line
 from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, Response, ServerLoad
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import EngineDied, InputError
-from kgqa_hpc.store.disk import open_append
+from kgqa_hpc.store.atomic import open_append
 
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
 CLOSE_GRACE_S = 20.0

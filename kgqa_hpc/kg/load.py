@@ -19,9 +19,8 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import GraphConfig, listed
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.store.atomic import exists
+from kgqa_hpc.store.atomic import exists, open_regular
 from kgqa_hpc.store.canonical import read_document, write_document
-from kgqa_hpc.store.disk import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 
 # Functions (graph, recipe file, folder of tables) -> graph; they give names to unnamed nodes.

@@ -15,8 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
-from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.disk import read_if_there
+from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 
 FILE = "graph.json"
 LONGEST = 150  # letters; Figure 9 cuts there

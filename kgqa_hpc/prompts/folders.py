@@ -12,7 +12,7 @@ from typing import Any, Self
 import kgqa_hpc
 from kgqa_hpc.errors import ConfigError, PromptError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.store.disk import NotRegular, read_with_state
+from kgqa_hpc.store.atomic import NotRegular, read_with_state
 from kgqa_hpc.store.yaml_file import parse_yaml
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent

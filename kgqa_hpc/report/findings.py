@@ -17,9 +17,8 @@ from kgqa_hpc.kg.profile import FILE as GRAPH
 from kgqa_hpc.kg.profile import Profiles, read_profiles
 from kgqa_hpc.report.node_use import MEMORY, NodeUse, count_nodes
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.atomic import disk_errors, open_regular
 from kgqa_hpc.store.canonical import sha256_of
-from kgqa_hpc.store.disk import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.streams import read_bytes
 

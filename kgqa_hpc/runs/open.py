@@ -7,10 +7,12 @@ it uses, with all modules expanded, in RUN/prompts.
 
 import math
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,6 @@ from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.runs.trust import (
     effects,
     entries_section,
-    keep_plugins,
     load_plugins,
     only_entries_differ,
     require_agreed,
@@ -36,8 +37,8 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store import fingerprint as sections_of
 from kgqa_hpc.store.atomic import exists, make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.lease import Leases
-from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.fingerprint import Manifest
+from kgqa_hpc.store.lease import Heartbeat, Leases
 from kgqa_hpc.store.run_folder import CONFIGURATION, RunFolder
 from kgqa_hpc.terminal import note
 
@@ -58,7 +59,7 @@ def alone(
     `stopped(seconds)` waits and returns whether this process must stop; then StoppedEarly is raised.
     """
     leases = Leases(run.leases(role), f"{socket.gethostname()}-{os.getpid()}", expiry)
-    heartbeat = Heartbeat(expiry, lambda *_, **__: None)
+    heartbeat = Heartbeat(expiry)
     name, pause, waited = role.strip("."), 0.2, 0.0
     try:
         while (lease := leases.claim(name)) is None:
@@ -77,7 +78,7 @@ def alone(
             heartbeat.stop()
             lease.release()
     finally:
-        leases.close()
+        leases.clock.close()
 
 
 def fingerprint(
@@ -138,12 +139,18 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
             run = RunFolder.create(folder, config.plain(), sections, trusted)
         except FingerprintMismatch:
             if accept_code and only_entries_differ(run, sections):
-                run.accept_entries(sections)
+                manifest = run.manifest()
+                earlier = [*manifest.earlier, manifest.sections.get("entries", {}).get("values", {})]
+                run.rewrite(replace(manifest, sections=sections, earlier=earlier))
             elif run.untouched():
-                run.remake(config.plain(), sections, trusted)
+                # Graph and sample of the old configuration move to quarantine when they are made again.
+                shutil.rmtree(run.prompts, ignore_errors=True)
+                run.rewrite(Manifest(sections, trusted), config.plain())
             else:
                 raise
-        keep_plugins(run, config)
+        for path in map(Path, config.plugins):
+            make_folder(run.plugins)
+            write_file(run.plugins / path.name, path.read_bytes())
         _keep_prompts(run, prompts)
         return run
 

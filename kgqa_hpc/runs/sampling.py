@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,9 @@ def _draw(run: RunFolder, config: RunConfig, threads: int | None) -> tuple[Drawn
         notes = [str(reduction)]
         header["reduction"] = source.reduction
     with stage_progress() as progress:
-        drawn = _anchors(config, source, Tools(threads, progress, _announce))
+        # A note about the coming work, if it takes long.
+        announce = lambda text, seconds: note(text) if seconds > SHORT else None  # noqa: E731
+        drawn = _anchors(config, source, Tools(threads, progress, announce))
     header["totals"] = dict(drawn.totals)
     graph = source.graph if source.answers is None else source.answers.graph
     anchors = drawn.anchors if graph is None else _with_synonyms(drawn.anchors, graph)
@@ -163,8 +166,12 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
             header["grown"] = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
             with AnchorsFile(run.anchors) as anchors:
                 new: Iterator[Any] = (anchor.to_dict() for anchor in drawn.anchors)
-                if grown.variants is not None:
-                    new = _old_first(anchors.rows(), new)
+                if (
+                    grown.variants is not None
+                ):  # the existing items in their order, then the new ones by variant
+                    more = {row["id"]: row for row in new}
+                    old = [more.pop(row["id"]) for row in anchors.rows() if row["id"] in more]
+                    new = chain(old, more.values())
                 rows = _beginning_with(anchors.rows(), new, folder)
                 write_anchors(run.anchors, rows, header | anchors_origin(sections))
         run.grow(grown.plain(), sections)
@@ -192,13 +199,6 @@ def size_of(config: RunConfig) -> int | None:
     return size
 
 
-def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
-    """The items of an extended study: first the existing ones in their order, then the new ones by variant."""
-    drawn = {row["id"]: row for row in new}
-    yield from [drawn.pop(row["id"]) for row in old if row["id"] in drawn]
-    yield from drawn.values()
-
-
 def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
     """The anchors of `new`, checked to begin with those of `old`. Raises InputError at the first difference."""
     for old_anchor in old:
@@ -208,9 +208,3 @@ def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Ite
             )
         yield old_anchor
     yield from new
-
-
-def _announce(text: str, seconds: float) -> None:
-    """Print a note about the coming work if it takes longer than SHORT seconds."""
-    if seconds > SHORT:
-        note(text)

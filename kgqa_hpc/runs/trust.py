@@ -24,7 +24,7 @@ from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import LOADED_DIGESTS, REGISTRIES, Registry, file_digest, load_plugin_file
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors, make_folder, write_file
+from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.fingerprint import Sections, require_same
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -120,13 +120,6 @@ def texts_of(run: RunFolder) -> dict[str, str]:
         before = [text(earlier[key]) for earlier in manifest.earlier if key in earlier]
         texts[key] += f"; parts of the run were made with {', '.join(before)}" if before else ""
     return texts
-
-
-def keep_plugins(run: RunFolder, config: RunConfig) -> None:
-    """Copy the files of `plugins:` into the run."""
-    for path in map(Path, config.plugins):
-        make_folder(run.plugins)
-        write_file(run.plugins / path.name, path.read_bytes())
 
 
 def load_plugins(run: RunFolder, config: Mapping[str, Any]) -> None:

@@ -23,9 +23,16 @@ from typing import Any, NamedTuple
 import psutil
 
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors, make_folder, write_file
+from kgqa_hpc.store.atomic import (
+    append,
+    disk_errors,
+    make_folder,
+    names_if_there,
+    read_if_there,
+    read_if_there_with_state,
+    write_file,
+)
 from kgqa_hpc.store.cleanup import machine, time_at
-from kgqa_hpc.store.disk import append, names_if_there, read_if_there, read_if_there_with_state
 
 ALIVE = 90.0  # s; three missed rewrites at the longest interval
 LITTER = 86_400.0  # s; age at which the file of a dead worker is removed

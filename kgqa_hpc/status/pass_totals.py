@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.intervals import wilson
-from kgqa_hpc.store.disk import ABSENT_NOW
+from kgqa_hpc.store.atomic import ABSENT_NOW
 from kgqa_hpc.store.journal import read_on
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.run_folder import RunFolder

@@ -22,8 +22,7 @@ from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, MissingFile
 from kgqa_hpc.status.log_files import ALIVE, DAY, NO_LOAD, read_loads, read_rate, read_states
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, money, verdicts
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors
-from kgqa_hpc.store.disk import names_if_there, read_if_there
+from kgqa_hpc.store.atomic import disk_errors, names_if_there, read_if_there
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 

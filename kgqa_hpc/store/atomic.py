@@ -1,8 +1,14 @@
-"""Atomic file writes: a file appears complete or not at all.
+"""File system calls of the store, and atomic writes: a file appears complete or not at all.
 
-A temp file beside the target is written and fsynced, then gets the target's name: by `rename` if the newest writer
-wins, by `link` if the first writer wins; finally the folder is fsynced. Errors of the operating system become DiskFull
-or StoreError with path and cure, and the temp file is removed. docs/reference/format.md, section 2.
+An atomic write fills and fsyncs a temp file beside the target, and gives it the target's name: by `rename` if the
+newest writer wins, by `link` if the first writer wins; finally the folder is fsynced. Errors of the operating system
+become DiskFull or StoreError with path and cure, and the temp file is removed. docs/reference/format.md, section 2.
+
+All calls that change files go through the functions `close` to `write_all`, which tests replace by failing ones.
+
+The readers open only regular files (text/streams.py), because another user may have put others into a run folder.
+`read_if_there` is for optional files (states, logs, history): an error of a network file system while another node
+replaces such a file counts as "absent now".
 """
 
 import errno
@@ -11,11 +17,42 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from kgqa_hpc.errors import DiskFull, StoreError
-from kgqa_hpc.store import disk
-from kgqa_hpc.store.disk import GONE, NotRegular
+from kgqa_hpc.text.streams import NotRegular as NotRegular
+from kgqa_hpc.text.streams import open_append as open_append
+from kgqa_hpc.text.streams import open_regular as open_regular
+
+Bytes = bytes | bytearray | memoryview
+
+close = os.close
+write = os.write
+pwrite = os.pwrite
+truncate = os.ftruncate
+fsync = os.fsync
+rename = os.rename
+link = os.link
+unlink = os.unlink
+mkdir = os.mkdir
+touch = os.utime  # without a time argument, utime uses the file system's clock
+open_ = partial(os.open, mode=0o666)  # the umask decides who may read and write a new file
+
+
+def write_all(fd: int, data: Bytes, offset: int | None = None) -> None:
+    """Write all bytes, at `offset` or at the file's position, repeating short writes."""
+    remaining, start = memoryview(data), offset
+    while remaining:
+        written = write(fd, remaining) if start is None else pwrite(fd, remaining, start)
+        remaining, start = remaining[written:], None if start is None else start + written
+
+
+# Error numbers of a missing file, on network file systems too.
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
+# Error numbers of a file that another process is replacing, and of transient errors.
+ABSENT_NOW = (*GONE, errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP)
+
 
 TEMP_SUFFIX = ".kgqa-tmp"
 # Seconds. A guard file exists for milliseconds; if it is older than this, its owner is dead.
@@ -52,7 +89,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise disk_error(path, problem) from problem
 
 
-def write_file(path: Path, data: disk.Bytes, *, exclusive: bool = False, durable: bool = True) -> bool:
+def write_file(path: Path, data: Bytes, *, exclusive: bool = False, durable: bool = True) -> bool:
     """Commit `data` as the file `path`.
 
     `exclusive`: the first writer wins; returns False, and changes nothing, when the file is there already.
@@ -60,7 +97,7 @@ def write_file(path: Path, data: disk.Bytes, *, exclusive: bool = False, durable
     Raises DiskFull or StoreError; then no temp file is left and `path` is as it was.
     """
     with temp_file(path) as (fd, temp), disk_errors(path):
-        disk.write_all(fd, data)
+        write_all(fd, data)
         return commit(fd, temp, path, exclusive=exclusive, durable=durable)
 
 
@@ -69,23 +106,23 @@ def temp_file(target: Path) -> Iterator[tuple[int, Path]]:
     """A new temp file beside `target`, open for reading and writing; the context closes and removes it at the end."""
     temp = target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMP_SUFFIX}")
     with disk_errors(target):
-        fd = disk.open_(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        fd = open_(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         yield fd, temp
     finally:
         # Clean-up must not replace the first error: a temp file that cannot be removed is swept later.
         with suppress(OSError):
-            disk.close(fd)
+            close(fd)
         with suppress(OSError):
-            disk.unlink(temp)
+            unlink(temp)
 
 
 def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool = True) -> bool:
     """Give the finished temp file its name. False when `exclusive` and the name is taken. Raises OSError."""
     if durable:
-        disk.fsync(fd)
+        fsync(fd)
     if not exclusive:
-        disk.rename(temp, target)
+        rename(temp, target)
     elif not link_new(temp, target):
         return False
     if durable:
@@ -99,7 +136,7 @@ def link_new(temp: Path, target: Path) -> bool:
     Uses a hard link, or on file systems without hard links a rename that only the creator of a guard file may do.
     """
     try:
-        disk.link(temp, target)
+        link(temp, target)
     except FileExistsError:
         # NFS may lose the answer to a link that succeeded and repeat it, which fails: then the file has both names.
         return os.stat(temp).st_nlink == 2 and os.path.samefile(temp, target)
@@ -120,29 +157,29 @@ def _guarded_rename(temp: Path, target: Path) -> bool:
     since = time.monotonic()
     while not target.exists():
         try:
-            disk.close(disk.open_(guard, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            close(open_(guard, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             if time.monotonic() - since > GUARD_AGE:
                 with suppress(FileNotFoundError):
-                    disk.unlink(guard)
+                    unlink(guard)
                 since = time.monotonic()
             time.sleep(0.05)
             continue
         try:
             if not target.exists():
-                disk.rename(temp, target)
+                rename(temp, target)
                 return True
         finally:
             with suppress(OSError):
-                disk.unlink(guard)
+                unlink(guard)
     return False
 
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable. Raises OSError."""
-    fd = disk.open_(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fd = open_(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        disk.fsync(fd)
+        fsync(fd)
     except OSError as problem:
         # Some network file systems cannot fsync a folder and make names durable by themselves.
         if problem.errno not in (errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP):
@@ -171,8 +208,69 @@ def make_folder(folder: Path) -> None:
     make_folder(folder.parent)
     with disk_errors(folder):
         try:
-            disk.mkdir(folder)
+            mkdir(folder)
         except FileExistsError:
             if not folder.is_dir():
                 raise StoreError(f"{folder}: is in the way: not a folder", "move it elsewhere") from None
         sync_folder(folder.parent)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append `data` to a regular file, which is created if it is missing. Raises NotRegular, OSError."""
+    with open(open_append(path), "ab", buffering=0) as file:
+        file.write(data)
+
+
+def read_with_state(path: Path, limit: int = -1, *, last: bool = False) -> tuple[bytes, os.stat_result]:
+    """The first `limit` bytes of a regular file (-1: all), or the last ones, and its stat result. Raises OSError."""
+    for attempts_left in (2, 1, 0):  # on NFS the handle of a replaced file is stale: open the name again
+        try:
+            with open(open_regular(path), "rb") as file:
+                state = os.fstat(file.fileno())
+                if last:
+                    file.seek(max(state.st_size - limit, 0))
+                return file.read(limit), state
+        except OSError as problem:
+            if problem.errno != errno.ESTALE or not attempts_left:
+                raise
+    raise AssertionError("unreachable")
+
+
+def read_if_there(path: Path, limit: int = 1 << 24) -> bytes | None:
+    """The last `limit` bytes of an optional file; None if it is absent now."""
+    read = read_if_there_with_state(path, limit)
+    return None if read is None else read[0]
+
+
+def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, os.stat_result] | None:
+    """The last `limit` bytes of an optional file and its stat result; None if it is absent now."""
+    try:
+        return read_with_state(path, limit, last=True)
+    except OSError as problem:
+        if isinstance(problem, NotRegular) or problem.errno in ABSENT_NOW:
+            return None
+        raise
+
+
+def irregular(folder: Path) -> Path | None:
+    """An entry below the folder that is neither file nor folder (reading it may block); None if there is none."""
+    with suppress(OSError), os.scandir(folder) as entries:  # absent now, or just being replaced
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry):
+                    return Path(entry)
+            elif (below := irregular(Path(entry))) is not None:
+                return below
+    return None
+
+
+def names_if_there(folder: Path) -> list[str]:
+    """The names in a folder, sorted; none when it is absent now."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as problem:
+        if problem.errno in ABSENT_NOW:
+            return []
+        raise

@@ -9,6 +9,8 @@ flipped bit is noticed, even in a space. docs/reference/format.md, section 4.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ import orjson
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, NewerFormat, OlderFormat
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.disk import NotRegular, open_regular, read_with_state
+from kgqa_hpc.store.atomic import NotRegular, open_regular, read_with_state
 
 # Values nested deeper than this are stored as text; a model may answer with ten thousand brackets.
 DEPTH = 100
+
+loads = orjson.loads  # raises ValueError
 
 
 def dumps(value: object, option: int = 0) -> bytes:
@@ -40,19 +44,9 @@ def pretty(value: object) -> bytes:
     return dumps(value, orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def loads(data: bytes | memoryview) -> Any:
-    """Parse JSON text or bytes written by a function of this module. Raises ValueError."""
-    return orjson.loads(data)
-
-
 def digest(value: object) -> str:
     """sha256 of the canonical rendering."""
-    return bytes_digest(canonical(value))
-
-
-def bytes_digest(data: bytes) -> str:
-    """The sha256 of the bytes in hex."""
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def sha256_of(path: Path) -> str:
@@ -106,6 +100,15 @@ def read_document(path: Path, kind: str | None = None, version: int = 1) -> dict
     if kind is not None:
         require_kind(path, content, kind, version)
     return content
+
+
+@contextmanager
+def curing(cure: str) -> Iterator[None]:
+    """Tell the user `cure` with a CorruptFile of the block that has no cure of its own."""
+    try:
+        yield
+    except CorruptFile as problem:
+        raise CorruptFile(problem.message, problem.cure or cure) from None
 
 
 def read_bytes(path: Path) -> bytes:

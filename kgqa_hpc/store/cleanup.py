@@ -6,6 +6,7 @@ the same file system; on NFS that is the server's time. docs/reference/format.md
 """
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -16,10 +17,9 @@ from functools import cache
 from pathlib import Path
 
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.store import atomic, canonical, disk
-from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
+from kgqa_hpc.store import atomic
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder, names_if_there
 from kgqa_hpc.store.canonical import read_bytes, write_document
-from kgqa_hpc.store.disk import names_if_there
 
 # Seconds between readings of the file system's clock; the monotonic clock extends a reading until the next.
 CLOCK_AGE = 5.0
@@ -38,18 +38,18 @@ class Clock:
         if read is None or time.monotonic() - read[1] > CLOCK_AGE:
             with disk_errors(self._file):
                 try:
-                    disk.touch(self._file)
+                    atomic.touch(self._file)
                 except FileNotFoundError:
                     make_folder(self._file.parent)
-                    disk.close(disk.open_(self._file, os.O_WRONLY | os.O_CREAT))
-                    disk.touch(self._file)
+                    atomic.close(atomic.open_(self._file, os.O_WRONLY | os.O_CREAT))
+                    atomic.touch(self._file)
                 read = self._read = (os.stat(self._file).st_mtime, time.monotonic())
         return read[0] + time.monotonic() - read[1]
 
     def close(self) -> None:
         """Remove the file whose times were read."""
         with suppress(OSError):
-            disk.unlink(self._file)
+            atomic.unlink(self._file)
 
 
 @cache
@@ -94,50 +94,24 @@ def sweep_temps(folder: Path, prefix: str = ".") -> int:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
-                    disk.unlink(path)
+                    atomic.unlink(path)
                 removed += 1
     return removed
 
 
-def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
+def quarantine(folder: Path, path: Path, reason: str, *, copy: bool = False) -> Path | None:
     """Move `path` into `folder`; returns its new path, or None if another process has moved it already.
 
-    `<name>.reason.json` beside it records old path, time, process and reason. Raises DiskFull, StoreError.
+    `<name>.reason.json` beside it records old path, time, process and reason. `copy` keeps the original (a journal
+    whose valid lines still count); the copy's name follows from its content, so the same damage is kept once. Raises
+    DiskFull, StoreError.
     """
-    target = _target(folder, path, secrets.token_hex(4))
-    written = _write_reason(target, path, reason)
-    try:
-        disk.rename(path, target)
-    except OSError as problem:
-        with suppress(OSError):
-            disk.unlink(written)
-        if problem.errno == errno.ENOENT:
-            return None
-        raise atomic.disk_error(path, problem) from problem
-    with disk_errors(path):
-        atomic.sync_folder(folder)
-        atomic.sync_folder(path.parent)
-    return target
-
-
-def quarantine_copy(folder: Path, path: Path, reason: str) -> Path:
-    """Copy `path` into `folder` and keep the original (a journal whose valid lines still count).
-
-    The copy's name follows from its content: the same damage found twice is kept once.
-    """
-    data = read_bytes(path)
-    target = _target(folder, path, canonical.bytes_digest(data)[:8])
-    if atomic.write_file(target, data, exclusive=True):
-        _write_reason(target, path, reason)
-    return target
-
-
-def _target(folder: Path, path: Path, mark: str) -> Path:
     make_folder(folder)
-    return folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
-
-
-def _write_reason(target: Path, path: Path, reason: str) -> Path:
+    data = read_bytes(path) if copy else b""
+    mark = hashlib.sha256(data).hexdigest()[:8] if copy else secrets.token_hex(4)
+    target = folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
+    if copy and not atomic.write_file(target, data, exclusive=True):
+        return target
     written = target.with_name(f"{target.name}.reason.json")
     content = {
         "format": "kgqa-reason",
@@ -149,4 +123,17 @@ def _write_reason(target: Path, path: Path, reason: str) -> Path:
         "pid": os.getpid(),
     }
     write_document(written, content)
-    return written
+    if copy:
+        return target
+    try:
+        atomic.rename(path, target)
+    except OSError as problem:
+        with suppress(OSError):
+            atomic.unlink(written)
+        if problem.errno == errno.ENOENT:
+            return None
+        raise atomic.disk_error(path, problem) from problem
+    with disk_errors(path):
+        atomic.sync_folder(folder)
+        atomic.sync_folder(path.parent)
+    return target

@@ -12,19 +12,21 @@ so that more anchors or another judge can be added later. docs/reference/format.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, OlderFormat
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.canonical import read_document, write_document
+from kgqa_hpc.store.canonical import curing, write_document
 from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.terminal import note
 
 Sections = Mapping[str, Mapping[str, Any]]
 MADE_BY = "made_by"
+GRAPH_FILES = "graph_files"
 ABSENT = "(not set)"
 _NOT_COUNTED = ("folder", "generate", "judge")  # keys of `prompts`: each step names its own prompts
 
@@ -92,11 +94,6 @@ def contents(paths: Collection[Path]) -> dict[str, str]:
     return digests
 
 
-def digest(sections: Sections) -> str:
-    """The sha256 of all sections together."""
-    return canonical.digest({name: section["sha256"] for name, section in sections.items()})
-
-
 def pass_digest(sections: Sections, pass_name: str) -> str:
     """One sha256 over the settings that determine the results of a pass; results carry it.
 
@@ -144,36 +141,35 @@ def require_same(location: str, recorded: Mapping[str, Any], expected: Mapping[s
 
     A null setting counts as unset: a later version may add such a setting and still continue older runs.
     """
-
-    def text(value: Any) -> str:
-        return value if isinstance(value, str) else canonical.canonical(value).decode()
-
     old, new = _set(recorded), _set(expected)
-    pairs = {key: (old.get(key, ABSENT), new.get(key, ABSENT)) for key in sorted(old.keys() | new.keys())}
-    changed = [f"  {key}: {text(was)} → {text(now)}" for key, (was, now) in pairs.items() if was != now]
-    if changed:
-        lines = [f"{location} was made with another configuration:", *changed]
+    lines = [f"{location} was made with another configuration:"]
+    for key in sorted(old.keys() | new.keys()):
+        pair = old.get(key, ABSENT), new.get(key, ABSENT)
+        if pair[0] != pair[1]:
+            texts = [text if isinstance(text, str) else canonical.canonical(text).decode() for text in pair]
+            lines.append(f"  {key}: {' → '.join(texts)}")
+    if len(lines) > 1:
         raise FingerprintMismatch("\n".join(lines), cure)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of manifest.json.
+    """The content of manifest.json; by default that of a new run.
 
     `sections` is the fingerprint, {name: {"sha256", "values"}}; `trusted` holds the commands and servers to which the
     run's maker agreed (runs/trust.py); `earlier` the versions of entries' code before the accepted one.
     """
 
-    created: str
-    program: str
-    sections: dict[str, dict[str, Any]]
-    trusted: dict[str, Any]
-    earlier: list[dict[str, Any]] = field(default_factory=list)
+    sections: Sections
+    trusted: Mapping[str, Any]
+    created: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    program: str = f"kgqa_hpc {__version__}"
+    earlier: Sequence[Mapping[str, Any]] = ()
 
     @property
     def digest(self) -> str:
         """The sha256 of the whole fingerprint."""
-        return digest(self.sections)
+        return canonical.digest({name: section["sha256"] for name, section in self.sections.items()})
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
@@ -188,30 +184,6 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         **({"earlier_entries": manifest.earlier} if manifest.earlier else {}),
     }
     write_document(path, content)
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
-    cure = "kgqa init with the run's own configuration makes it again"
-    try:
-        content = read_document(path, "run")
-        created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
-    except KeyError as problem:
-        raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
-    except CorruptFile as problem:
-        raise CorruptFile(problem.message, cure) from None
-    passes = sections.get("passes", {}).get("values", {}).values()
-    if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
-        raise OlderFormat(f"{path}: a run of {program}, whose steps have no settings")
-    trusted, earlier = content.get("trusted", {}), content.get("earlier_entries", [])
-    return Manifest(created, program, sections, trusted, earlier)
-
-
-def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
-    """The manifest of a new run, with the present time and program version."""
-    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    plain = {name: dict(section) for name, section in sections.items()}
-    return Manifest(created, f"kgqa_hpc {__version__}", plain, dict(trusted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +219,11 @@ class ResultOrigin:
         require_origin(path, {MADE_BY: None, **header}, {MADE_BY: self.made_by})
 
 
-def graph_origin(sections: Sections) -> dict[str, str]:
-    """Header members of kg.h5."""
-    return {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
+def graph_origin(sections: Sections, files: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, str]:
+    """Header members of kg.h5. `files`: the content of graph_files.json (kg/load.py), which may be unknown."""
+    digests = {name: entry["sha256"] for name, entry in (files or {}).items()}
+    origin = {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
+    return origin | ({GRAPH_FILES: canonical.digest(digests)} if digests else {})
 
 
 def anchors_origin(sections: Sections) -> dict[str, str]:
@@ -259,8 +233,13 @@ def anchors_origin(sections: Sections) -> dict[str, str]:
 
 def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
     """Raises CorruptFile if a header names another origin. A header without a digest passes."""
-    if header.get(MADE_BY, origin[MADE_BY]) != origin[MADE_BY]:
-        raise CorruptFile(f"{path}: was made with another configuration than this run's")
+    reasons = {
+        MADE_BY: "was made with another configuration than this run's",
+        GRAPH_FILES: "was read from files of the same names as this run's, with other content",
+    }
+    for key, value in origin.items():
+        if header.get(key, value) != value:
+            raise CorruptFile(f"{path}: {reasons[key]}")
 
 
 def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) -> bool:
@@ -272,14 +251,12 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
 
     if not atomic.exists(path):
         return False
-    try:
+    with curing("move it away and run the same command again: it is made anew, the same as it was"):
         header = read_header(path, kind)
-    except CorruptFile as problem:
-        cure = "move it away and run the same command again: it is made anew, the same as it was"
-        raise CorruptFile(problem.message, problem.cure or cure) from None
     try:
         require_origin(path, header, origin)
     except CorruptFile as problem:
         quarantine(folder, path, problem.message)
+        note(f"{problem.message}; moved to {folder}")
         return False
     return True

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, StoreError
-from kgqa_hpc.store import canonical, disk
-from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, sync_folder
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, open_regular, sync_folder
 from kgqa_hpc.store.canonical import read_bytes, require_kind
-from kgqa_hpc.store.disk import open_regular
 
 KIND = "journal"
 VERSION = 1
@@ -59,7 +58,7 @@ class Journal:
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         self.path = path
         try:
-            self._fd = disk.open_(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+            self._fd = atomic.open_(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         except FileExistsError:
             raise
         except OSError as problem:
@@ -80,13 +79,11 @@ class Journal:
     def sync(self) -> None:
         """Force all appended lines to disk. Raises DiskFull or StoreError; the journal then refuses further lines."""
         if self._unsynced:
-            try:
-                disk.fsync(self._open_fd())
+            with self._writing():
+                atomic.fsync(self._fd)
                 if not self._named:
                     sync_folder(self.path.parent)
                     self._named = True
-            except OSError as problem:
-                raise self._broken(problem) from problem
         self._unsynced = False
 
     def close(self) -> None:
@@ -102,28 +99,28 @@ class Journal:
         self.close()
 
     def _write(self, json: bytes) -> None:
-        try:
-            disk.write_all(self._open_fd(), _line(json))
-        except OSError as problem:
-            raise self._broken(problem) from problem
+        with self._writing():
+            atomic.write_all(self._fd, _line(json))
 
-    def _open_fd(self) -> int:
-        if self._fd < 0:
-            raise StoreError(f"{self.path}: the journal is closed")
-        return self._fd
-
-    def _broken(self, problem: OSError) -> StoreError:
-        """The error of a failed write, which may leave a torn tail, or fsync, which may lose pages.
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Close after a failed write, which may leave a torn tail, or fsync, which may lose pages.
 
         There is no second attempt: the next process reads the intact entries and opens its own journal.
         """
-        self._close()
-        return disk_error(self.path, problem)
+        if self._fd < 0:
+            raise StoreError(f"{self.path}: the journal is closed")
+        try:
+            with disk_errors(self.path):
+                yield
+        except StoreError:
+            self._close()
+            raise
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
         with suppress(OSError):
-            disk.close(fd)
+            atomic.close(fd)
 
 
 def open_next(folder: Path, shard: str, header: Mapping[str, Any]) -> tuple[Journal, list[Path]]:
@@ -160,7 +157,7 @@ def remove_journals(folder: Path, shard: str) -> None:
     """Remove all journals of a shard that has a result, the newest first: the numbers never have a gap."""
     for path in reversed(journals_of(folder, shard)):
         with disk_errors(path), suppress(FileNotFoundError):
-            disk.unlink(path)
+            atomic.unlink(path)
 
 
 def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Damage]:

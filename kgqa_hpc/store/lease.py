@@ -8,6 +8,8 @@ dies at any point leaves at most a lease that expires or a temp file that is swe
 A lease saves work; correct data do not depend on it: if two workers hold one shard (one was suspended and woke up,
 or a clock is wrong), both finish it and the first committed result wins. docs/reference/format.md, section 8,
 describes how wrong clocks and caches are tolerated.
+
+`Heartbeat` is a thread that keeps a worker's leases alive while its main thread starts an engine or writes a result.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ import hashlib
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.atomic import GONE, open_regular
 from kgqa_hpc.store.cleanup import Clock, machine
-from kgqa_hpc.store.disk import GONE, open_regular
 from kgqa_hpc.text.streams import read_bytes
 
 SUFFIX = ".lease"
@@ -57,26 +62,22 @@ class _Watch(NamedTuple):
     saw_it_change: bool
 
 
+@dataclass
 class Lease:
     """A claimed lease. Call `renew` several times per expiry, from any thread."""
 
-    def __init__(self, leases: Leases, name: str, nonce: str) -> None:
-        self.name = name
-        self.nonce = nonce
-        self._leases = leases
+    leases: Leases
+    name: str
+    nonce: str
 
     @property
     def shard(self) -> str:
-        """The shard's name, without the suffix of a speculative lease."""
+        """The shard's name, which a speculative lease has with a suffix."""
         return self.name.removesuffix(SPECULATIVE)
-
-    @property
-    def speculative(self) -> bool:
-        return self.name.endswith(SPECULATIVE)
 
     def renew(self) -> bool:
         """Send a heartbeat; False if another worker has taken over the shard. Raises StoreError."""
-        path = self._leases.path(self.name)
+        path = self.leases.path(self.name)
         with atomic.disk_errors(path):
             try:
                 fd = open_regular(path)
@@ -86,25 +87,28 @@ class Lease:
             try:
                 is_own = _content(os.read(fd, 4096)).get("nonce") == self.nonce
                 if is_own:  # the descriptor, because the name may already belong to a new lease
-                    disk.touch(fd)
+                    atomic.touch(fd)
                 return is_own
             finally:
                 os.close(fd)
 
     def release(self) -> None:
         """Release the shard if this worker still holds it. Idempotent. Raises StoreError."""
-        self._leases.held.discard(self.nonce)
-        self._leases.remove(self.name, lambda status, data: _content(data).get("nonce") == self.nonce)
+        self.leases.held.discard(self.nonce)
+        self.leases.remove(self.name, lambda status, data: _content(data).get("nonce") == self.nonce)
 
 
 class Leases:
-    """All leases of one pass, as one worker process sees them. Safe to use from several threads."""
+    """All leases of one pass, as one worker process sees them. Safe to use from several threads.
+
+    Close the `clock` at the end; leases are released one by one.
+    """
 
     def __init__(self, folder: Path, worker: str, expiry: float) -> None:
         self.folder = folder
         self.worker = worker
         self.expiry = expiry
-        self._clock = Clock(folder)
+        self.clock = Clock(folder)
         self._watched: dict[str, _Watch] = {}
         self.held: set[str] = set()  # nonces of leases claimed here and not released
 
@@ -124,7 +128,7 @@ class Leases:
             "machine": machine(),
             "pid": os.getpid(),
             "nonce": nonce,
-            "claimed": self.now(),
+            "claimed": self.clock.now(),
         }
         path = self.path(name)
         atomic.make_folder(path.parent)
@@ -135,7 +139,31 @@ class Leases:
 
     def holder(self, name: str) -> Holder | None:
         """The holder of the lease `name`; None without a lease. The holder of a damaged lease has an empty nonce."""
-        return _holder(name, self.path(name), self.now)
+        path = self.path(name)
+        with atomic.disk_errors(path):
+            try:  # opening, unlike stat, makes NFS ask its server
+                with open(open_regular(path), "rb", buffering=0) as file:
+                    status, content = os.fstat(file.fileno()), _content(file.read(4096))
+            except OSError as problem:
+                if problem.errno in GONE:
+                    return None
+                raise
+        present = self.clock.now()
+        return Holder(
+            name=name,
+            worker=content.get("worker", ""),
+            machine=str(content.get("machine", "")),
+            nonce=content.get("nonce", ""),
+            age=present - status.st_mtime,
+            held=present - content.get("claimed", status.st_mtime),
+            beat=_beat(status),
+        )
+
+    def holders(self) -> list[Holder]:
+        """The holders of all leases, by name."""
+        names = sorted(path.name for path in self.folder.glob(f"[0-9a-f][0-9a-f]/[!.]*{SUFFIX}"))
+        present = (self.holder(name.removesuffix(SUFFIX)) for name in names)
+        return [holder for holder in present if holder is not None]
 
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over: its age by the file system's clock is above `expiry`.
@@ -170,14 +198,6 @@ class Leases:
         watch = self._watched.get(holder.name)
         return watch is not None and watch.saw_it_change
 
-    def now(self) -> float:
-        """The time of the file system's clock."""
-        return self._clock.now()
-
-    def close(self) -> None:
-        """Remove this process's clock file. Leases are released one by one."""
-        self._clock.close()
-
     def path(self, name: str) -> Path:
         """Path of the lease of `name`: leases are spread over 256 folders, so that no folder grows long."""
         return self.folder / hashlib.blake2b(name.encode(), digest_size=1).hexdigest() / f"{name}{SUFFIX}"
@@ -191,7 +211,7 @@ class Leases:
         tombstone = path.with_name(f".{path.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         with atomic.disk_errors(path):
             try:
-                disk.rename(path, tombstone)
+                atomic.rename(path, tombstone)
             except OSError as problem:
                 if problem.errno in GONE:
                     return False
@@ -200,37 +220,8 @@ class Leases:
             if not meant:
                 atomic.link_new(tombstone, path)
             with suppress(FileNotFoundError):
-                disk.unlink(tombstone)
+                atomic.unlink(tombstone)
         return meant
-
-
-def holders(folder: Path, now: float) -> list[Holder]:
-    """The holders of all leases in a pass's lease folder. Ages are relative to `now`."""
-    paths = sorted(folder.glob(f"[0-9a-f][0-9a-f]/[!.]*{SUFFIX}"))
-    present = (_holder(path.name.removesuffix(SUFFIX), path, lambda: now) for path in paths)
-    return [holder for holder in present if holder is not None]
-
-
-def _holder(name: str, path: Path, now: Callable[[], float]) -> Holder | None:
-    """The holder of a lease file; None if it is missing. Opening, unlike stat, makes NFS ask its server."""
-    with atomic.disk_errors(path):
-        try:
-            with open(open_regular(path), "rb", buffering=0) as file:
-                status, content = os.fstat(file.fileno()), _content(file.read(4096))
-        except OSError as problem:
-            if problem.errno in GONE:
-                return None
-            raise
-    present = now()
-    return Holder(
-        name=name,
-        worker=content.get("worker", ""),
-        machine=str(content.get("machine", "")),
-        nonce=content.get("nonce", ""),
-        age=present - status.st_mtime,
-        held=present - content.get("claimed", status.st_mtime),
-        beat=_beat(status),
-    )
 
 
 def _beat(status: os.stat_result) -> tuple[int, int]:
@@ -246,3 +237,74 @@ def _content(data: bytes) -> dict[str, Any]:
         return {}
     valid = isinstance(content, dict) and all(type(content.get(key)) is kind for key, kind in kinds.items())
     return content if valid else {}
+
+
+# Share of the heartbeat period until the next try after a failed heartbeat, so that many tries precede the expiry.
+SOON = 0.2
+
+
+class Heartbeat(threading.Thread):
+    """Thread that renews the leases given to `keep` several times per expiry, and records the lost leases.
+
+    It ends with the process: a suspended or killed worker has no heartbeat, and other workers take its shards. If a
+    lease was taken over, or another worker finished the shard, the thread stops renewing it. A passing error of the
+    file system is logged and followed by a new try soon; `check` raises any other error in the main thread.
+    """
+
+    def __init__(self, expiry: float, log: Callable[..., None] = lambda *_, **__: None) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._period = expiry / 4
+        self._log = log
+        self._leases: dict[str, tuple[Lease, Callable[[], bool]]] = {}
+        self._lost: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._trouble: BaseException | None = None
+
+    def stop(self) -> None:
+        """End the thread; leases that were not released expire."""
+        self._ended.set()
+        if self.is_alive():
+            self.join(timeout=self._period + 5)
+
+    def check(self) -> None:
+        """Raise the exception that ended the thread, if any."""
+        if self._trouble is not None:
+            raise self._trouble
+
+    def keep(self, lease: Lease, needless: Callable[[], bool] = lambda: False) -> None:
+        """Renew `lease` until `forget`, or until `needless()` returns that another worker did the work."""
+        with self._lock:
+            self._leases[lease.nonce] = (lease, needless)
+
+    def forget(self, lease: Lease) -> None:
+        with self._lock:
+            self._leases.pop(lease.nonce, None)
+            self._lost.pop(lease.nonce, None)
+
+    def lost(self, lease: Lease) -> str:
+        """The reason why the work under this lease should be dropped; empty while this worker holds it."""
+        return self._lost.get(lease.nonce, "")
+
+    def run(self) -> None:
+        try:
+            answered = True
+            while not self._ended.wait(self._period if answered else self._period * SOON):
+                answered = True
+                with self._lock:
+                    renewals = list(self._leases.values())
+                for lease, needless in renewals:
+                    try:
+                        loss = "" if lease.renew() else "taken over"
+                        if not loss and needless():
+                            loss = "done by another worker"
+                    except (StoreError, OSError) as problem:
+                        # Without an answer this worker keeps the shard until another worker takes it over.
+                        self._log("heartbeat-failed", shard=lease.name, problem=str(problem))
+                        answered = False
+                        continue
+                    with self._lock:
+                        if loss and self._leases.pop(lease.nonce, None) is not None:
+                            self._lost[lease.nonce] = loss
+        except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
+            self._trouble = problem

@@ -17,12 +17,12 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
 from kgqa_hpc.store.atomic import exists, make_folder
-from kgqa_hpc.store.canonical import read_document, write_document
+from kgqa_hpc.store.canonical import curing, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, open_shard, write_shard
+from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, write_shard
 
 KIND = "shards"
 # Threads that write shards. They mostly wait for the disk; HDF5 itself runs one thread at a time.
@@ -43,16 +43,12 @@ class ShardsManifest:
     def names(self) -> list[str]:
         return [entry.name for entry in self.shards]
 
-    def position(self, name: str) -> int:
-        """The position of a shard by name. Raises KeyError for an unknown name."""
+    def entry(self, name: str) -> ShardEntry:
+        """The entry of a shard by name. Raises KeyError for an unknown name."""
         position = int(name.removeprefix("shard-")) if _NAME.fullmatch(name) else -1
         if not 0 <= position < len(self.shards) or self.shards[position].name != name:
             raise KeyError(name)
-        return position
-
-    def entry(self, name: str) -> ShardEntry:
-        """The entry of a shard by name. Raises KeyError for an unknown name."""
-        return self.shards[self.position(name)]
+        return self.shards[position]
 
     def holder(self, row: int) -> str:
         """The shard that holds a row of anchors.h5. Raises IndexError."""
@@ -143,7 +139,13 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     anchors.h5 is damaged; DiskFull, StoreError.
     """
     header = _anchors_header(run)
-    rounds, manifest = _rounds(header), _existing_manifest(run)
+    rounds, manifest = _rounds(header), None
+    try:
+        manifest = read_shards_manifest(run)
+    except MissingFile:
+        pass
+    except CorruptFile as problem:
+        quarantine(run.quarantine, run.shards_manifest, problem.message)
     if manifest is None:
         shard_size = _size_in_use(run, header["sha256"]) or shard_size
     elif manifest.anchors_sha256[:16] in {sha256[:16] for _, _, sha256 in rounds}:
@@ -197,29 +199,13 @@ def _cut(
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
     """The content of shards/manifest.json. Raises CorruptFile, NewerFormat, StoreError if it is missing."""
-    try:
+    with curing(f"kgqa run {run.path} makes it anew; no result is lost"):
         content = read_document(run.shards_manifest, KIND)
-    except CorruptFile as problem:
-        cure = f"kgqa run {run.path} makes it anew; no result is lost"
-        raise CorruptFile(problem.message, cure) from problem
     try:
         shards = tuple(ShardEntry(**entry) for entry in content["shards"])
         return ShardsManifest(content["anchors_sha256"], content["shard_size"], content["items"], shards)
     except (KeyError, TypeError):
         raise CorruptFile(f"{run.shards_manifest}: not a manifest of shards") from None
-
-
-def _existing_manifest(run: RunFolder) -> ShardsManifest | None:
-    """The manifest; None if it is missing, or damaged and thus moved to quarantine."""
-    if not exists(run.shards_manifest):
-        return None
-    try:
-        return read_shards_manifest(run)
-    except MissingFile:  # another process has just moved it to quarantine
-        return None
-    except CorruptFile as problem:
-        quarantine(run.quarantine, run.shards_manifest, problem.message)
-        return None
 
 
 def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
@@ -239,11 +225,8 @@ def _anchors_header(run: RunFolder) -> dict[str, Any]:
     if not exists(run.anchors):
         raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
     header = read_header(run.anchors, ANCHORS)
-    try:
+    with curing(f"kgqa sample {run.path} sets it aside and draws this run's"):
         require_origin(run.anchors, header, anchors_origin(run.manifest().sections))
-    except CorruptFile as problem:
-        cure = f"kgqa sample {run.path} sets it aside and draws this run's"
-        raise CorruptFile(problem.message, cure) from None
     return header
 
 
@@ -259,7 +242,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
 @contextmanager
 def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
     """Read a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
-    position, path = manifest.position(name), run.shard(name)
+    position, path = int(manifest.entry(name).name.removeprefix("shard-")), run.shard(name)
     piece = _piece(_rounds(read_header(run.anchors, ANCHORS)), manifest.shard_size, position)
     if piece is None:
         raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")
@@ -267,7 +250,7 @@ def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterato
         shard = None
         if piece.intact(run) is not None:
             try:
-                shard = stack.enter_context(open_shard(path))
+                shard = stack.enter_context(AnchorsFile(path, SHARD))
             except MissingFile:  # another process has just moved it to quarantine
                 pass
             except CorruptFile as problem:
@@ -275,5 +258,5 @@ def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterato
         if shard is None:
             with AnchorsFile(run.anchors) as anchors:
                 piece.write(run, list(anchors.rows(piece.start, piece.stop)))
-            shard = stack.enter_context(open_shard(path))
-        yield shard
+            shard = stack.enter_context(AnchorsFile(path, SHARD))
+        yield shard.rows()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
@@ -39,6 +39,9 @@ LOOKS = 32
 SAMPLE = 16
 # Longest time between two attempts of a worker that finds nothing to do.
 LONGEST_WAIT = 15.0
+# Factor on this worker's mean time per shard, larger than the variation between shards.
+SLOW = 3.0
+REMEMBERED = 10  # number of latest shards in the mean
 
 
 class Supply:
@@ -182,6 +185,38 @@ class ShardQueue:
         self._not_before[name] = time.monotonic() + self.jitter(pause)
 
 
+class Claims:
+    """The leases of one worker in one pass, claimed at the interval that the queue asks for."""
+
+    def __init__(self, queue: ShardQueue) -> None:
+        self._queue = queue
+        self._look_again = 0.0
+        self._durations: list[float] = []
+
+    def next(self, *, idle: bool) -> Lease | None:
+        """Claim a lease; None if no shard is free, or it is too early to look again.
+
+        `idle`: this worker has nothing else to do, so it may help a straggler. Raises DiskFull, StoreError.
+        """
+        if time.monotonic() < self._look_again:
+            return None
+        lease = self._queue.claim(self.slow_after if idle else None)
+        if lease is None:
+            self._look_again = time.monotonic() + self._queue.poll_interval()
+        return lease
+
+    def finished(self, seconds: float) -> None:
+        """Add a shard's seconds from claim to result to the mean."""
+        self._durations = [*self._durations[1 - REMEMBERED :], seconds]
+
+    @property
+    def slow_after(self) -> float | None:
+        """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
+        if not self._durations:
+            return None
+        return max(SLOW * sum(self._durations) / len(self._durations), self._queue.leases.expiry)
+
+
 def pass_queue(run: RunFolder, pass_name: str, worker: str, expiry: float = 120.0) -> ShardQueue:
     """The queue of a pass of a run."""
     leases = Leases(run.leases(pass_name), worker, expiry)
@@ -226,7 +261,7 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
     for path in sorted(folder.glob("*.journal")) if folder.is_dir() else ():
         if path.name.split(".")[0] in done:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
-                disk.unlink(path)
+                atomic.unlink(path)
                 journals += 1
     written = [run.path, run.stats, run.pins, run.shards, folder, run.quarantine, leases]
     written += [entry for entry in leases.iterdir() if entry.is_dir()] if leases.is_dir() else []

@@ -17,20 +17,18 @@ from typing import Any
 
 import yaml
 
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
-from kgqa_hpc.store import atomic, disk
-from kgqa_hpc.store.canonical import read_bytes, read_document, write_document
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile, OlderFormat
+from kgqa_hpc.store import atomic
+from kgqa_hpc.store.atomic import irregular, names_if_there
+from kgqa_hpc.store.canonical import curing, read_bytes, read_document, write_document
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
-from kgqa_hpc.store.disk import irregular, names_if_there
 from kgqa_hpc.store.fingerprint import (
     Manifest,
     ResultOrigin,
     Sections,
     anchors_origin,
     graph_origin,
-    new_manifest,
     pass_digest,
-    read_manifest,
     require_origin,
     require_same,
     write_manifest,
@@ -159,10 +157,10 @@ class RunFolder:
         try:
             atomic.make_folder(temp)
             atomic.write_file(temp / self.config_file.name, _yaml(config))
-            write_manifest(temp / self.manifest_file.name, new_manifest(sections, trusted))
+            write_manifest(temp / self.manifest_file.name, Manifest(sections, trusted))
             with atomic.disk_errors(self.path):
                 try:
-                    disk.rename(temp, resolved)
+                    atomic.rename(temp, resolved)
                 except OSError as problem:
                     if problem.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                         return False
@@ -183,8 +181,19 @@ class RunFolder:
         return not any(map(atomic.exists, (self.shards_manifest, self.path / "results", self.dataset)))
 
     def manifest(self) -> Manifest:
-        """The content of manifest.json. Raises CorruptFile, NewerFormat, StoreError."""
-        return read_manifest(self.manifest_file)
+        """The content of manifest.json. Raises CorruptFile, NewerFormat, OlderFormat, StoreError."""
+        path = self.manifest_file
+        with curing("kgqa init with the run's own configuration makes it again"):
+            content = read_document(path, "run")
+            try:
+                created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
+            except KeyError as problem:
+                raise CorruptFile(f"{path}: a manifest without {problem}") from None
+        passes = sections.get("passes", {}).get("values", {}).values()
+        if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
+            raise OlderFormat(f"{path}: a run of {program}, whose steps have no settings")
+        trusted, earlier = content.get("trusted", {}), content.get("earlier_entries", [])
+        return Manifest(sections, trusted, created, program, earlier)
 
     def origin(self, pass_name: str) -> ResultOrigin:
         """The origin in the headers of a pass's results. Raises KeyError for an unknown pass."""
@@ -192,19 +201,16 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """config.yaml as plain data. Raises InputError if it is missing or cannot be read as YAML."""
+        cure = "run kgqa init again"
         try:
             data = load_yaml(self.config_file)
-            problem = (
-                "" if isinstance(data, dict) else f"{self.config_file}: is not a mapping of keys to values"
-            )
         except FileNotFoundError:
-            problem = f"{self.config_file}: no such file"
-        except InputError as error:
-            problem = error.message
-        if problem:
-            raise InputError(problem, "run kgqa init again")
-        plain: dict[str, Any] = data
-        return plain
+            raise InputError(f"{self.config_file}: no such file", cure) from None
+        except InputError as problem:
+            raise InputError(problem.message, cure) from None
+        if not isinstance(data, dict):
+            raise InputError(f"{self.config_file}: is not a mapping of keys to values", cure)
+        return data
 
     def check(self, sections: Sections) -> None:
         """Raises FingerprintMismatch, which names each key that differs from the run's fingerprint, old → new."""
@@ -224,11 +230,10 @@ class RunFolder:
         atomic.make_folder(self.pins)
         content = {"format": "kgqa-pin", "version": 1, "values": dict(values)}
         if not write_document(path, content, exclusive=True):
-            try:
+            with curing(
+                "the results tell the values they were made with; remove it to take the present ones"
+            ):
                 recorded = read_document(path, "pin")["values"]
-            except CorruptFile as problem:
-                cure = "the results tell the values they were made with; remove it to take the present ones"
-                raise CorruptFile(problem.message, cure) from None
             require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
 
     def grow(
@@ -245,30 +250,14 @@ class RunFolder:
             exists = name in sections["passes"]["values"]
             if not exists or pass_digest(sections, name) != pass_digest(manifest.sections, name):
                 self.check(sections)
-        atomic.write_file(self.config_file, _yaml(config))
-        grown = {name: dict(section) for name, section in sections.items()}
         agreed = {**manifest.trusted, **(trusted or {})}
-        write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=agreed))
+        self.rewrite(replace(manifest, sections=sections, trusted=agreed), config)
 
-    def remake(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> None:
-        """Replace the configuration of an untouched run; the manifest is written last.
-
-        Graph and sample of the old configuration move to quarantine when they are made again.
-        """
-        if not self.untouched():
-            self.check(sections)
-        shutil.rmtree(self.prompts, ignore_errors=True)
-        atomic.write_file(self.config_file, _yaml(config))
-        write_manifest(self.manifest_file, new_manifest(sections, trusted))
-
-    def accept_entries(self, sections: Sections) -> None:
-        """Accept changed code of the run's entries; the manifest keeps the earlier digests."""
-        manifest = self.manifest()
-        before = manifest.sections.get("entries", {}).get("values", {})
-        changed = {name: section for name, section in manifest.sections.items() if name != "entries"}
-        changed |= {name: dict(section) for name, section in sections.items() if name == "entries"}
-        earlier = [*manifest.earlier, before]
-        write_manifest(self.manifest_file, replace(manifest, sections=changed, earlier=earlier))
+    def rewrite(self, manifest: Manifest, config: Mapping[str, Any] | None = None) -> None:
+        """Replace config.yaml, if given, and manifest.json, the manifest last. Raises DiskFull, StoreError."""
+        if config is not None:
+            atomic.write_file(self.config_file, _yaml(config))
+        write_manifest(self.manifest_file, manifest)
 
     def pin_trust(self, trusted: Mapping[str, Any]) -> None:
         """Record the dangerous settings that the user agrees to; the manifest's owner identifies the user."""
@@ -276,7 +265,7 @@ class RunFolder:
         with atomic.disk_errors(self.manifest_file):
             is_owner = os.stat(self.manifest_file).st_uid == os.geteuid()
         if manifest.trusted != trusted or not is_owner:
-            write_manifest(self.manifest_file, replace(manifest, trusted=dict(trusted)))
+            self.rewrite(replace(manifest, trusted=trusted))
 
     def _mend(self, sections: Sections, trusted: Mapping[str, Any], reason: str) -> None:
         """Write a damaged or deleted manifest again, if the existing files match this fingerprint."""
@@ -302,7 +291,7 @@ class RunFolder:
             raise FingerprintMismatch(f"{location}: it was made with another configuration", _CURE) from None
         if atomic.exists(self.manifest_file):
             quarantine(self.quarantine, self.manifest_file, reason)
-        write_manifest(self.manifest_file, new_manifest(sections, trusted))
+        write_manifest(self.manifest_file, Manifest(sections, trusted))
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:

@@ -23,9 +23,9 @@ from typing import Any
 import h5py
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
-from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.atomic import open_regular
 from kgqa_hpc.store.canonical import read_sized, require_kind
-from kgqa_hpc.store.disk import open_regular
 
 HEADER_BYTES = 1024
 # The only supported version of each kind of file; 1 for kinds that are not listed.
@@ -74,7 +74,7 @@ def create_sealed(
             raise sink.refusal
         fields = {**sealed.header, "format": f"kgqa-{kind}", "version": version}
         fields |= {"bytes": os.fstat(fd).st_size, "sha256": _body_sha256(fd)}
-        disk.pwrite_all(fd, _fitting_header(fields), 0)
+        atomic.write_all(fd, _fitting_header(fields), 0)
         sealed.committed = atomic.commit(fd, temp, path, exclusive=exclusive)
 
 
@@ -111,8 +111,13 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
 def read_header(path: Path, kind: str) -> dict[str, Any]:
     """Read the header (1 KiB); its own check and the file's size are verified, the body is not."""
     block, size = read_sized(path, HEADER_BYTES)
-    header = _parse_header(block)
-    if header is None:
+    try:
+        header: dict[str, Any] = canonical.loads(block)
+        del header["check"]
+        intact = len(block) == HEADER_BYTES and render_header(header) == block
+    except (ValueError, KeyError, TypeError):
+        intact = False
+    if not intact:
         raise CorruptFile(f"{path}: not a sealed file, or its header is damaged")
     require_kind(path, header, kind, VERSIONS.get(kind, 1))
     if size != header.get("bytes") or "sha256" not in header:
@@ -144,17 +149,6 @@ def _fitting_header(fields: dict[str, Any]) -> bytes:
     return render_header(fields)
 
 
-def _parse_header(block: bytes) -> dict[str, Any] | None:
-    try:
-        fields = canonical.loads(block)
-    except ValueError:
-        return None
-    if not isinstance(fields, dict) or "check" not in fields:
-        return None
-    del fields["check"]
-    return fields if len(block) == HEADER_BYTES and render_header(fields) == block else None
-
-
 def _body_sha256(fd: int) -> str:
     digest, offset = hashlib.sha256(), HEADER_BYTES
     while block := os.pread(fd, 1 << 20, offset):
@@ -164,7 +158,7 @@ def _body_sha256(fd: int) -> str:
 
 
 class _Sink(FileIO):
-    """File object for HDF5 that sends every write through `disk`.
+    """File object for HDF5 that sends every write through `atomic`.
 
     After the first failed write (disk full, …) it discards all further writes: HDF5 can then close the file,
     and `create_sealed` raises the first error. An exception inside HDF5's own calls would leave a handle that
@@ -177,7 +171,7 @@ class _Sink(FileIO):
         position = self.tell()
         if self.refusal is None:
             try:
-                disk.pwrite_all(self.fileno(), data, position)
+                atomic.write_all(self.fileno(), data, position)
             except OSError as problem:
                 self.refusal = problem
         self.seek(position + len(data))
@@ -187,7 +181,7 @@ class _Sink(FileIO):
         size = self.tell() if size is None else size
         if self.refusal is None:
             try:
-                disk.truncate(self.fileno(), size)
+                atomic.truncate(self.fileno(), size)
             except OSError as problem:
                 self.refusal = problem
         return size

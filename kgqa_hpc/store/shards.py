@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ ANCHORS = "anchors"
 GROUP = "anchors"
 # `id`, `group` and `weight` repeat members of the JSON so that a reader can find them without parsing it.
 COLUMNS = {"id": TEXT, "group": TEXT, "weight": "float64", "anchor": JSON}
-# Rows parsed at a time while streaming.
+Row = dict[str, Any]
+# Rows whose offsets are in memory while streaming.
 SLICE = 2048
 
 
@@ -39,6 +40,7 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull, StoreError.
     """
     with create_sealed(path, ANCHORS, header=header) as file:
+        # The file's bytes depend on the writer's life: HDF5 places a group's header when the group is closed.
         writer = TableWriter(file.create_group(GROUP), COLUMNS)
         hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
         for anchor in anchors:
@@ -51,26 +53,29 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     return writer.rows
 
 
-def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
+def anchor_row(anchor: dict[str, Any]) -> Row:
     """The table row of an anchor."""
     return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
 
 
 class AnchorsFile(ExitStack):
-    """An open, verified anchors.h5; a context manager. Opening raises CorruptFile, NewerFormat or StoreError."""
+    """An open anchors.h5 or shard; a context manager. Every byte is verified before the first anchor is read.
 
-    def __init__(self, path: Path) -> None:
+    Opening raises CorruptFile, NewerFormat, MissingFile or StoreError.
+    """
+
+    def __init__(self, path: Path, kind: str = ANCHORS) -> None:
         super().__init__()
-        self._table = self.enter_context(open_table(path, ANCHORS, GROUP))
+        self._table = self.enter_context(open_table(path, kind, GROUP))
 
     def __len__(self) -> int:
-        return len(self._table)
+        return self._table.rows
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
-        """Iterate over the anchors [start, stop), a slice at a time in memory."""
+        """Iterate over the anchors [start, stop), a single one at a time in memory."""
         stop = len(self) if stop is None else min(stop, len(self))
         for begin in range(start, stop, SLICE):
-            yield from self._table.json("anchor", begin, min(begin + SLICE, stop))
+            yield from map(canonical.loads, self._table.raw("anchor", begin, min(begin + SLICE, stop)))
 
     def find(self, anchor_id: str) -> int | None:
         """The row of the anchor with this id; None if there is none."""
@@ -94,22 +99,14 @@ def write_shard(
 ) -> ShardEntry:
     """Commit a shard and return its entry. `exclusive`: keep an existing shard, and return that one's entry."""
     with create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
-        write_table(file.create_group(GROUP), COLUMNS, [anchor_row(row) for row in rows])
+        write_table(file.create_group(GROUP), COLUMNS, map(anchor_row, rows))
     header = read_header(path, SHARD)
     return ShardEntry(path.stem, header["rows"], header["sha256"])
-
-
-@contextmanager
-def open_shard(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
-    """Open a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
-    with open_table(path, SHARD, GROUP) as table:
-        yield map(canonical.loads, table.raw("anchor"))
 
 
 RESULT = "result"
 RECORDS = "records"
 RECORD_COLUMNS = {"id": TEXT, "status": TEXT, "record": JSON}
-Row = dict[str, Any]
 # Bytes of the header left for reasons; the rarest are summed up as OTHER when there are too many.
 REASON_BYTES = 300
 OTHER = "(other)"

@@ -7,7 +7,7 @@ A table is an HDF5 group with an attribute "rows" and one member per column:
 Big datasets are chunked, shuffled (numbers), gzipped and carry fletcher32; small ones are plain.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -49,7 +49,7 @@ class TableWriter:
 
     def close(self) -> None:
         for column in self._columns.values():
-            column.close()
+            column.flush(last=True)
         self._group.attrs["rows"] = np.int64(self.rows)
 
 
@@ -61,13 +61,10 @@ class Table:
         self.rows = int(group.attrs["rows"])
         self._opened: dict[str, tuple[h5py.Dataset, h5py.Dataset]] = {}
 
-    def __len__(self) -> int:
-        return self.rows
-
     def text(self, column: str, start: int = 0, stop: int | None = None) -> list[str]:
         """Rows [start, stop) of a text column."""
-        offsets = self._ends(column, start, stop)
-        data = b"".join(self._blocks(column, offsets[0], offsets[-1]))
+        offsets, blocks = self._span(column, start, stop)
+        data = b"".join(blocks)
         spans = pairwise([end - offsets[0] for end in offsets])
         if data.isascii():  # slicing one str is four times as fast; ids and groups are nearly always ASCII
             whole = data.decode()
@@ -85,8 +82,7 @@ class Table:
 
     def raw(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
         """Rows [start, stop) of a text or JSON column as bytes, a chunk of the file at a time in memory."""
-        offsets = self._ends(column, start, stop)
-        blocks = self._blocks(column, offsets[0], offsets[-1])
+        offsets, blocks = self._span(column, start, stop)
         at, window = offsets[0], memoryview(b"")
         for begin, end in pairwise(offsets):
             while at + len(window) < end:
@@ -106,25 +102,22 @@ class Table:
             at = blob.find(needle, at + 1)
         return None
 
-    def _members(self, column: str) -> tuple[h5py.Dataset, h5py.Dataset]:
-        """The datasets `offsets` and `bytes` of a column; kept open, so HDF5 caches the last decompressed chunks."""
+    def _span(self, column: str, start: int, stop: int | None) -> tuple[list[int], Iterator[bytes]]:
+        """Byte offsets of rows start to stop (stop - start + 1 values, never empty), and the bytes between the first
+        and the last, a chunk of the file at a time.
+
+        The datasets are kept open, so that HDF5 caches the last decompressed chunks.
+        """
         if column not in self._opened:
             member = self._group[column]
             self._opened[column] = member["offsets"], member["bytes"]
-        return self._opened[column]
-
-    def _ends(self, column: str, start: int, stop: int | None) -> list[int]:
-        """Byte offsets of rows start to stop (stop - start + 1 values, never empty)."""
+        ends, data = self._opened[column]
         stop = self.rows if stop is None else min(stop, self.rows)
-        offsets: list[int] = self._members(column)[0][start : max(start, stop) + 1].tolist()
-        return offsets or [0]
-
-    def _blocks(self, column: str, start: int, end: int) -> Iterator[bytes]:
-        """The bytes [start, end) of a column, a chunk at a time."""
-        _, data = self._members(column)
+        offsets: list[int] = ends[start : max(start, stop) + 1].tolist() or [0]
+        begin, end = offsets[0], offsets[-1]
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
-        for begin in range(start - start % chunk, end, chunk):
-            yield data[max(start, begin) : min(end, begin + chunk)].tobytes()
+        starts = range(begin - begin % chunk, end, chunk)
+        return offsets, (data[max(begin, at) : min(end, at + chunk)].tobytes() for at in starts)
 
 
 @contextmanager
@@ -138,7 +131,7 @@ def open_table(path: Path, kind: str, group: str) -> Iterator[Table]:
         yield table
 
 
-def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a whole table at once."""
     writer = TableWriter(group, columns)
     for row in rows:
@@ -172,21 +165,19 @@ class _Column:
             value = self._flushed + len(self._buffer)
         self._values.append(value)
         if max(len(self._buffer), len(self._values) * self._numbers.dtype.itemsize) >= FLUSH_BYTES:
-            self._flush()
+            self.flush()
 
-    def close(self) -> None:
-        self._flush()
-        if self._bytes is not None:
-            self._bytes.close()
-        self._numbers.close()
-
-    def _flush(self) -> None:
+    def flush(self, *, last: bool = False) -> None:
+        """Write the collected values; with `last`, complete the column."""
         if self._bytes is not None:
             self._flushed += len(self._buffer)
             # A view of the buffer, which is given away.
             self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8))
         self._numbers.append(np.array(self._values, dtype=self._numbers.dtype))
         self._buffer, self._values = bytearray(), []
+        for dataset in (self._bytes, self._numbers) if last else ():
+            if dataset is not None:
+                dataset.append(None)
 
 
 class _Dataset:
@@ -197,28 +188,27 @@ class _Dataset:
         self._pending: list[npt.NDArray[Any]] = []
         self._h5: h5py.Dataset | None = None
 
-    def append(self, values: npt.NDArray[Any]) -> None:
-        if self._h5 is not None:
+    def append(self, values: npt.NDArray[Any] | None) -> None:
+        """Append the values; None after the last ones."""
+        if values is not None and self._h5 is not None:
             size = self._h5.shape[0]
             self._h5.resize((size + len(values),))
             self._h5[size:] = values
             return
-        self._pending.append(values)
-        if sum(values.nbytes for values in self._pending) >= COMPRESS_FROM:
-            self._h5 = self._create(
-                maxshape=(None,),
-                chunks=(CHUNK_BYTES // self.dtype.itemsize,),
-                compression="gzip",
-                compression_opts=4,
-                shuffle=self.dtype.itemsize > 1,
-                fletcher32=True,
+        if values is not None:
+            self._pending.append(values)
+        large = sum(array.nbytes for array in self._pending) >= COMPRESS_FROM
+        if self._h5 is None and (large or values is None):
+            options: dict[str, Any] = {
+                "maxshape": (None,),
+                "chunks": (CHUNK_BYTES // self.dtype.itemsize,),
+                "compression": "gzip",
+                "compression_opts": 4,
+                "shuffle": self.dtype.itemsize > 1,
+                "fletcher32": True,
+            }
+            data = np.concatenate([np.empty(0, self.dtype), *self._pending])
+            self._h5 = self._group.create_dataset(
+                self._name, data=data, track_times=False, **(options if large else {})
             )
-
-    def close(self) -> None:
-        if self._h5 is None:
-            self._create()
-
-    def _create(self, **options: Any) -> h5py.Dataset:
-        values = np.concatenate([np.empty(0, self.dtype), *self._pending])
-        self._pending = []
-        return self._group.create_dataset(self._name, data=values, track_times=False, **options)
+            self._pending = []

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.store.disk import NotRegular, read_with_state
+from kgqa_hpc.store.atomic import NotRegular, read_with_state
 from kgqa_hpc.text.plain_text import printable
 
 LARGEST = 256 * 1024  # bytes; PyYAML needs about a second for this size

@@ -21,17 +21,15 @@ from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.render import metrics
 from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_document
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.disk import read_if_there
-from kgqa_hpc.store.lease import Lease, Leases, holders
+from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.queue import done_shards, sweep
 from kgqa_hpc.store.sealed import verify
 from kgqa_hpc.store.shards import RESULT
 from kgqa_hpc.terminal import Progress
-from kgqa_hpc.work.pace import TransientErrors, may_pass
-from kgqa_hpc.work.session import Session, describe
+from kgqa_hpc.work.session import Session, TransientErrors, describe, may_pass
 
 ROLE = ".lead"  # no pass can be named so
 # Seconds between two notes in the history, and between two calls of squeue, which loads Slurm's controller.
@@ -89,8 +87,12 @@ class Coordinator:
                 if any(swept):
                     self._log("swept", **swept._asdict(), **{"pass": name})
             sweep_states(self._run.logs)
-        if not last:
-            self._reclaim()
+        # Remove expired leases, so that the next worker that looks finds the shard free at once.
+        for name, leases in zip(self._passes, self._leases, strict=True) if not last else ():
+            for holder in leases.holders():
+                if leases.expired(holder) and (lease := leases.claim(holder.name)) is not None:
+                    lease.release()
+                    self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
         for totals in self._totals:
             totals.refresh(self._run)
         self._publish(self._shards, note=last or now - self._noted >= NOTE_EVERY)
@@ -124,15 +126,7 @@ class Coordinator:
             self._lease.release()
             self._lease = None
         for leases in (self._roles, *self._leases):
-            leases.close()
-
-    def _reclaim(self) -> None:
-        """Remove expired leases, so that the next worker that looks finds the shard free at once."""
-        for name, leases in zip(self._passes, self._leases, strict=True):
-            for holder in holders(leases.folder, leases.now()):
-                if leases.expired(holder) and (lease := leases.claim(holder.name)) is not None:
-                    lease.release()
-                    self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
+            leases.clock.close()
 
     def _publish(self, shards: ShardsManifest, *, note: bool) -> None:
         if note:
@@ -155,10 +149,11 @@ SOONEST, LATEST = 5.0, 30.0
 FEW = 16
 
 
-class Reporter:
-    """The reporter of a worker, as a thread from `start` to `stop`."""
+class Reporter(threading.Thread):
+    """The reporter of a worker, a thread from `start` to `stop`."""
 
     def __init__(self, session: Session, lead: Coordinator, progress: Progress | None) -> None:
+        super().__init__(name="reporter", daemon=True)
         self._session, self._run, self._log = session, session.run, session.log.write
         self._lead, self._progress = lead, progress
         self._began = time.monotonic()
@@ -167,10 +162,6 @@ class Reporter:
         self._ended = threading.Event()
         self._trouble: BaseException | None = None
         self._transient_errors = TransientErrors(session.config.runtime.lease)
-        self._thread = threading.Thread(target=self._report, name="reporter", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def check(self) -> None:
         """Raise the exception that ended the thread, if there was one."""
@@ -184,8 +175,8 @@ class Reporter:
         coordinator was killed. Raises DiskFull, StoreError.
         """
         self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.is_alive():
+            self.join()
         remove_state(self._run.logs, self._session.worker)
         try:
             if not failed and self._trouble is None:
@@ -212,7 +203,7 @@ class Reporter:
                 raise
             self._log("last-look-failed", problem=str(problem))
 
-    def _report(self) -> None:
+    def run(self) -> None:
         due = 0.0
         try:
             while not self._ended.wait(TICK if due else 0):

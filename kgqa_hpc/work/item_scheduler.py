@@ -24,7 +24,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.lifecycle import end
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 from kgqa_hpc.terminal import LOG
-from kgqa_hpc.work.pace import bring_up
+from kgqa_hpc.work.session import Counters, bring_up
 
 Result = TypeVar("Result")
 TURN = 0.5  # s of work on answers after which a turn ends, so that stop requests and timers are noticed
@@ -63,21 +63,6 @@ class Limits:
     attempts: int = 3
     item_deaths: int = 3
     restarts: int = 20
-
-
-@dataclass(slots=True)
-class Counters:
-    """Counts of the scheduler. `slowest`: duration of the slowest request, in seconds."""
-
-    requests: int = 0
-    answers: int = 0
-    retries: int = 0
-    errors: int = 0
-    deaths: int = 0
-    strays: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    slowest: float = 0.0
 
 
 class Scheduler:
@@ -138,7 +123,7 @@ class Scheduler:
             if (outcome := self._computed(task)) is None:
                 self._queues[task.step].append(task)
             else:
-                self._advance(task, outcome)
+                self._advance(task, outcome, asked=False)
 
     def drop(self, shard: str) -> None:
         """Remove a shard's tasks: another worker has it now. Answers that still arrive are ignored."""
@@ -211,7 +196,7 @@ class Scheduler:
             ask = partial(step.request, task.item, task.attempt, self._run_seed, task.turn)
             request = self._guard(step, task.item, ask)
             if isinstance(request, Retry):
-                self._advance(task, request)
+                self._advance(task, request, asked=True)
                 continue
             self._flight[request.id] = (task, now)
             requests.append(request)
@@ -245,7 +230,7 @@ class Scheduler:
             self._release()
         step = self._chain[task.step]
         take = partial(step.take, task.item, response, task.attempt, task.turn)
-        self._advance(task, self._guard(step, task.item, take))
+        self._advance(task, self._guard(step, task.item, take), asked=True)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
         """Raise EngineError when every request of a full window has failed twice, so not because of the items."""
@@ -256,12 +241,14 @@ class Scheduler:
                 "mend it and run the same command again; none of these items was given up",
             )
 
-    def _advance(self, task: Task, outcome: Outcome) -> None:
+    def _advance(self, task: Task, outcome: Outcome, *, asked: bool) -> None:
+        """Move a task on. `asked`: a request was made; a step without one would only repeat its result."""
+        step = self._chain[task.step]
         while isinstance(outcome, Done):
             task.step, task.attempt, task.turn, task.item.state = task.step + 1, 0, 0, {}
             if task.step == len(self._chain) or (computed := self._computed(task)) is None:
                 break
-            outcome = computed
+            outcome, asked, step = computed, False, self._chain[task.step]
         match outcome:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
@@ -270,22 +257,16 @@ class Scheduler:
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)
-            case Retry() if self._may_ask_again(task):
+            case Retry() if asked and task.attempt + 1 < (step.attempts or self._limits.attempts):
                 task.attempt += 1
                 self.counters.retries += 1
                 self._queues[task.step].appendleft(task)
             case Retry() | Reject():
-                end(task.item, outcome, self._chain[-1].context.kind, self._chain[task.step].label)
+                end(task.item, outcome, self._chain[-1].context.kind, step.label)
         if task.item.status == "failed" and self._streak:
             self._held.append(task)
         else:
             self._moved(task, task.item.status != "open" or task.step == len(self._chain))
-
-    def _may_ask_again(self, task: Task) -> bool:
-        """Whether attempts are left; a step without a request would only repeat its result."""
-        step = self._chain[task.step]
-        asks = self._guard(step, task.item, partial(step.asks_about, task.item))
-        return asks is True and task.attempt + 1 < (step.attempts or self._limits.attempts)
 
     def _computed(self, task: Task) -> Outcome | None:
         """The outcome of the task's step if it needs no request for this item; None if it needs one."""
@@ -327,8 +308,15 @@ class Scheduler:
         if not self._sending:
             return
         self._fruitless += 1
-        if self._alone == 1 and lost:
-            self._blame(lost[0])
+        if self._alone == 1 and lost:  # the item that kills the engine: send it alone again, or give it up
+            (task,) = lost
+            task.deaths += 1
+            if task.deaths < self._limits.item_deaths:
+                self._groups.appendleft(lost)
+            else:
+                finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].label)
+                self._fruitless = 0
+                self._moved(task, True)
         else:
             half = (len(lost) + 1) // 2
             self._groups.extendleft(part for part in (lost[half:], lost[:half]) if part)
@@ -336,13 +324,3 @@ class Scheduler:
         before, start = self._fruitless, partial(self._engine.start, self._stopped)
         self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
         self.counters.deaths += self._fruitless - before
-
-    def _blame(self, task: Task) -> None:
-        """Send a task alone again that was alone in the engine when it died, or give up its item."""
-        task.deaths += 1
-        if task.deaths < self._limits.item_deaths:
-            self._groups.appendleft([task])
-            return
-        finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].label)
-        self._fruitless = 0
-        self._moved(task, True)

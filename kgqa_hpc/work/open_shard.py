@@ -15,7 +15,7 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.lifecycle import begin
 from kgqa_hpc.steps.step import Step
-from kgqa_hpc.store.cleanup import quarantine_copy
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.shards import Row, Tally, write_rows
@@ -28,6 +28,8 @@ Record = dict[str, Any]
 
 class OpenShard:
     """One leased shard. `tasks` are its unfinished items, each at its position in the chain.
+
+    Close the `journal` of a shard that is left unfinished: the next worker continues from it.
 
     `anchors` are the shard's anchors in order; `before` the records of the previous pass by id, None in the first
     pass: an item that ended there is copied unchanged. `chain` are the steps of the pass.
@@ -49,9 +51,9 @@ class OpenShard:
         self._pass = pass_name
         self._log = session.log.write
         sha256 = session.shards.entry(self.name).sha256
-        self._header = session.origin(pass_name).header(self.name, sha256)
+        self._header = session.origins[pass_name].header(self.name, sha256)
         header = {**self._header, "worker": session.worker}
-        self._journal, older = open_next(self._run.results(pass_name), self.name, header)
+        self.journal, older = open_next(self._run.results(pass_name), self.name, header)
         self._rows: dict[str, Row | None] = {}
         self._tally = Tally()
         self._unfinished: set[str] = set()
@@ -81,14 +83,10 @@ class OpenShard:
     def moved(self, task: Task, ended: bool) -> None:
         """Append the state of an item to the journal after an answer. Raises DiskFull, StoreError."""
         record = task.item.to_record()
-        rendered = self._journal.append(record, **{AT: [task.step, task.attempt, task.turn]})
+        rendered = self.journal.append(record, **{AT: [task.step, task.attempt, task.turn]})
         if ended:
             self._rows[record["id"]] = self._tally.row(record, rendered)
             self._unfinished.discard(record["id"])
-
-    def sync(self) -> None:
-        """Force the journal to disk. Raises DiskFull, StoreError."""
-        self._journal.sync()
 
     def commit(self) -> bool:
         """Write the result of the complete shard and remove the journals.
@@ -99,13 +97,9 @@ class OpenShard:
         assert len(rows) == len(self._rows), f"{self.name} is not complete"
         path = self._run.result(self._pass, self.name)
         is_first = write_rows(path, rows, self._tally, self._header)
-        self._journal.close()
+        self.journal.close()
         remove_journals(path.parent, self.name)
         return is_first
-
-    def close(self) -> None:
-        """Force the journal to disk and close it; the next worker continues from it. Raises DiskFull, StoreError."""
-        self._journal.close()
 
     def _place(self, anchor: Anchor, reached: Record | None, before: Record | None) -> None:
         """Add an item at the position that it has `reached` according to the journals, or at the begin of the pass.
@@ -145,7 +139,7 @@ class OpenShard:
                     raise
                 continue  # another worker committed the result meanwhile; the next heartbeat finds that out
             if damage:
-                copy = quarantine_copy(self._run.quarantine, path, str(damage))
+                copy = quarantine(self._run.quarantine, path, str(damage), copy=True)
                 self._log("journal-damaged", shard=self.name, damage=str(damage), copy=str(copy))
             for record in records:
                 if _rank(record) > _rank(best.get(record["id"])):

@@ -22,12 +22,11 @@ from kgqa_hpc.status.log_files import LOADS, write_state
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
-from kgqa_hpc.store.queue import pass_queue
+from kgqa_hpc.store.queue import Claims, pass_queue
 from kgqa_hpc.store.shards import read_result
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
-from kgqa_hpc.work.pace import Claims, TransientErrors, bring_up
-from kgqa_hpc.work.session import Session
+from kgqa_hpc.work.session import Session, TransientErrors, bring_up
 
 # The next shard is opened when the number of waiting tasks falls below this share of the window.
 RESERVE = 8
@@ -40,7 +39,8 @@ class PassWorker:
     def __init__(self, session: Session, pass_name: str) -> None:
         self._session = session
         self._pass = pass_name
-        self._before = session.before(pass_name)
+        names = [entry.name for entry in session.config.passes]
+        self._before = dict(zip(names[1:], names, strict=False)).get(pass_name)  # the previous pass
         self._runtime = session.config.runtime
         self._stop = session.stop
         self._log = session.log.write
@@ -87,7 +87,7 @@ class PassWorker:
                     self._leave(shard, "failed")
             raise
         finally:
-            self._queue.leases.close()
+            self._queue.leases.clock.close()
         if self._session.stopped():
             self._engine.kill()  # an orderly end may take seconds and has no benefit here
         else:
@@ -163,7 +163,7 @@ class PassWorker:
             shard=shard.name,
             items=shard.items,
             resumed=shard.resumed,
-            speculative=lease.speculative,
+            speculative=lease.name != lease.shard,
         )
         if shard.complete:
             self._complete.append(shard)
@@ -209,7 +209,7 @@ class PassWorker:
             return None
         path = self._session.run.result(self._before, lease.shard)
         try:
-            return {record["id"]: record for record in read_result(path, self._session.origin(self._before))}
+            return {record["id"]: record for record in read_result(path, self._session.origins[self._before])}
         except (MissingFile, CorruptFile) as problem:
             if isinstance(problem, CorruptFile):
                 quarantine(self._session.run.quarantine, path, problem.message)
@@ -236,10 +236,15 @@ class PassWorker:
         self._stop.learn(counters.slowest, counters.answers)
         while self._complete:
             self._commit(self._complete.pop())
-        if self._session.heartbeat.any_lost():
-            self._drop_lost()
+        for shard in list(self._open.values()):
+            if why := self._session.heartbeat.lost(shard.lease):
+                self._scheduler.drop(shard.name)
+                self._leave(shard, why)
         if time.monotonic() - self._synced > self._runtime.commit_every:
-            self._sync()
+            for shard in self._open.values():
+                shard.journal.sync()
+            self._synced = time.monotonic()
+            self._count_server_load()
         self._show()
 
     def _commit(self, shard: OpenShard) -> None:
@@ -254,17 +259,10 @@ class PassWorker:
             "shard-done", shard=shard.name, items=shard.items, first=is_first, seconds=round(seconds, 2)
         )
 
-    def _drop_lost(self) -> None:
-        assert self._scheduler is not None
-        for shard in list(self._open.values()):
-            if why := self._session.heartbeat.lost(shard.lease):
-                self._scheduler.drop(shard.name)
-                self._leave(shard, why)
-
     def _leave(self, shard: OpenShard, why: str) -> None:
         del self._open[shard.name]
         try:
-            shard.close()
+            shard.journal.close()
         finally:
             self._give_back(shard.lease)
         self._log("shard-left", shard=shard.name, why=why, ended=shard.ended, items=shard.items)
@@ -275,12 +273,6 @@ class PassWorker:
             lease.release()
         except (StoreError, OSError) as problem:  # it expires by itself
             self._log("release-failed", shard=lease.shard, problem=str(problem))
-
-    def _sync(self) -> None:
-        for shard in self._open.values():
-            shard.sync()
-        self._synced = time.monotonic()
-        self._count_server_load()
 
     def _count_server_load(self) -> None:
         """Write the server errors of the pass, of its earlier engines and the present one, if their counts changed.

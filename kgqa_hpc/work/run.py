@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ from kgqa_hpc.status.log_files import HOUR, active_time, place, read_notes
 from kgqa_hpc.status.pass_totals import money
 from kgqa_hpc.status.snapshot import load_totals
 from kgqa_hpc.store.cleanup import time_at
-from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.fingerprint import ResultOrigin
+from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -101,7 +102,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
     stop = Stop(deadline_of(config.runtime.time_limit, job_end, time_at(run.path)), config.runtime.margin)
     worker = worker_name(world, requested_name)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
-    with stop.listening(), Logbook(run.logs / log_name, worker) as log:
+    with stop.listening(), closing(Logbook(run.logs / log_name, worker)) as log:
         facts = _facts(world)
         seconds = None if stop.deadline is None else round(stop.deadline - time.monotonic(), 1)
         log.write("started", **facts, deadline=seconds)
@@ -154,7 +155,8 @@ def _work_through(
     failed, complete = True, False
     try:
         session.check, session.shards = check, _await_shards(run, reporter, stop)
-        session.sections = run.manifest().sections
+        sections = run.manifest().sections
+        session.origins = {entry.name: ResultOrigin.of(sections, entry.name) for entry in config.passes}
         complete = _all_passes(session, lead)
         failed = False
     finally:

@@ -1,12 +1,17 @@
-"""One process of a run: the data it keeps through all passes, its activity, and its log.
+"""One process of a run: the data it keeps through all passes, its activity, its log, and its patience with errors.
 
 The log holds a JSON object per line, for people with `jq` and for the tests. Every line has `time` (seconds since
 1970), `worker` and `event`; the rest depends on the event. Lines are written at once and never synced: a log need not
 outlive a power cut.
+
+A parallel file system that fails over returns only errors for seconds; NFS reports a stale handle for a file that
+another node has just replaced. Calls that are repeated every few seconds anyway (heartbeats, states,
+claims) are then repeated, unless the errors last, or are of a kind that does not pass by itself, as a full disk.
 """
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable
@@ -17,20 +22,20 @@ from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.engine import ServerLoad
+from kgqa_hpc.errors import CorruptFile, EngineDied, EngineError, NewerFormat, OlderFormat, StoreError
 from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.disk import open_append
+from kgqa_hpc.store.atomic import disk_errors, make_folder, open_append
 from kgqa_hpc.store.fingerprint import ResultOrigin
-from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import LOG
-from kgqa_hpc.work.item_scheduler import Counters
 
 
 class Logbook:
-    """An open log. Usable from several threads; a context manager."""
+    """An open log. Usable from several threads."""
 
     def __init__(self, path: Path, worker: str) -> None:
         make_folder(path.parent)
@@ -64,11 +69,20 @@ class Logbook:
         with self._lock, suppress(OSError):
             self._file.close()
 
-    def __enter__(self) -> Logbook:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+@dataclass(slots=True)
+class Counters:
+    """Counts of the scheduler (work/item_scheduler.py). `slowest`: duration of the slowest request, in seconds."""
+
+    requests: int = 0
+    answers: int = 0
+    retries: int = 0
+    errors: int = 0
+    deaths: int = 0
+    strays: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    slowest: float = 0.0
 
 
 @dataclass
@@ -102,7 +116,7 @@ class Session:
     heartbeat: Heartbeat
     facts: dict[str, Any]
     shards: ShardsManifest = field(init=False)
-    sections: dict[str, dict[str, Any]] = field(init=False)  # the run's fingerprint
+    origins: dict[str, ResultOrigin] = field(init=False)  # of results and journals, by pass
     check: Callable[[], None] = field(init=False)  # raises the exception of another thread, if there was one
     activity: Activity = field(default_factory=Activity)
     server_loads: dict[str, ServerLoad] = field(default_factory=dict)  # counts of server errors, by pass
@@ -110,16 +124,6 @@ class Session:
     def stopped(self) -> bool:
         """Whether this process must stop."""
         return self.stop.reason is not None
-
-    def origin(self, pass_name: str) -> ResultOrigin:
-        """The origin that identifies results and journals of a pass."""
-        return ResultOrigin.of(self.sections, pass_name)
-
-    def before(self, pass_name: str) -> str | None:
-        """The previous pass; None for the first."""
-        names = [entry.name for entry in self.config.passes]
-        position = names.index(pass_name)
-        return names[position - 1] if position else None
 
 
 def describe(activity: Activity, now: float) -> dict[str, Any]:
@@ -133,3 +137,72 @@ def describe(activity: Activity, now: float) -> dict[str, Any]:
         **{name: getattr(activity.counters, name) for name in counts},
         "slowest": round(activity.counters.slowest, 3),
     }
+
+
+LONGEST = 60.0  # s; a fail-over takes tens of seconds
+_LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+
+
+class TransientErrors:
+    """Transient errors of one thread: call `failed` with each error, and `ok` after a success.
+
+    Errors may last for half the expiry of a lease, at most LONGEST.
+    """
+
+    def __init__(self, expiry: float) -> None:
+        self._patience = min(LONGEST, expiry / 2)
+        self._since: float | None = None
+
+    def ok(self) -> None:
+        self._since = None
+
+    def failed(self, problem: Exception) -> None:
+        """Return if the call may be repeated; raise `problem` if it cannot pass by itself, or has lasted too long."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if not may_pass(problem) or now - self._since > self._patience:
+            raise problem
+
+
+def may_pass(problem: Exception) -> bool:
+    """Whether an error may be temporary and disappear within seconds."""
+    if isinstance(problem, CorruptFile | NewerFormat | OlderFormat):
+        return False
+    cause = problem.__cause__ if isinstance(problem, StoreError) else problem
+    lasting = isinstance(cause, OSError) and cause.errno in _LASTING
+    return isinstance(problem, StoreError | OSError) and not lasting
+
+
+# Seconds before the second restart of an engine in a row, and before each later one.
+PAUSE, LONGEST_PAUSE = 0.1, 30.0
+
+
+def bring_up(
+    start: Callable[[], object],
+    restarts: int,
+    stopped: Callable[[], bool],
+    deaths: int = 0,
+    last: EngineDied | None = None,
+) -> int:
+    """Call `start` until the engine is up or `stopped()`; returns how often it has died in a row.
+
+    `deaths` and `last`: number and time of earlier deaths. The first restart comes at once, later ones after growing
+    pauses of at most half a minute. Raises EngineError after more than `restarts` deaths; what `start`
+    raises besides EngineDied passes through.
+    """
+    while not stopped():
+        if deaths > restarts:
+            words = last.message if last else ""
+            cure = "its log in the run's logs/ tells more; everything finished is saved"
+            raise EngineError(
+                f"the engine died {deaths} times without an answer: {words}", cure + without_node(words)
+            ) from last
+        until = time.monotonic() + min(PAUSE * 2.0 ** max(deaths - 2, 0), LONGEST_PAUSE)
+        while deaths > 1 and time.monotonic() < until and not stopped():
+            time.sleep(0.05)
+        try:
+            start()
+            return deaths
+        except EngineDied as death:
+            deaths, last = deaths + 1, death
+    return deaths

@@ -1,18 +1,13 @@
 """`Commands`: kgqa commands in forked processes whose disk fails or that die (tests/faults/forked.py)."""
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.command import environment
-
-ROOT = Path(__file__).parents[2]
+from tests.command import JsonChild
 
 
 @dataclass(frozen=True)
@@ -29,13 +24,8 @@ class Commands:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("forked.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path])),
-        )
+        self._child = JsonChild(Path(__file__).with_name("forked.py"))
+        self.end = self._child.end
 
     def __call__(
         self,
@@ -54,17 +44,8 @@ class Commands:
             "user": user,
             "version": version,
         }
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
+        answer = self._child.ask(order)
         return Ended(answer["code"], answer["calls"], output.read_text())
-
-    def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
 
 
 @pytest.fixture(scope="module")

@@ -34,14 +34,21 @@ PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": [
 
 
 Finished = Callable[[str], Path]
-DIFFERENT = {"own": {}, "cheap": {"model": "cheap"}, "seed": {"seed": 2}, "graph": {"graph": "two"}}
+DIFFERENT = {
+    "own": {},
+    "cheap": {"model": "cheap"},
+    "seed": {"seed": 2},
+    "graph": {"graph": "two"},
+    "files": {"graph": "elsewhere/one"},
+}
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """finished(name): one of DIFFERENT, made when it is asked for."""
     folder = tmp_path_factory.mktemp("runs")
-    for name in ("one", "two"):
+    (folder / "elsewhere").mkdir()
+    for name in ("one", "two", "elsewhere/one"):
         edges = [(f"N{a}", f"N{b}", "r") for a in range(12) for b in range(a)]
         write_tables(folder, [(f"N{n}", f"{name} {n}", "thing") for n in range(12)], edges)
         for part in ("nodes", "edges"):
@@ -81,6 +88,7 @@ FOREIGN = {
     "a first-pass result": ("own", "results/draft/shard-000000.h5", "results/check/shard-000000.h5"),
     "another seed's anchors": ("seed", "anchors.h5", "anchors.h5"),
     "another graph": ("graph", "kg.h5", "kg.h5"),
+    "a graph from files of equal names": ("files", "kg.h5", "kg.h5"),
 }
 
 
@@ -98,16 +106,23 @@ def test_what_another_run_made_is_set_aside_and_never_merged(
         assert code != 0, said
         assert "another configuration" in said or "belongs to" in said or "quarantine" in said, said
     assert content(own.path) == content(finished("own")), "the dataset that was there stays"
+    reason = "another configuration"
     if place == "kg.h5":
         own.anchors.unlink()
         shutil.rmtree(own.shards)
+        reason = "files of the same names" if source == "files" else reason
+        foreign = own.kg.read_bytes()
+        code, said = told("sample", own.path)
+        assert code == 2, said
+        assert reason in said
+        assert f"first: kgqa import {own.path}" in said
+        own.kg.write_bytes(foreign)
     for verb in ("import", "sample", "run", "merge"):
         code, said = told(verb, own.path)
         assert code == 0, f"{verb}: {said}"
     assert content(own.path) == content(finished("own"))
-    assert "another configuration" in "".join(
-        p.read_text() for p in own.quarantine.glob("*.reason.json")
-    ) or (what == "a first-pass result")
+    reasons = "".join(p.read_text() for p in own.quarantine.glob("*.reason.json"))
+    assert reason in reasons or what == "a first-pass result"
 
 
 FILES = """

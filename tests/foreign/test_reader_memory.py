@@ -1,18 +1,13 @@
 """Memory of each reader on hostile files of at most 1 MB, packed: below 500 MB, whatever they unpack to."""
 
 import gzip
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.command import environment
+from tests.command import JsonChild
 
-ROOT = Path(__file__).parents[2]
 MOST_MIB = 500
 MIB = 1 << 20
 # The parts of a file: a beginning, a part that is repeated until the packed file nears 1 MB, an end.
@@ -103,35 +98,10 @@ RECORDS: dict[str, tuple[str, dict[str, tuple[str, str, int, str]]]] = {
 }  # fmt: skip
 
 
-class Meter:
-    """Peak memory of a reader, in a process forked for it (measure_memory.py)."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("measure_memory.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path])),
-        )
-
-    def __call__(self, reader: str, files: dict[str, str]) -> tuple[int, str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"reader": reader, "files": files}) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        return answer["mib"], answer["said"]
-
-    def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-
 @pytest.fixture(scope="module")
-def meter() -> Iterator[Meter]:
-    started = Meter()
+def meter() -> Iterator[JsonChild]:
+    """Measures the peak memory of a reader, in a process forked for it (measure_memory.py)."""
+    started = JsonChild(Path(__file__).with_name("measure_memory.py"))
     yield started
     started.end()
 
@@ -151,7 +121,7 @@ def write(path: Path, parts: Parts) -> None:
 @pytest.mark.plugin("biokg", "literature")
 @pytest.mark.parametrize("name", [*CASES, *RECORDS])
 def test_a_reader_keeps_to_its_memory_on_a_hostile_file_and_on_the_largest_record(
-    tmp_path: Path, meter: Meter, name: str
+    tmp_path: Path, meter: JsonChild, name: str
 ) -> None:
     reader, files = {**CASES, **RECORDS}[name]
     for file, *parts in files.values():
@@ -161,7 +131,9 @@ def test_a_reader_keeps_to_its_memory_on_a_hostile_file_and_on_the_largest_recor
         else:
             begin, mebibytes, end = parts
             (tmp_path / file).write_text(begin + "x" * (mebibytes * MIB) + end)
-    mib, said = meter(reader, {key: str(tmp_path / file) for key, (file, *_) in files.items()})
+    paths = {key: str(tmp_path / file) for key, (file, *_) in files.items()}
+    answer = meter.ask({"reader": reader, "files": paths})
+    mib, said = answer["mib"], answer["said"]
     print(f"{name}: {mib} MiB, {said}")
     assert 0 < mib < MOST_MIB, said
     assert "crashed" not in said, said

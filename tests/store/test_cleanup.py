@@ -10,7 +10,7 @@ import pytest
 from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.store import atomic, cleanup
 from kgqa_hpc.store.canonical import read_document
-from kgqa_hpc.store.cleanup import quarantine, quarantine_copy, sweep_temps
+from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.queue import Swept, sweep
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result
@@ -105,7 +105,8 @@ def test_a_corrupt_file_is_moved_once_with_the_reason_beside_it(tmp_path: Path, 
 
 
 def test_a_copy_leaves_the_file_and_is_kept_once(tmp_path: Path, corrupt: Path) -> None:
-    copy = quarantine_copy(tmp_path / "quarantine", corrupt, "a")
-    assert quarantine_copy(tmp_path / "quarantine", corrupt, "a") == copy
+    copy = quarantine(tmp_path / "quarantine", corrupt, "a", copy=True)
+    assert quarantine(tmp_path / "quarantine", corrupt, "a", copy=True) == copy
+    assert copy is not None
     assert copy.read_bytes() == corrupt.read_bytes()
     assert len(list((tmp_path / "quarantine").iterdir())) == 2

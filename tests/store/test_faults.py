@@ -89,7 +89,7 @@ class Lease:
         assert lease is not None
         assert lease.renew()
         lease.release()
-        leases.close()
+        leases.clock.close()
 
     def check(self, folder: Path) -> None:
         holder = (
@@ -183,7 +183,7 @@ def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry
         journal.close()
         remove_journals(run.results("main"), lease.shard)
         lease.release()
-    queue.leases.close()
+    queue.leases.clock.close()
 
 
 def journaled(path: Path, header: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, NewerFormat
 from kgqa_hpc.store.canonical import read_document
-from kgqa_hpc.store.cleanup import quarantine_copy
-from kgqa_hpc.store.fingerprint import read_manifest
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.journal import Journal, read_journal
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import read_shards_manifest
@@ -64,68 +63,38 @@ def expect_corrupt(read: Callable[[], object], damage: str) -> None:
     raise AssertionError(f"{damage} went unseen")
 
 
-Readable = tuple[Path, Callable[[Path], object]]
-
-
-def shard(run: RunFolder) -> Readable:
-    return run.shard("shard-000001"), read_shard
-
-
-def result(run: RunFolder) -> Readable:
-    write_result(run.path / "r.h5", [record("g01-a"), record("g01-b")], {"pass": "main"})
-    return run.path / "r.h5", read_result
-
-
-def anchors(run: RunFolder) -> Readable:
-    return run.anchors, lambda path: AnchorsFile(path).close()
-
-
-def compressed(run: RunFolder) -> Readable:
-    """A sealed file such as a graph's."""
-    with create_sealed(run.kg, "thing") as file:
+@pytest.fixture
+def filled(cut_run: RunFolder) -> Path:
+    """A run folder with a file of each kind."""
+    write_result(cut_run.path / "r.h5", [record("g01-a"), record("g01-b")], {"pass": "main"})
+    with create_sealed(cut_run.kg, "thing") as file:  # compressed, as a graph's
         values = np.arange(5000, dtype=np.int32) // 100
         file.create_dataset("edge_source", data=values, compression="gzip", shuffle=True, fletcher32=True)
-    return run.kg, lambda path: verify(path, "thing")
-
-
-def run_manifest(run: RunFolder) -> Readable:
-    return run.manifest_file, read_manifest
-
-
-def shards_manifest(run: RunFolder) -> Readable:
-    return run.shards_manifest, lambda path: read_shards_manifest(run)
-
-
-def pin(run: RunFolder) -> Readable:
-    run.pin("engine", {"digest": "abc"})
-    return run.pins / "engine.json", lambda path: read_document(path, "pin")
-
-
-def reason(run: RunFolder) -> Readable:
-    copy = quarantine_copy(run.quarantine, run.config_file, "only a test")
-    return copy.with_name(f"{copy.name}.reason.json"), lambda path: read_document(path, "reason")
+    cut_run.pin("engine", {"digest": "abc"})
+    quarantine(cut_run.quarantine, cut_run.config_file, "only a test", copy=True)
+    return cut_run.path
 
 
 slow = (pytest.mark.slow, pytest.mark.timeout(3600))
 
 
 @pytest.mark.parametrize(
-    ("kind", "all_bits_below", "stride"),
+    ("name", "read", "all_bits_below", "stride"),
     [
-        pytest.param(shard, HEADER_BYTES, 1, marks=slow),
-        pytest.param(result, 0, 1, marks=slow),
-        pytest.param(anchors, 0, 7, marks=slow),
-        pytest.param(compressed, 0, 5, marks=slow),
-        (run_manifest, 10_000, 1),
-        (shards_manifest, 10_000, 1),
-        (pin, 10_000, 1),
-        (reason, 10_000, 1),
+        pytest.param("shards/shard-000001.h5", read_shard, HEADER_BYTES, 1, marks=slow),
+        pytest.param("r.h5", read_result, 0, 1, marks=slow),
+        pytest.param("anchors.h5", lambda path: AnchorsFile(path).close(), 0, 7, marks=slow),
+        pytest.param("kg.h5", partial(verify, kind="thing"), 0, 5, marks=slow),
+        ("manifest.json", lambda path: RunFolder(path.parent).manifest(), 10_000, 1),
+        ("shards/manifest.json", lambda path: read_shards_manifest(RunFolder(path.parents[1])), 10_000, 1),
+        ("pins/engine.json", partial(read_document, kind="pin"), 10_000, 1),
+        ("quarantine/*.reason.json", partial(read_document, kind="reason"), 10_000, 1),
     ],
 )
 def test_every_flip_and_truncation_is_found(
-    cut_run: RunFolder, kind: Callable[[RunFolder], Readable], all_bits_below: int, stride: int
+    filled: Path, name: str, read: Callable[[Path], object], all_bits_below: int, stride: int
 ) -> None:
-    path, read = kind(cut_run)
+    (path,) = filled.glob(name)
     read(path)
     for position, mask in flips(path, all_bits_below, stride):
         expect_corrupt(partial(read, path), f"byte {position} xor {mask}")

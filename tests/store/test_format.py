@@ -17,7 +17,7 @@ from kgqa_hpc.errors import OlderFormat
 from kgqa_hpc.store import atomic, cleanup, sealed, table
 from kgqa_hpc.store.canonical import read_document
 from kgqa_hpc.store.journal import journals_of, open_next, read_journal
-from kgqa_hpc.store.lease import Leases, holders
+from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.run_folder import RunFolder
@@ -159,9 +159,9 @@ def test_partition_journal_pin_and_reason_of_version_1(v1: RunFolder) -> None:
 
 
 def test_a_lease_of_version_1(v1: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    (holder,) = holders(v1.leases("main"), time.time())
-    assert (holder.name, holder.worker) == ("shard-000001", "golden-0")
     leases = Leases(v1.leases("main"), "w1", 120.0)
+    (holder,) = leases.holders()
+    assert (holder.name, holder.worker) == ("shard-000001", "golden-0")
     assert leases.path("shard-000001").exists()
     os.utime(leases.path("shard-000001"), (1, 1))
     assert leases.claim("shard-000001") is None, "it does not say whose machine's: watch it first"

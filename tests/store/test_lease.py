@@ -18,8 +18,7 @@ from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.status.log_files import read_states, sweep_states, write_state
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.cleanup import machine, sweep_temps
-from kgqa_hpc.store.lease import Leases, holders
-from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.lease import Heartbeat, Leases
 from tests.disk_watch import before, counted, watch
 from tests.store.conftest import age, at_once, claimed
 from tests.waiting import wait_for
@@ -37,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 def test_a_shard_is_held_by_one_worker_and_free_when_released(leases: MakeLeases) -> None:
     mine = claimed(leases("w1"), NAME)
-    assert (mine.name, mine.shard, mine.speculative) == (NAME, NAME, False)
+    assert (mine.name, mine.shard) == (NAME, NAME)
     assert leases("w2").claim(NAME) is None
     assert leases("w1").claim(NAME) is None
     assert mine.renew()
@@ -126,14 +125,14 @@ def test_all_holders_are_listed_without_writing(leases: MakeLeases, monkeypatch:
     mine.path("shard-000099").parent.mkdir(exist_ok=True)
     mine.path("shard-000099").write_bytes(b"garbage")
     with counted() as calls:
-        listed = {holder.name: holder for holder in holders(mine.folder, time.time())}
-    assert calls == []
+        listed = {holder.name: holder for holder in mine.holders()}
+    assert set(calls) <= {"utime"}, "of the clock"
     assert len(listed) == 31
     assert listed["shard-000005"].worker == "w1"
     assert listed["shard-000099"].nonce == ""
-    assert list(holders(mine.folder / "nowhere", time.time())) == []
+    assert Leases(mine.folder / "nowhere", "w1", 1.0).holders() == []
     monkeypatch.setattr(Path, "glob", lambda *_: [mine.folder / "00" / "gone.lease"])
-    assert list(holders(mine.folder, time.time())) == [], "gone between listing and reading"
+    assert mine.holders() == [], "gone between listing and reading"
 
 
 def test_leases_are_spread_over_folders(leases: MakeLeases) -> None:
@@ -147,7 +146,7 @@ def test_a_lease_that_the_disk_refuses_is_an_error_and_not_a_lost_one(
 ) -> None:
     mine = leases()
     mine.path(NAME).mkdir(parents=True)
-    for read in (lambda: mine.claim(NAME), lambda: list(holders(mine.folder, time.time()))):
+    for read in (lambda: mine.claim(NAME), mine.holders):
         with pytest.raises(StoreError, match="Is a directory"):
             read()
     path = mine.path(NAME)
@@ -218,10 +217,10 @@ def test_the_clock_is_touched_seldom_and_survives_being_swept(leases: MakeLeases
     assert calls.count("utime") <= 1 + 20  # more only on a machine slower than a claim in five seconds
     for file in mine.folder.glob(f".clock*{atomic.TEMP_SUFFIX}"):
         file.unlink()
-    mine._clock._read = None
-    assert mine.now() > 0
-    mine.close()
-    mine.close()
+    mine.clock._read = None
+    assert mine.clock.now() > 0
+    mine.clock.close()
+    mine.clock.close()
     assert not list(mine.folder.glob(".clock*"))
 
 
@@ -236,7 +235,7 @@ def test_no_clock_of_a_node_makes_the_living_look_dead(
     write_state(tmp_path, "w1", {"worker": "w1"})
     really = time.time
     monkeypatch.setattr(time, "time", lambda: really() + skew)
-    (holder,) = holders(other.folder, other.now())
+    (holder,) = other.holders()
     assert abs(holder.age) < 60
     assert not other.expired(holder)
     assert other.claim(NAME) is None
@@ -276,10 +275,10 @@ def test_a_worker_learns_that_its_lease_was_taken_over_or_its_work_is_done(heart
     if reason == "taken over":
         heart.others.path(NAME).unlink()
         claimed(heart.others, NAME)
-    wait_for(heart.beat.any_lost, "the loss")
+    wait_for(lambda: heart.beat.lost(heart.lease), "the loss")
     assert heart.beat.lost(heart.lease) == reason
     heart.beat.forget(heart.lease)
-    assert not heart.beat.any_lost()
+    assert not heart.beat.lost(heart.lease)
 
 
 def test_a_file_system_that_fails_once_is_asked_again(heart: Any) -> None:

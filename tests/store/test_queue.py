@@ -13,7 +13,7 @@ import pytest
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store import queue as queue_module
 from kgqa_hpc.store.canonical import write_document
-from kgqa_hpc.store.lease import Lease, holders
+from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import ShardsManifest, shard_name
 from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
 from kgqa_hpc.store.run_folder import RunFolder
@@ -174,7 +174,7 @@ def test_the_last_slow_shard_is_leased_a_second_time(few: RunFolder, clock: Cloc
     assert quick.claim() is None
     assert quick.claim(slow_after=1000) is None
     second = claimed(quick, slow_after=-1)
-    assert (second.speculative, second.shard) == (True, held.shard)
+    assert (second.name, second.shard) == (f"{held.shard}.spec", held.shard)
     assert queue_of(few, "w3").claim(slow_after=-1) is None
     assert slow.claim(slow_after=-1) is None  # not on its own
     expire(slow, held, clock)
@@ -320,14 +320,14 @@ def test_many_processes_do_every_shard_once_and_claiming_is_cheap(of_shards: Mak
                 result = run.result("main", lease.shard)
                 committed += atomic.write_file(result, b"x", exclusive=True, durable=False)
                 lease.release()
-            queue.leases.close()
+            queue.leases.clock.close()
         (tmp_path / f"counts-{number}").write_text(f"{claims} {committed} {len(calls)}")
 
     in_children(WORKERS, work)
     counts = [tuple(map(int, path.read_text().split())) for path in tmp_path.glob("counts-*")]
     claims, committed, calls = (sum(column) for column in zip(*counts, strict=True))
     assert claims == committed == len(done_shards(run, "main")) == SHARDS
-    assert list(holders(run.leases("main"), time.time())) == []
+    assert queue_of(run, "last").leases.holders() == []
     # Lease and result, each: create, write, link, close, unlink; release: rename, unlink. The rest are claims
     # that another worker won, and folders.
     assert calls < 16 * SHARDS

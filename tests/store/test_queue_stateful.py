@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import write_document
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import ShardsManifest
@@ -46,8 +46,8 @@ class LeaseMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.run = RunFolder(self.folder / "run")
         self.ahead = 0.0
-        self.real = (disk.touch, time.monotonic)
-        disk.touch = lambda target: os.utime(target, (time.time() + self.ahead,) * 2)
+        self.real = (atomic.touch, time.monotonic)
+        atomic.touch = lambda target: os.utime(target, (time.time() + self.ahead,) * 2)
         time.monotonic = lambda: self.real[1]() + self.ahead  # type: ignore[assignment]
         atomic.make_folder(self.run.shards)
         entries = tuple(ShardEntry(name, 1, "0" * 64) for name in SHARDS)
@@ -154,7 +154,7 @@ class LeaseMachine(RuleBasedStateMachine):
             assert last.complete
             assert done_shards(self.run, "main") == set(SHARDS)
         finally:
-            disk.touch, time.monotonic = self.real  # type: ignore[assignment]
+            atomic.touch, time.monotonic = self.real  # type: ignore[assignment]
             shutil.rmtree(self.folder)
 
 

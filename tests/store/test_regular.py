@@ -17,8 +17,8 @@ from kgqa_hpc.prompts.templates import import_templates
 from kgqa_hpc.registry import load_plugin_file
 from kgqa_hpc.status.log_files import note_progress
 from kgqa_hpc.store import sealed
+from kgqa_hpc.store.atomic import NotRegular, append, irregular
 from kgqa_hpc.store.canonical import read_document
-from kgqa_hpc.store.disk import NotRegular, append, irregular
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.work.session import Logbook
 

@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.anchors.anchor import Anchor
@@ -29,7 +29,7 @@ from kgqa_hpc.store.shards import (
     write_result,
     write_shard,
 )
-from kgqa_hpc.store.table import TableWriter, open_table, write_table
+from kgqa_hpc.store.table import open_table, write_table
 from tests.runs import read_shard
 from tests.store.conftest import anchor, record
 
@@ -65,16 +65,20 @@ def texts(path: Path, column: str) -> list[str]:
         return [text[begin:end] for begin, end in pairwise(offsets)]
 
 
-@given(rows=ROWS, bounds=st.tuples(st.integers(0, 31), st.integers(0, 31)))
+BOUNDS = st.lists(st.tuples(st.integers(0, 31), st.integers(0, 31)), min_size=1, max_size=8)
+
+
+@settings(max_examples=40)  # files, each with several slices
+@given(rows=ROWS, bounds=BOUNDS)
 def test_every_slice_is_the_slice_of_what_was_written(
-    tmp_path_factory: pytest.TempPathFactory, rows: Rows, bounds: tuple[int, int]
+    tmp_path_factory: pytest.TempPathFactory, rows: Rows, bounds: list[tuple[int, int]]
 ) -> None:
-    start, stop = bounds
     with open_table(stored(tmp_path_factory.getbasetemp() / "f.h5", rows), "thing", "t") as read:
-        assert len(read) == len(rows)
+        assert read.rows == len(rows)
         assert read.text("name") == [row["name"] for row in rows]
-        assert read.json("value", start, stop) == [row["value"] for row in rows[start:stop]]
-        assert read.numbers("size", start, stop).tolist() == [row["size"] for row in rows[start:stop]]
+        for start, stop in bounds:
+            assert read.json("value", start, stop) == [row["value"] for row in rows[start:stop]]
+            assert read.numbers("size", start, stop).tolist() == [row["size"] for row in rows[start:stop]]
         assert read.numbers("size").dtype == np.int32
 
 
@@ -82,11 +86,9 @@ def test_a_big_table_is_written_in_chunks_compressed_and_checked_and_a_small_one
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "FLUSH_BYTES", 10_000)
+    rows = ({"name": f"row {number}", "value": {"n": number}, "size": number} for number in range(30_000))
     with create_sealed(path, "thing") as file:
-        writer = TableWriter(file.create_group("t"), COLUMNS)
-        for number in range(30_000):
-            writer.append({"name": f"row {number}", "value": {"n": number}, "size": number})
-        writer.close()
+        write_table(file.create_group("t"), COLUMNS, rows)
     with open_table(path, "thing", "t") as big:
         assert big.json("value", 29_990) == [{"n": n} for n in range(29_990, 30_000)]
         assert big.text("name", 12_345, 12_347) == ["row 12345", "row 12346"]

@@ -9,8 +9,7 @@ import pytest
 
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import partition
-from kgqa_hpc.store.queue import pass_queue
-from kgqa_hpc.work.pace import SLOW, Claims
+from kgqa_hpc.store.queue import SLOW, Claims, pass_queue
 from tests.runs import make_run
 
 EXPIRY = 600.0  # nothing expires by itself, however long a test is held up
@@ -67,14 +66,4 @@ def test_a_straggler_is_helped_by_an_idle_worker_that_knows_how_long_a_shard_tak
     assert held.renew()
     assert busy.next(idle=False) is None
     lease = claimed(late)
-    assert (lease.speculative, lease.shard) == (True, held.shard)
-
-
-def test_it_knows_when_all_is_done(claims: Callable[[str], Claims], tmp_path: Path) -> None:
-    ours = claims("a")
-    results = tmp_path / "run" / "results" / "main"
-    results.mkdir(parents=True)
-    for shard in ("shard-000000", "shard-000001"):
-        (results / f"{shard}.h5").touch()
-    assert ours.next(idle=True) is None
-    assert ours._queue.complete
+    assert (lease.name, lease.shard) == (f"{held.shard}.spec", held.shard)

@@ -13,8 +13,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.journal import Journal
-from kgqa_hpc.store.lease import Leases
-from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.lease import Heartbeat, Leases
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_result

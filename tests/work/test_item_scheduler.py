@@ -24,7 +24,7 @@ from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 @pytest.fixture(autouse=True, scope="module")
 def _no_pause() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kgqa_hpc.work.pace.PAUSE", 0.0)
+        patch.setattr("kgqa_hpc.work.session.PAUSE", 0.0)
         yield
 
 

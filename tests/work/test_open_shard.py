@@ -33,7 +33,13 @@ def session(run: RunFolder) -> Any:
     shards = partition(run, 6)
     config = run_config(run)
     return SimpleNamespace(
-        run=run, config=config, origin=run.origin, shards=shards, worker="w", log=log, events=events
+        run=run,
+        config=config,
+        origins={"main": run.origin("main")},
+        shards=shards,
+        worker="w",
+        log=log,
+        events=events,
     )
 
 
@@ -64,7 +70,7 @@ def test_a_successor_goes_on_where_the_predecessor_was(session: Any) -> None:
     answer(first, first.tasks[1], "accepted")
     first.tasks[2].attempt = 1
     first.moved(first.tasks[2], False)
-    first.close()
+    first.journal.close()
     second = open_shard(session)
     assert second.resumed == 1
     assert [(task.step, task.attempt) for task in second.tasks] == [(1, 0), (0, 1), (0, 0), (0, 0), (0, 0)]
@@ -77,8 +83,8 @@ def test_what_got_farthest_counts_whoever_wrote_it_last(session: Any) -> None:
     answer(first, first.tasks[0])
     answer(first, first.tasks[0], "rejected")
     answer(second, second.tasks[0])
-    first.close()
-    second.close()
+    first.journal.close()
+    second.journal.close()
     assert open_shard(session).resumed == 1
 
 
@@ -129,10 +135,9 @@ def test_a_damaged_line_or_a_journal_of_another_run_is_told_and_copied_to_quaran
     first = open_shard(session)
     for task in first.tasks[:3]:
         answer(first, task)
-    first.close()
+    first.journal.close()
     if foreign:
-        origin = replace(session.origin("main"), made_by="another")
-        session.origin = lambda name: origin
+        session.origins["main"] = replace(session.origins["main"], made_by="another")
     else:
         path = next(session.run.results("main").glob("*.journal"))
         lines = path.read_bytes().splitlines(keepends=True)

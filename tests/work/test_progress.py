@@ -1,6 +1,7 @@
 """What people see while it runs: plain lines in a log, a bar on a terminal; and the worker's own log."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_on_a_terminal_a_label_that_takes_longer_than_two_seconds_gets_a_bar(
 
 def test_a_log_line_is_an_object_with_time_worker_and_event(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "w0.jsonl"
-    with Logbook(path, "w0") as log:
+    with closing(Logbook(path, "w0")) as log:
         log.write("shard-done", shard="shard-000003", items=20)
     log.write("after its end")
     (line,) = path.read_text().splitlines()

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,10 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
+from tests.command import kgqa
 from tests.runs import make_run
 from tests.waiting import wait_for
 from tests.work.rig import (
-    PATIENCE,
     Nursery,
     Processes,
     answers_made,
@@ -62,14 +60,7 @@ def test_the_command_makes_a_result_of_every_shard_and_ends_with_0(
     assert code == 0, output
     assert len(records(run)) == 90
     assert "90 of 90 items" in output
-    now = json.loads(
-        subprocess.run(
-            [sys.executable, "-m", "kgqa_hpc", "status", str(run.path), "--json"],
-            capture_output=True,
-            check=True,
-            timeout=PATIENCE,
-        ).stdout
-    )
+    now = json.loads(kgqa("status", run.path, "--json").stdout)
     assert now["complete"]
     assert sum(now["verdicts"].values()) == 90
     assert not list(run.path.rglob("*.lease"))

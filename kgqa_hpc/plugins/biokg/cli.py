@@ -28,7 +28,7 @@ def hydrate(
     import orjson
 
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.load import tables_folder
+    from kgqa_hpc.kg.load import recorded, tables_folder
     from kgqa_hpc.plugins.biokg import hydrate as hydration
     from kgqa_hpc.plugins.biokg.recipe import load_recipe
     from kgqa_hpc.runs import open_for_work
@@ -52,7 +52,8 @@ def hydrate(
         if folder.anchors.exists():
             problem = f"{folder.anchors}: anchors with the old names were drawn already"
             raise InputError(problem, "hydrate a new run before sampling")
-        write_graph(folder.kg, named, {}, graph_origin(folder.manifest().sections))
+        origin = graph_origin(folder.manifest().sections, recorded(folder))
+        write_graph(folder.kg, named, {}, origin)
     make_folder(folder.stats)
     document = asdict(report)
     write_file(folder.stats / _REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import Settings, problems_of, sentence
-from kgqa_hpc.store.disk import read_with_state
+from kgqa_hpc.store.atomic import read_with_state
 from kgqa_hpc.store.yaml_file import LARGEST, parse_yaml
 
 GIVEN = "given"
