@@ -13,9 +13,8 @@ from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
 from kgqa_hpc.graphlets.choose_method import Costs
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
-from kgqa_hpc.graphlets.from_libraries import simple_csr
-from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
-from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
+from kgqa_hpc.graphlets.kernels.choices import pick_roots
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph, simple_csr
 from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES

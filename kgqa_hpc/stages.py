@@ -247,11 +247,10 @@ def count(
     settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
     assert settings is not None
     graph = reduce_to(load_graph(settings), settings).graph
-    indptr, indices = graph.csr()
     with stage_progress() as progress:
-        counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
+        counts = count_graphlets(graph, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
-    return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
+    return {"nodes": graph.num_nodes, "edges": len(graph.csr()[1]) // 2, "counts": by_shape}
 
 
 def count_table(document: dict[str, Any]) -> str:

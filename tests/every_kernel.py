@@ -66,17 +66,17 @@ def main() -> None:
     for array in star:
         array.flags.writeable = False
     wish = {"per_shape": 20, "seed": 1}
-    count_graphlets(*mixed)
-    count_graphlets(mixed[0].astype(np.int32), mixed[1].astype(np.int64))
+    count_graphlets(mixed)
+    count_graphlets((mixed[0].astype(np.int32), mixed[1].astype(np.int64)))
     for method in ("enumerate", "structure"):
-        sample.sample_graphlets(*mixed, method=method, **wish)
-    sample.sample_graphlets(*mixed, shapes=[1, 3], **wish)
-    sample.sample_graphlets(*mixed, max_per_node=5, **wish)
-    sample.sample_graphlets(*mixed, node_type=np.arange(70) % 3, **wish)
-    sample.sample_graphlets(*star, shapes=[11], **wish)
+        sample.sample_graphlets(mixed, method=method, **wish)
+    sample.sample_graphlets(mixed, shapes=[1, 3], **wish)
+    sample.sample_graphlets(mixed, max_per_node=5, **wish)
+    sample.sample_graphlets(mixed, node_type=np.arange(70) % 3, **wish)
+    sample.sample_graphlets(star, shapes=[11], **wish)
     choose_method.EXACT_SECONDS = -1.0  # no pass is affordable
-    sample.sample_graphlets(*mixed, method="structure", **wish)
-    sample.sample_graphlets(*mixed, method="enumerate", **wish)
+    sample.sample_graphlets(mixed, method="structure", **wish)
+    sample.sample_graphlets(mixed, method="enumerate", **wish)
     print("done")
 
 

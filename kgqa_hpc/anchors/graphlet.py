@@ -93,17 +93,15 @@ class GraphletAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
         """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
-        from kgqa_hpc.graphlets.ordered_graph import order_graph
-        from kgqa_hpc.graphlets.sample import sample_ordered, shapes_png, statistics_csv
+        from kgqa_hpc.graphlets.ordered_graph import csr_of_graph, order_graph
+        from kgqa_hpc.graphlets.sample import sample_graphlets, shapes_png, statistics_csv
         from kgqa_hpc.threads import Workers
 
         assert source.graph is not None
         graph = source.graph
-        indptr, indices = graph.csr()
-        ordered = order_graph(indptr, indices, Workers(tools.threads, tools.progress))
-        del indptr, indices
+        ordered = order_graph(*csr_of_graph(graph), Workers(tools.threads, tools.progress))
         graph.release_csr()  # the unordered rows, to save memory
-        drawn = sample_ordered(
+        drawn = sample_graphlets(
             ordered,
             per_shape=settings.per_shape,
             seed=seed,
@@ -170,8 +168,8 @@ def graphlet_anchors(
     """
     import numpy as np
 
+    from kgqa_hpc.graphlets.kernels.choices import key_of, mix
     from kgqa_hpc.graphlets.shapes import SHAPES
-    from kgqa_hpc.graphlets.splitmix import key_of, mix
 
     digests = np.fromiter(_digests(graph, sample), np.uint64, len(sample.shape))
     rounds = np.searchsorted(np.array(grown, np.int64), sample.position, side="right")
