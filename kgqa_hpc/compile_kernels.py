@@ -19,10 +19,8 @@ from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground
-from kgqa_hpc.kg import connectivity
+from kgqa_hpc.kg import kernels
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.graph import simple_csr as simple_graph
-from kgqa_hpc.kg.intern import Interner
 
 
 def compile_kernels() -> None:
@@ -34,11 +32,11 @@ def compile_kernels() -> None:
 def _graph_kernels() -> None:
     """Compile the kernels that number ids, compute statistics of a whole graph, and count paths."""
     ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
-    Interner().pairs(ids, ids)
+    kernels.Interner().pairs(ids, ids)
     ends = np.arange(3, dtype=np.int32)
-    rows = simple_graph(4, ends, ends + np.int32(1))
-    connectivity.k_core(*rows, 1)
-    connectivity.components(*rows)
+    rows = kernels.simple_csr(4, ends, ends + np.int32(1))
+    kernels.k_core(*rows, 1)
+    kernels.components(*rows)
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))

@@ -66,7 +66,7 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
 def import_graph(folder: Path, threads: int | None = None) -> str:
     """Write the knowledge graph to `kg.h5`, and describe it; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.load import contents, graph_files, load_graph, record, require_unchanged
+    from kgqa_hpc.kg.settings import contents, graph_files, load_graph, record, require_unchanged
 
     run, config = open_for_work(folder, import_again=True)
     if config.graph is None:
@@ -241,8 +241,8 @@ def count(
     """Exact counts of the reduced graph that a `graph:` section names: {"nodes", "edges", "counts": {"1": …}}."""
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.graphlets.count import count_graphlets
-    from kgqa_hpc.kg.load import load_graph
     from kgqa_hpc.kg.reduce import reduce_to
+    from kgqa_hpc.kg.settings import load_graph
 
     settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
     assert settings is not None

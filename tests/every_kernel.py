@@ -15,11 +15,10 @@ from kgqa_hpc.anchors.path import PathAnchors, PathSettings
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.graphlets import choose_method, sample
 from kgqa_hpc.graphlets.count import count_graphlets
-from kgqa_hpc.kg.intern import Interner
-from kgqa_hpc.kg.load import load_graph
-from kgqa_hpc.kg.look import stats
+from kgqa_hpc.kg.describe import stats
+from kgqa_hpc.kg.kernels import Interner
 from kgqa_hpc.kg.reduce import reduce_to
-from kgqa_hpc.kg.settings import graph_config
+from kgqa_hpc.kg.settings import graph_config, load_graph
 
 
 def csr_of(n: int, edges: set[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:

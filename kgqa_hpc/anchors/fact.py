@@ -31,13 +31,12 @@ from kgqa_hpc.anchors.family import (
 )
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.kg.export import value_text
-from kgqa_hpc.kg.graph import Codes, Mask
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
 if TYPE_CHECKING:
     from kgqa_hpc.anchors.routes import Incidence, Routes
+    from kgqa_hpc.kg.graph import Codes, Mask
 
 Query = tuple[int, int, bool, int]  # (node, relation, whether it points away, type of the other end)
 
@@ -202,6 +201,8 @@ def _facts(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
 
 
 def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
+    from kgqa_hpc.kg.export import value_text
+
     for name in settings.attributes:
         for position, value in enumerate(routes.graph.node_properties[name].to_pylist()):
             node = routes.graph.node(position)

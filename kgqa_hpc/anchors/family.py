@@ -22,8 +22,7 @@ import numpy as np
 from kgqa_hpc.anchors.anchor import Anchor, Drawn, short_digest
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
-from kgqa_hpc.kg.export import LABEL, iri
-from kgqa_hpc.kg.relations import Node, Relation
+from kgqa_hpc.kg.relations import LABEL, Node, Relation, iri
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph

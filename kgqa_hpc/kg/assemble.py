@@ -57,7 +57,7 @@ class Assembly:
     """
 
     def __init__(self, policy: Policy) -> None:
-        from kgqa_hpc.kg.intern import Interner  # its compiler loads slowly, and only readers need it
+        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly, and only readers need it
 
         self._policy, self._ids = policy, Interner()
         self._nodes, self._edges = _Batches(), _Batches()

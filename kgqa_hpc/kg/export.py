@@ -12,30 +12,23 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import quote
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph, Properties, type_name
+from kgqa_hpc.kg.relations import LABEL, iri
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 
 RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
-LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
-RELATIONS = "urn:kgqa:relation:"  # prefix of the IRI of every relation
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GRAPHML_TYPES = {"integer": "long", "decimal": "double", "boolean": "boolean", "text": "string"}
 _Row = tuple[str, str, str, tuple[Any, ...]]
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-
-
-def iri(space: Literal["node", "relation", "type", "property"], name: str) -> str:
-    """`<urn:kgqa:SPACE:…>` of a node's id, or of the name of a relation, type or property, percent-encoded."""
-    return f"<urn:kgqa:{space}:{quote(name, safe='')}>"
 
 
 def literal(value: Any) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
+from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     Raises EmptyGraphError when no node or no edge between two nodes is left, InputError for an edge type or a
     node type that the graph does not have.
     """
+    from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
+
     unwanted = _of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
     typed = ~_of_types(
         "exclude_node_types", limits.exclude_node_types or (), graph.node_type, graph.node_types
@@ -153,20 +155,19 @@ def _connected(
     """Select the k-core, then the largest component; returns the graph, the previous positions of its nodes,
     and the numbers of nodes that the two steps dropped.
     """
-    from kgqa_hpc.kg import connectivity
+    from kgqa_hpc.kg.kernels import components, k_core
 
     origins = np.arange(graph.num_nodes)
     lost = [0, 0]
     if limits.k_core is not None:
-        keep = connectivity.k_core(*graph.csr(), limits.k_core)
+        keep = k_core(*graph.csr(), limits.k_core)
         graph, origins, lost[0] = graph.subgraph(keep), origins[keep], int((~keep).sum())
         if not graph.num_nodes:
             raise EmptyGraphError(f"the reduced graph has no {limits.k_core}-core", "lower graph.k_core")
     if limits.largest_component:
-        component = connectivity.components(*graph.csr())
-        keep = component == np.argmax(
-            np.bincount(component)
-        )  # of equally large ones, that of the lowest node
+        component = components(*graph.csr())
+        # Of equally large ones, that of the lowest node
+        keep = component == np.argmax(np.bincount(component))
         graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
     return graph, origins, lost
 

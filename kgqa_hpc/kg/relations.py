@@ -1,4 +1,4 @@
-"""Nodes and relations as anchors store them, and the index of the typed edges between nodes.
+"""Nodes and relations as anchors store them, their IRIs in RDF, and the index of the typed edges between nodes.
 
 Edges are sorted by their pair of endpoints (lower, higher), so that the edges of a pair are one slice, found
 by binary search. The index is queried for every graphlet of a run, up to a million times.
@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,15 @@ class Relation(NamedTuple):
     source: int
     target: int
     type: str
+
+
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+RELATIONS = "urn:kgqa:relation:"  # prefix of the IRI of every relation
+
+
+def iri(space: Literal["node", "relation", "type", "property"], name: str) -> str:
+    """`<urn:kgqa:SPACE:…>` of a node's id, or of the name of a relation, type or property, percent-encoded."""
+    return f"<urn:kgqa:{space}:{quote(name, safe='')}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

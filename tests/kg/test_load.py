@@ -10,8 +10,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import ConfigError, GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.load import graph_files, load_graph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config, graph_files, load_graph
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.kg.tables import constant
 

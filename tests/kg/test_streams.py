@@ -15,7 +15,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg import delimited
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
-from kgqa_hpc.kg.intern import Interner
+from kgqa_hpc.kg.kernels import Interner
 from kgqa_hpc.kg.tables import read_table
 from tests.kg.conftest import load_source
 

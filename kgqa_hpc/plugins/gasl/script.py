@@ -31,7 +31,7 @@ from kgqa_hpc.anchors.family import (
 )
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
-from kgqa_hpc.kg.export import LABEL, RELATIONS, iri
+from kgqa_hpc.kg.relations import LABEL, RELATIONS, iri
 from kgqa_hpc.plugins.gasl.syntax import (
     ANY_TYPE,
     All,

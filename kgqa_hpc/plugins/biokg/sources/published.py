@@ -145,7 +145,7 @@ class PrimeKg:
 
     def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
-        from kgqa_hpc.kg.intern import Interner  # its compiler loads slowly
+        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly
 
         path, kind = Path(settings.path), settings.edge_type
         assembly, interner = Assembly(Policy.of(settings)), Interner()
