@@ -26,6 +26,8 @@ from kgqa_hpc.kg.relations import Node, Relation, RelationIndex
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
 
+# Rows of a batch of relations: 65,536 graphlets of five nodes are 655,360 pairs, about 30 MB of arrays at the peak.
+_ROWS = 65_536
 SYNONYMS = "synonyms"  # the text property with other names of a node, joined by bars
 INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -157,7 +159,9 @@ class KnowledgeGraph:
         asked[nodes] = True
         inner = asked[self.edge_source] & asked[self.edge_target]
         edges = (self.edge_source[inner], self.edge_target[inner], self.edge_type[inner])
-        return RelationIndex.build(*edges, self.edge_types).between_rows(nodes)
+        index = RelationIndex.build(*edges, self.edge_types)
+        for start in range(0, len(nodes), _ROWS):
+            yield from index.between_rows(nodes[start : start + _ROWS].astype(np.int64))
 
     @cached_property
     def _relation_index(self) -> RelationIndex:

@@ -134,14 +134,14 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
             f"{SOURCES.entry(config.source)}: read() returned {graph!r:.80}", "return a KnowledgeGraph"
         )
     if not SOURCES.ships(config.source):
-        _require_policy(graph, config)
+        _check_like_assembly(graph, config)
     if config.hydrate is None:
         return graph
     hydrated: KnowledgeGraph = HYDRATORS.get("recipe")(graph, Path(config.hydrate), tables_folder(config))
     return hydrated
 
 
-def _require_policy(graph: KnowledgeGraph, config: GraphConfig) -> None:
+def _check_like_assembly(graph: KnowledgeGraph, config: GraphConfig) -> None:
     """Apply the checks of `Assembly` to a graph that another package may have built without it.
 
     Raises GraphFormatError for a repeated node id, and under `unnamed_nodes: error` for a node without a name.

@@ -70,7 +70,7 @@ def test_relations_are_the_typed_edges_between_the_nodes_one_by_one_and_in_bulk(
 
 
 def test_bulk_relations_continue_over_the_chunks(make_graph, monkeypatch):
-    monkeypatch.setattr("kgqa_hpc.kg.relations._ROWS", 3)
+    monkeypatch.setattr("kgqa_hpc.kg.graph._ROWS", 3)
     graph = make_graph(4, [(0, 1, 0), (2, 1, 1), (3, 0, 2)])
     rows = np.array([[i % 4, (i + 1) % 4, -1] for i in range(10)], dtype=np.int32)
     assert list(graph.relations_for(rows)) == [graph.relations_between(row) for row in rows]
