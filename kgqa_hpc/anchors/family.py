@@ -156,9 +156,16 @@ class Distractors:
         around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
         excluded = {*ends, *chain.from_iterable(around)}
         used = {plain(str(self._graph.names[node])) for node in ends}
+        # All nodes of the answer's type by distance in degree from the answer; below before above.
+        first, last = self._starts[self._graph.node_type[answer] :][:2]
+        nodes, degree = self._order[first:last], self._degrees[answer]
+        degrees = self._degrees[nodes]
+        middle = int(np.searchsorted(degrees, degree))
+        below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
+        above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))
         near: list[int] = []
-        for node in self._by_degree(answer):
-            name = str(self._graph.names[node])
+        for _, _, k in merge(below, above):
+            node, name = int(nodes[k]), str(self._graph.names[nodes[k]])
             if node in excluded or name in self._shared or plain(name) in used:
                 continue
             used.add(plain(name))
@@ -166,16 +173,6 @@ class Distractors:
             if len(near) == NEAR * number:
                 break
         return chance.sample(near, min(number, len(near)))
-
-    def _by_degree(self, answer: int) -> Iterator[int]:
-        """All nodes of the answer's type by distance in degree from the answer; below before above."""
-        first, last = self._starts[self._graph.node_type[answer] :][:2]
-        nodes, degree = self._order[first:last], self._degrees[answer]
-        degrees = self._degrees[nodes]
-        middle = int(np.searchsorted(degrees, degree))
-        below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
-        above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))
-        return (int(nodes[k]) for _, _, k in merge(below, above))
 
 
 def select(patterns: Iterable[str]) -> str:
