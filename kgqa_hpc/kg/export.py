@@ -10,15 +10,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph, Properties, type_name
+from kgqa_hpc.kg.graph import KnowledgeGraph, type_name
 from kgqa_hpc.kg.relations import LABEL, iri
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
@@ -103,10 +103,10 @@ def _graphml(graph: KnowledgeGraph) -> Iterator[str]:
             kind = _GRAPHML_TYPES[type_name(column)]
             yield f'<key id="{domain}{number}" for="{domain}" attr.name={_quoted(name)} attr.type="{kind}"/>\n'
     yield '<graph edgedefault="directed">\n'
-    for node, name, kind, cells in _nodes(graph):
+    for node, name, kind, cells in _rows(graph, "node"):
         data = _data([("node.name", name), ("node.type", kind)], "node", cells)
         yield f"<node id={_quoted(node)}>{data}</node>\n"
-    for source, target, kind, cells in _edges(graph):
+    for source, target, kind, cells in _rows(graph, "edge"):
         data = _data([("edge.type", kind)], "edge", cells)
         yield f"<edge source={_quoted(source)} target={_quoted(target)}>{data}</edge>\n"
     yield "</graph>\n</graphml>\n"
@@ -138,25 +138,17 @@ def _table(columns: Iterable[str], rows: Iterator[_Row]) -> Iterator[str]:
     yield line.getvalue()
 
 
-def _nodes(graph: KnowledgeGraph) -> Iterator[_Row]:
-    """Id, name, type and properties of each node."""
-    types = (graph.node_types[code] for code in graph.node_type)
-    return zip(
-        graph.node_ids, graph.names, types, _cells(graph.node_properties, graph.num_nodes), strict=True
-    )
-
-
-def _edges(graph: KnowledgeGraph) -> Iterator[_Row]:
-    """Ids of source and target, type and properties of each edge."""
-    sources, targets = graph.node_ids[graph.edge_source], graph.node_ids[graph.edge_target]
-    types = (graph.edge_types[code] for code in graph.edge_type)
-    return zip(sources, targets, types, _cells(graph.edge_properties, graph.num_edges), strict=True)
-
-
-def _cells(columns: Properties, size: int) -> Iterator[tuple[Any, ...]]:
-    if not columns:
-        return iter([()] * size)
-    return zip(*(column.to_pylist() for column in columns.values()), strict=True)
+def _rows(graph: KnowledgeGraph, domain: Literal["node", "edge"]) -> Iterator[_Row]:
+    """Id, name, type and properties of each node, or ids of source and target, type and properties of each edge."""
+    if domain == "node":
+        texts, codes, types = (graph.node_ids, graph.names), graph.node_type, graph.node_types
+        columns = graph.node_properties
+    else:
+        texts = graph.node_ids[graph.edge_source], graph.node_ids[graph.edge_target]
+        codes, types, columns = graph.edge_type, graph.edge_types, graph.edge_properties
+    values = [column.to_pylist() for column in columns.values()]
+    cells = zip(*values, strict=True) if values else repeat((), len(codes))
+    return zip(*texts, (types[code] for code in codes), cells, strict=True)
 
 
 # Output formats by file ending: the writer of each file, by what its name adds to the stem.
@@ -165,7 +157,7 @@ _WRITERS: dict[str, dict[str, Callable[[KnowledgeGraph], Iterator[str]]]] = {
     ".ttl": {"": _turtle},
     ".graphml": {"": _graphml},
     ".csv": {
-        ".nodes": lambda graph: _table([*NODE_COLUMNS, *graph.node_properties], _nodes(graph)),
-        ".edges": lambda graph: _table([*EDGE_COLUMNS, *graph.edge_properties], _edges(graph)),
+        ".nodes": lambda graph: _table([*NODE_COLUMNS, *graph.node_properties], _rows(graph, "node")),
+        ".edges": lambda graph: _table([*EDGE_COLUMNS, *graph.edge_properties], _rows(graph, "edge")),
     },
 }
