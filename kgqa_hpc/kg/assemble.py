@@ -12,19 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
-from kgqa_hpc.kg.graph import KnowledgeGraph, typed
+from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask, typed
 from kgqa_hpc.text.plain_text import normalized
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
-Codes = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 Lines = Callable[[int], int]
 """The line of a row of a batch, asked for only when something is wrong there."""
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]

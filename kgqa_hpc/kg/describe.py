@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.graph import Codes, KnowledgeGraph
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.disk import read_if_there
@@ -180,7 +179,7 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     }
 
 
-def _counts(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
+def _counts(codes: Codes, names: tuple[str, ...]) -> dict[str, int]:
     counts = np.bincount(codes, minlength=len(names))
     return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
 

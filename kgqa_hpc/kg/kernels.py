@@ -8,9 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgqa_hpc.jit import helper, kernel
-from kgqa_hpc.kg.relations import first_of_runs
+from kgqa_hpc.kg.relations import Codes, first_of_runs
 
-Codes = npt.NDArray[np.int32]
 Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 
 _FIRST_SLOTS = 1 << 16

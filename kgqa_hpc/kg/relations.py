@@ -16,7 +16,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-Int32 = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 
@@ -57,11 +57,11 @@ class RelationIndex:
 
     pairs: Int64
     starts: Int64
-    edges: Int32
+    edges: Codes
     types: tuple[str, ...]
 
     @classmethod
-    def build(cls, source: Int32, target: Int32, kind: Int32, types: tuple[str, ...]) -> RelationIndex:
+    def build(cls, source: Codes, target: Codes, kind: Codes, types: tuple[str, ...]) -> RelationIndex:
         """Sort the edges; self-loops and repetitions of an identical edge are left out."""
         real = source != target
         source, target, kind = source[real], target[real], kind[real]
