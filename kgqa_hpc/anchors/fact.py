@@ -201,7 +201,7 @@ def _facts(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
 
 
 def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
-    from kgqa_hpc.kg.export import value_text
+    from kgqa_hpc.kg.file import value_text
 
     for name in settings.attributes:
         for position, value in enumerate(routes.graph.node_properties[name].to_pylist()):

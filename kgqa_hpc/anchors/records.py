@@ -20,7 +20,6 @@ from kgqa_hpc.anchors.family import Distractors, place, shared_names
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings, later_key
 from kgqa_hpc.text.bounded_json import json_lines
@@ -117,6 +116,8 @@ class _Options:
     """
 
     def __init__(self, run: Path, seed: int) -> None:
+        from kgqa_hpc.kg.file import read_graph
+
         if not (run / "kg.h5").is_file():
             raise InputError(
                 f"anchors.distractors: {run} has no graph (kg.h5)", "name the folder of a run that read one"

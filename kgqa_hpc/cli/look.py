@@ -275,7 +275,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the imported graph, without excluded edge types, for other programs."""
-    from kgqa_hpc.kg.export import export_graph
+    from kgqa_hpc.kg.file import export_graph
     from kgqa_hpc.runs import open_run
 
     graph = _graph(run)

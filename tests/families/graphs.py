@@ -8,7 +8,7 @@ import numpy as np
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
-from kgqa_hpc.kg.export import export_graph
+from kgqa_hpc.kg.file import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 
 
