@@ -157,8 +157,8 @@ class Distractors:
         excluded = {*ends, *chain.from_iterable(around)}
         used = {plain(str(self._graph.names[node])) for node in ends}
         # All nodes of the answer's type by distance in degree from the answer; below before above.
-        first, last = self._starts[self._graph.node_type[answer] :][:2]
-        nodes, degree = self._order[first:last], self._degrees[answer]
+        begin, end = self._starts[self._graph.node_type[answer] :][:2]
+        nodes, degree = self._order[begin:end], self._degrees[answer]
         degrees = self._degrees[nodes]
         middle = int(np.searchsorted(degrees, degree))
         below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
@@ -195,12 +195,12 @@ def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None
     )
     patterns, path = [], f"(given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
     for number, step in enumerate(chain):
-        here, there = terms[number : number + 2]
-        source, target = (here, there) if step["out"] else (there, here)
+        begin, end = terms[number : number + 2]
+        source, target = (begin, end) if step["out"] else (end, begin)
         patterns.append(f"{source} {iri('relation', step['relation'])} {target} .")
-        patterns.append(f"{there} a {iri('type', step['type'])} .")
+        patterns.append(f"{end} a {iri('type', step['type'])} .")
         if unnamed:
-            patterns.append(f"{there} {LABEL} [] .")
+            patterns.append(f"{end} {LABEL} [] .")
         relation = f"[:{_quoted(step['relation'])}]"
         path += f"-{relation}->" if step["out"] else f"<-{relation}-"
         path += f"({names[number + 1]}:{_quoted(step['type'])})"
@@ -210,8 +210,8 @@ def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None
     patterns += [f"FILTER({terms[a]} != {terms[b]})" for a, b in alike]
     conditions = [f"{names[a]} <> {names[b]}" for a, b in alike]
     conditions += [f"{name}.name IS NOT NULL" for name in names[1:] if unnamed]
-    where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
-    cypher = f"MATCH {path}{where}\nRETURN DISTINCT answer.id AS answer"
+    clause = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
+    cypher = f"MATCH {path}{clause}\nRETURN DISTINCT answer.id AS answer"
     return {QUERY.name: select(patterns), CYPHER.name: cypher}
 
 

@@ -153,11 +153,11 @@ class PathSpace:
         return tuple(walk)
 
     def _count(self) -> int:
-        first, nodes = self.layers[0], len(self.layers[0].starts) - 1
+        layer, nodes = self.layers[0], len(self.layers[0].starts) - 1
         if len(self.layers) == 1:
-            return len(first.nexts)
-        sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(first.starts))
-        back = Layer.build(nodes, first.nexts.astype(np.int32), sources)  # the first step, reversed
+            return len(layer.nexts)
+        sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(layer.starts))
+        back = Layer.build(nodes, layer.nexts.astype(np.int32), sources)  # the first step, reversed
         middle = [*self.layers[1:-1], back, back][:2]  # `back` fills missing layers, which are not read
         rows = [part for layer in (back, *middle, self.layers[-1]) for part in (layer.starts, layer.nexts)]
         return int(count_paths(len(self.layers), *rows))

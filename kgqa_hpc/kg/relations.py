@@ -93,8 +93,8 @@ class RelationIndex:
 
     def between_rows(self, nodes: Int64) -> Iterator[tuple[Relation, ...]]:
         """`between` for every row of an (N, k) array; for five columns it takes about 450 bytes a row."""
-        left, right = np.triu_indices(nodes.shape[1], 1)
-        a, b = nodes[:, left], nodes[:, right]
+        low_column, high_column = np.triu_indices(nodes.shape[1], 1)
+        a, b = nodes[:, low_column], nodes[:, high_column]
         keys = np.minimum(a, b) << 32 | np.maximum(a, b)
         at = self.pairs.searchsorted(keys)
         hit = self.pairs[at] == keys
@@ -111,7 +111,7 @@ class RelationIndex:
         for position, (shape_code, edge_code) in enumerate(
             zip(*np.divmod(kinds, 2 * len(self.types)), strict=True)
         ):
-            i, j = int(left[shape_code // 2]), int(right[shape_code // 2])
+            i, j = int(low_column[shape_code // 2]), int(high_column[shape_code // 2])
             low, high = (j, i) if shape_code % 2 else (i, j)
             relations[position] = _relation(low, high, int(edge_code) & 1, self.types[edge_code >> 1])
         flat = relations[kind].tolist()

@@ -160,7 +160,9 @@ class Triples:
             add_nodes(assembly, nodes, settings.columns)
         signs = (settings.delimiter,) if settings.delimiter else ("\t", ",", ";", "|")
         dialects = [TSV if sign == "\t" else Dialect(sign, quote='"') for sign in signs]
-        fitting = (each for each in dialects if len(DelimitedFile.open(path, each).first_record.fields) == 3)
+        fitting = (
+            dialect for dialect in dialects if len(DelimitedFile.open(path, dialect).first_record.fields) == 3
+        )
         add_triples(assembly, path, dialect=next(fitting, dialects[0]))
         files = path.name if nodes is None else f"{nodes.name}, {path.name}"
         declare = named_by_id if nodes is None else None
