@@ -119,7 +119,7 @@ class GraphletAnchors(AnchorKind):
         files = {"graphlets.csv": statistics_csv(drawn).encode()}
         if find_spec("matplotlib"):  # without the extra `report` there is only the CSV file
             files["graphlets.png"] = shapes_png(drawn)
-        totals = {group_of(shape): int(total) for shape, total in sorted(drawn.totals.items())}
+        totals = {f"shape {shape}": int(total) for shape, total in sorted(drawn.totals.items())}
         return Drawn(
             graphlet_anchors(graph, drawn, seed, settings.grown or ()), totals, files, (drawn.plan.text,)
         )
@@ -146,7 +146,7 @@ class GraphletAnchors(AnchorKind):
             str(key).removeprefix("shape "): total for key, total in (header.get("totals") or {}).items()
         }
         return [
-            {"group": group_of(number), "id": number, "name": shape.name}
+            {"group": f"shape {number}", "id": number, "name": shape.name}
             | {"total": totals.get(str(number)), "edges": shape.edges}
             for number, shape in SHAPES.items()
         ]
@@ -180,17 +180,12 @@ def graphlet_anchors(
         yield Anchor(
             id=f"g{shape.id:02d}-{int(digests[i]):016x}",
             kind=GraphletAnchors.name,
-            group=group_of(shape.id),
+            group=f"shape {shape.id}",
             nodes=tuple(graph.node(node) for node in sample.nodes[i, : shape.k].tolist()),
             relations=relations,
             weight=float(sample.weight[i]),
             data={"shape": shape.id},
         )
-
-
-def group_of(shape: int) -> str:
-    """The group of a shape's anchors."""
-    return f"shape {shape}"
 
 
 def _digests(graph: KnowledgeGraph, sample: GraphletSample) -> Iterator[int]:

@@ -74,15 +74,12 @@ class Routes:
         self.graph = graph
         self.answers = answers or AnswerGraph.of_reduced(graph)
         self.whole = self.answers.graph
+        self.shared_names = shared_names(self.whole.names)
 
     @cached_property
     def incidence(self) -> Incidence:
         """The edges of the graph on which answers are computed."""
         return Incidence.build(self.whole)
-
-    @cached_property
-    def shared_names(self) -> frozenset[str]:
-        return shared_names(self.whole.names)
 
     def degree(self, node: int) -> int:
         """Number of neighbours of a node."""
@@ -129,17 +126,17 @@ class Routes:
 
     def distance_below(self, a: int, b: int, length: int) -> bool:
         """Whether a connection of fewer than `length` edges, of any type and direction, joins two nodes."""
-        return not self._ball(a, length // 2).isdisjoint(self._ball(b, (length - 1) // 2))
-
-    def _ball(self, node: int, radius: int) -> set[int]:
-        ball = edge = {node}
-        for _ in range(radius):
-            rows = [self.incidence.around(end) for end in edge]
-            edge = set((rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))).tolist()) - ball
-            ball = ball | edge
-            if not edge:
-                break
-        return ball
+        balls: list[set[int]] = []
+        for node, radius in ((a, length // 2), (b, (length - 1) // 2)):
+            ball = edge = {node}
+            for _ in range(radius):
+                rows = [self.incidence.around(end) for end in edge]
+                edge = set((rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))).tolist()) - ball
+                ball = ball | edge
+                if not edge:
+                    break
+            balls.append(ball)
+        return not balls[0].isdisjoint(balls[1])
 
     def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Layer:
         graph = self.graph
