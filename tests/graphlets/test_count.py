@@ -59,7 +59,7 @@ def test_stars_and_cliques_are_counted_exactly(request, make, size, shapes):
 
 def test_threads_do_not_change_counts(small_graphs):
     for csr in small_graphs.values():
-        assert count_graphlets(csr, threads=1) == count_graphlets(*csr, threads=5)
+        assert count_graphlets(csr, threads=1) == count_graphlets(csr, threads=5)
 
 
 def test_progress_is_reported_to_the_end(small_graphs):
