@@ -13,14 +13,14 @@ __version__ = "0.2.0"
 # name -> module and attribute that hold it
 _LAZY = {
     "Run": ("kgqa_hpc.run", "Run"),
-    "count": ("kgqa_hpc.graphlets.from_libraries", "count"),
+    "count": ("kgqa_hpc.graphlets.count", "count_graphlets"),
     "open": ("kgqa_hpc.run", "Run"),
     "step": ("kgqa_hpc.steps.check", "step"),
     "section": ("kgqa_hpc.registry", "section"),
     "metric": ("kgqa_hpc.registry", "metric"),
     "rule": ("kgqa_hpc.registry", "rule"),
     "Reject": ("kgqa_hpc.steps.item", "Reject"),
-    "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
+    "sample": ("kgqa_hpc.graphlets.sample", "sample_graphlets"),
 }
 
 

@@ -13,28 +13,25 @@ from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
 from kgqa_hpc.graphlets.choose_method import Costs
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
-from kgqa_hpc.graphlets.from_libraries import simple_csr
-from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
-from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
+from kgqa_hpc.graphlets.kernels.choices import pick_roots
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph, simple_csr
 from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground
-from kgqa_hpc.kg import connectivity
+from kgqa_hpc.kg import kernels
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.graph import simple_csr as simple_graph
-from kgqa_hpc.kg.intern import Interner
 
 
 def compile_kernels() -> None:
     """Run every kernel once with each combination of argument types, so that numba compiles it."""
     # Numbers of ids, statistics of a whole graph, paths.
     ids = pa.array(map(str, range(40_000)), pa.large_string())  # so many that the table grows
-    Interner().pairs(ids, ids)
+    kernels.Interner().pairs(ids, ids)
     ends = np.arange(3, dtype=np.int32)
-    rows = simple_graph(4, ends, ends + np.int32(1))
-    connectivity.k_core(*rows, 1)
-    connectivity.components(*rows)
+    rows = kernels.simple_csr(4, ends, ends + np.int32(1))
+    kernels.k_core(*rows, 1)
+    kernels.components(*rows)
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))

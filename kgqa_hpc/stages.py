@@ -66,7 +66,7 @@ def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> Run
 def import_graph(folder: Path, threads: int | None = None) -> str:
     """Write the knowledge graph to `kg.h5`, and describe it; a finished kg.h5 of the same origin is kept."""
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.load import contents, graph_files, load_graph, record, recorded, require_unchanged
+    from kgqa_hpc.kg.settings import contents, graph_files, load_graph, record, recorded, require_unchanged
 
     run, config = open_for_work(folder, import_again=True)
     if config.graph is None:
@@ -87,7 +87,7 @@ def import_graph(folder: Path, threads: int | None = None) -> str:
 
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph, if the run has one, draw the anchors and write them to `anchors.h5`."""
-    from kgqa_hpc.kg.load import recorded
+    from kgqa_hpc.kg.settings import recorded
     from kgqa_hpc.store.shards import AnchorsFile
     from kgqa_hpc.target import finish_growth
 
@@ -243,14 +243,13 @@ def count(
     """Exact counts of the reduced graph that a `graph:` section names: {"nodes", "edges", "counts": {"1": …}}."""
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.graphlets.count import count_graphlets
-    from kgqa_hpc.kg.load import load_graph
     from kgqa_hpc.kg.reduce import reduce_to
+    from kgqa_hpc.kg.settings import load_graph
 
     settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
     assert settings is not None
     graph = reduce_to(load_graph(settings), settings).graph
-    indptr, indices = graph.csr()
     with stage_progress() as progress:
-        counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
+        counts = count_graphlets(graph, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
-    return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
+    return {"nodes": graph.num_nodes, "edges": len(graph.csr()[1]) // 2, "counts": by_shape}

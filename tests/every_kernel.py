@@ -15,11 +15,10 @@ from kgqa_hpc.anchors.path import PathAnchors, PathSettings
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.graphlets import choose_method, sample
 from kgqa_hpc.graphlets.count import count_graphlets
-from kgqa_hpc.kg.intern import Interner
-from kgqa_hpc.kg.load import load_graph
-from kgqa_hpc.kg.look import stats
+from kgqa_hpc.kg.describe import stats
+from kgqa_hpc.kg.kernels import Interner
 from kgqa_hpc.kg.reduce import reduce_to
-from kgqa_hpc.kg.settings import graph_config
+from kgqa_hpc.kg.settings import graph_config, load_graph
 
 
 def csr_of(n: int, edges: set[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -66,17 +65,17 @@ def main() -> None:
     for array in star:
         array.flags.writeable = False
     wish = {"per_shape": 20, "seed": 1}
-    count_graphlets(*mixed)
-    count_graphlets(mixed[0].astype(np.int32), mixed[1].astype(np.int64))
+    count_graphlets(mixed)
+    count_graphlets((mixed[0].astype(np.int32), mixed[1].astype(np.int64)))
     for method in ("enumerate", "structure"):
-        sample.sample_graphlets(*mixed, method=method, **wish)
-    sample.sample_graphlets(*mixed, shapes=[1, 3], **wish)
-    sample.sample_graphlets(*mixed, max_per_node=5, **wish)
-    sample.sample_graphlets(*mixed, node_type=np.arange(70) % 3, **wish)
-    sample.sample_graphlets(*star, shapes=[11], **wish)
+        sample.sample_graphlets(mixed, method=method, **wish)
+    sample.sample_graphlets(mixed, shapes=[1, 3], **wish)
+    sample.sample_graphlets(mixed, max_per_node=5, **wish)
+    sample.sample_graphlets(mixed, node_type=np.arange(70) % 3, **wish)
+    sample.sample_graphlets(star, shapes=[11], **wish)
     choose_method.EXACT_SECONDS = -1.0  # no pass is affordable
-    sample.sample_graphlets(*mixed, method="structure", **wish)
-    sample.sample_graphlets(*mixed, method="enumerate", **wish)
+    sample.sample_graphlets(mixed, method="structure", **wish)
+    sample.sample_graphlets(mixed, method="enumerate", **wish)
     print("done")
 
 

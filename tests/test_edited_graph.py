@@ -9,7 +9,7 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.kg.load import graph_files, load_graph, recorded
+from kgqa_hpc.kg.settings import graph_files, load_graph, recorded
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa
@@ -120,7 +120,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_imported(
         (project / "nodes.csv").write_text((project / "nodes.csv").read_text() + "\n")
         return graph
 
-    monkeypatch.setattr("kgqa_hpc.kg.load.load_graph", edited_meanwhile)
+    monkeypatch.setattr("kgqa_hpc.kg.settings.load_graph", edited_meanwhile)
     with pytest.raises(InputError, match="while it was read"):
         stages.import_graph(run.path)
     assert not run.kg.exists()

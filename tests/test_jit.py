@@ -82,7 +82,7 @@ def run_python(code: str, **environment: str) -> str:
 
 CORE = """
 import numpy as np
-from kgqa_hpc.graphlets.kernels.count.triangles import two_core
+from kgqa_hpc.graphlets.kernels.triangles import two_core
 print(two_core(np.array([0, 2, 4, 6, 6]), np.array([1, 2, 0, 2, 0, 1], np.int32)).tolist())
 """
 

@@ -71,7 +71,7 @@ def _whole_hpo() -> tuple:
     """
     import csv
 
-    from kgqa_hpc.graphlets.from_libraries import simple_csr
+    from kgqa_hpc.graphlets.ordered_graph import simple_csr
     from kgqa_hpc.kg.sources.hpo import data_folder
 
     folder, number, edges = data_folder(), {}, []
@@ -111,7 +111,7 @@ def _thinned(csr: tuple, share: float) -> tuple:
     """The graph on a random share of the nodes."""
     import numpy as np
 
-    from kgqa_hpc.graphlets.from_libraries import simple_csr
+    from kgqa_hpc.graphlets.ordered_graph import simple_csr
 
     indptr, indices = csr
     keep = np.random.default_rng(1).random(len(indptr) - 1) < share
@@ -150,7 +150,7 @@ def part_of(peer: str, path: Path, occurrences: float) -> dict[str, object]:
         # Occurrences of five nodes fall with the fifth power of the share.
         share *= min(0.9, (PEER_OCCURRENCES[peer] / left) ** 0.2)
         part = _thinned(csr, share)
-        left = sum(count_graphlets(*part).values())
+        left = sum(count_graphlets(part).values())
     target = path.with_suffix(f".{peer}.npz")
     np.savez(target, indptr=part[0], indices=part[1])
     return {"roots": 1.0, "nodes": share, "path": str(target), "occurrences": left}
@@ -165,8 +165,8 @@ def _work(program: str, task: str, csr: tuple, roots: float) -> Callable[[], obj
 
         compile_kernels()
         if task == "count":
-            return lambda: count_graphlets(*csr)
-        return lambda: sample_graphlets(*csr, per_shape=PER_SHAPE, seed=1)
+            return lambda: count_graphlets(csr)
+        return lambda: sample_graphlets(csr, per_shape=PER_SHAPE, seed=1)
     pairs = [(v, int(w)) for v in range(len(csr[0]) - 1) for w in csr[1][csr[0][v] : csr[0][v + 1]] if v < w]
     if program == "igraph":
         import igraph

@@ -99,8 +99,7 @@ def _arrow(folder: Path) -> None:
 
 def _source(source: str, **files: str) -> Callable[[Path], None]:
     def read(folder: Path) -> None:
-        from kgqa_hpc.kg.load import load_graph
-        from kgqa_hpc.kg.settings import graph_config
+        from kgqa_hpc.kg.settings import graph_config, load_graph
 
         paths = {key: str(folder / name) for key, name in files.items()}
         load_graph(graph_config({"source": source, **paths}))

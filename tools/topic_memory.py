@@ -30,8 +30,8 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.reduce import reduce_to
+from kgqa_hpc.kg.settings import load_graph
 from kgqa_hpc.plugins.evaluation.diversity import measures
 from kgqa_hpc.plugins.evaluation.topic import find_topics
 from kgqa_hpc.plugins.reasoning.context import known_topics, topic_words

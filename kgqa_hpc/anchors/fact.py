@@ -5,24 +5,38 @@ neighbours in the whole named graph. Questions are drawn uniformly among those w
 most `max_answers` answers.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, askable, content_id, difficulty, place, wording
-from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries, property_queries
-from kgqa_hpc.anchors.routes import Incidence, Routes, code_of
+from kgqa_hpc.anchors.family import (
+    CYPHER,
+    DIFFICULTY,
+    QUERY,
+    answer_fields,
+    askable,
+    chain_queries,
+    content_id,
+    difficulty,
+    place,
+    property_queries,
+    wording,
+)
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.kg.export import value_text
-from kgqa_hpc.kg.graph import Codes, Mask
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
+
+if TYPE_CHECKING:
+    from kgqa_hpc.anchors.routes import Incidence, Routes
+    from kgqa_hpc.kg.graph import Codes, Mask
 
 Query = tuple[int, int, bool, int]  # (node, relation, whether it points away, type of the other end)
 
@@ -74,6 +88,11 @@ class FactAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a relation or property that the graph lacks, EmptyGraphError without questions."""
+        from kgqa_hpc.anchors.routes import (  # its compiler loads slowly, and only drawing needs it
+            Routes,
+            code_of,
+        )
+
         routes = Routes(source.graph, source.answer_graph())
         for name in settings.relations or []:
             code_of(name, source.graph.edge_types, "edge type")
@@ -180,6 +199,8 @@ def _facts(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
 
 
 def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
+    from kgqa_hpc.kg.file import value_text
+
     for name in settings.attributes:
         for position, value in enumerate(routes.graph.node_properties[name].to_pylist()):
             node = routes.graph.node(position)

@@ -1,4 +1,9 @@
-"""What all question families share: ids and random order by content, difficulty, rules for the wording, distractors."""
+"""What all question families share: ids and random order by content, difficulty, rules for the wording, distractors,
+and SPARQL 1.1 and Cypher queries that return a question's answers on the exported graph (`kgqa kg export`).
+
+A query states a start node, a chain of relations with directions and types, and that no node repeats. It requires names
+only if the graph has nodes without a name, which are no answers.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,18 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from heapq import merge
-from itertools import chain
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from kgqa_hpc.anchors.anchor import Anchor, Drawn, short_digest
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
+from kgqa_hpc.kg.relations import LABEL, Node, Relation, iri
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -30,6 +34,9 @@ DIFFICULTY = (
     Column("graph_nodes_used", "int64", "Nodes of the graph that the question rests on."),
     Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
 )
+QUERY = Column("query", "string", "SPARQL 1.1 that gives the answers on the graph of `kgqa kg export`.")
+CYPHER = Column("cypher", "string", "The same in Cypher: nodes with id and name, labelled by their type.")
+Step = Mapping[str, Any]  # relation, out, and the type of the node that the step leads to
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these raise the difficulty by one level
 NEAR = 4  # candidates for wrong options, those nearest in degree, as a multiple of the number of options
 # Words of a question that refer to a source, which its readers do not see.
@@ -138,7 +145,9 @@ class Distractors:
     def __init__(self, graph: KnowledgeGraph, shared_names: Collection[str]) -> None:
         self._graph, self._shared = graph, shared_names
         self._degrees = graph.degrees()
-        self._of_type = lru_cache(maxsize=None)(self._sorted_by_degree)
+        # All nodes by type, then degree; those of type k are _order[_starts[k]:_starts[k + 1]].
+        self._order = np.lexsort((self._degrees, graph.node_type))
+        self._starts = np.searchsorted(graph.node_type[self._order], np.arange(len(graph.node_types) + 1))
 
     def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
         """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
@@ -147,9 +156,16 @@ class Distractors:
         around = (neighbours[starts[node] : starts[node + 1]].tolist() for node in ends)
         excluded = {*ends, *chain.from_iterable(around)}
         used = {plain(str(self._graph.names[node])) for node in ends}
+        # All nodes of the answer's type by distance in degree from the answer; below before above.
+        begin, end = self._starts[self._graph.node_type[answer] :][:2]
+        nodes, degree = self._order[begin:end], self._degrees[answer]
+        degrees = self._degrees[nodes]
+        middle = int(np.searchsorted(degrees, degree))
+        below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
+        above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))
         near: list[int] = []
-        for node in self._by_degree(answer):
-            name = str(self._graph.names[node])
+        for _, _, k in merge(below, above):
+            node, name = int(nodes[k]), str(self._graph.names[nodes[k]])
             if node in excluded or name in self._shared or plain(name) in used:
                 continue
             used.add(plain(name))
@@ -158,16 +174,66 @@ class Distractors:
                 break
         return chance.sample(near, min(number, len(near)))
 
-    def _by_degree(self, answer: int) -> Iterator[int]:
-        """All nodes of the answer's type by distance in degree from the answer; below before above."""
-        nodes, degrees = self._of_type(int(self._graph.node_type[answer]))
-        degree = self._degrees[answer]
-        middle = int(np.searchsorted(degrees, degree))
-        below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
-        above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))
-        return (int(nodes[k]) for _, _, k in merge(below, above))
 
-    def _sorted_by_degree(self, kind: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        nodes = np.flatnonzero(self._graph.node_type == kind)
-        order = np.argsort(self._degrees[nodes], kind="stable")
-        return nodes[order], self._degrees[nodes][order]
+def select(patterns: Iterable[str]) -> str:
+    """A SPARQL query that selects `?answer`."""
+    return "SELECT DISTINCT ?answer WHERE {\n" + "".join(f"  {line}\n" for line in patterns) + "}"
+
+
+def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None]:
+    """The columns QUERY and CYPHER of an anchor: the ends of simple paths along a chain from its first node.
+
+    Both are null for anchors of older versions.
+    """
+    if "unnamed" not in anchor.data:
+        return {QUERY.name: None, CYPHER.name: None}
+    subject, unnamed = anchor.nodes[0], anchor.data["unnamed"]
+    inner = [f"node{number}" for number in range(1, len(chain))]
+    names, terms = (
+        ["given", *inner, "answer"],
+        [iri("node", subject.id), *(f"?{name}" for name in inner), "?answer"],
+    )
+    patterns, path = [], f"(given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
+    for number, step in enumerate(chain):
+        begin, end = terms[number : number + 2]
+        source, target = (begin, end) if step["out"] else (end, begin)
+        patterns.append(f"{source} {iri('relation', step['relation'])} {target} .")
+        patterns.append(f"{end} a {iri('type', step['type'])} .")
+        if unnamed:
+            patterns.append(f"{end} {LABEL} [] .")
+        relation = f"[:{_quoted(step['relation'])}]"
+        path += f"-{relation}->" if step["out"] else f"<-{relation}-"
+        path += f"({names[number + 1]}:{_quoted(step['type'])})"
+    # Only nodes of one type can be the same node, so only these need a condition.
+    types = [subject.type, *(step["type"] for step in chain)]
+    alike = [(a, b) for a, b in combinations(range(len(types)), 2) if types[a] == types[b]]
+    patterns += [f"FILTER({terms[a]} != {terms[b]})" for a, b in alike]
+    conditions = [f"{names[a]} <> {names[b]}" for a, b in alike]
+    conditions += [f"{name}.name IS NOT NULL" for name in names[1:] if unnamed]
+    clause = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
+    cypher = f"MATCH {path}{clause}\nRETURN DISTINCT answer.id AS answer"
+    return {QUERY.name: select(patterns), CYPHER.name: cypher}
+
+
+def property_queries(subject: Node, name: str) -> dict[str, str]:
+    """The columns QUERY and CYPHER for the value of a property of a node."""
+    match = f"MATCH (given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
+    return {
+        QUERY.name: select([f"{iri('node', subject.id)} {iri('property', name)} ?answer ."]),
+        CYPHER.name: f"{match}\nRETURN DISTINCT given.{_quoted(name)} AS answer",
+    }
+
+
+def premises_sparql(nodes: Sequence[Node], relations: Sequence[Relation], asked: int) -> str:
+    """A query for the node in question, which requires every statement to be in the graph."""
+    terms = [iri("node", node.id) for node in nodes]
+    edges = [f"{terms[r.source]} {iri('relation', r.type)} {terms[r.target]} ." for r in relations]
+    return select([f"VALUES ?answer {{ {terms[asked]} }}", *edges])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

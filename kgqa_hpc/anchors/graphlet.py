@@ -93,17 +93,15 @@ class GraphletAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
         """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
-        from kgqa_hpc.graphlets.ordered_graph import order_graph
-        from kgqa_hpc.graphlets.sample import sample_ordered, shapes_png, statistics_csv
+        from kgqa_hpc.graphlets.ordered_graph import csr_of_graph, order_graph
+        from kgqa_hpc.graphlets.sample import sample_graphlets, shapes_png, statistics_csv
         from kgqa_hpc.threads import Workers
 
         assert source.graph is not None
         graph = source.graph
-        indptr, indices = graph.csr()
-        ordered = order_graph(indptr, indices, Workers(tools.threads, tools.progress))
-        del indptr, indices
+        ordered = order_graph(*csr_of_graph(graph), Workers(tools.threads, tools.progress))
         graph.release_csr()  # the unordered rows, to save memory
-        drawn = sample_ordered(
+        drawn = sample_graphlets(
             ordered,
             per_shape=settings.per_shape,
             seed=seed,
@@ -121,7 +119,7 @@ class GraphletAnchors(AnchorKind):
         files = {"graphlets.csv": statistics_csv(drawn).encode()}
         if find_spec("matplotlib"):  # without the extra `report` there is only the CSV file
             files["graphlets.png"] = shapes_png(drawn)
-        totals = {group_of(shape): int(total) for shape, total in sorted(drawn.totals.items())}
+        totals = {f"shape {shape}": int(total) for shape, total in sorted(drawn.totals.items())}
         return Drawn(
             graphlet_anchors(graph, drawn, seed, settings.grown or ()), totals, files, (drawn.plan.text,)
         )
@@ -148,7 +146,7 @@ class GraphletAnchors(AnchorKind):
             str(key).removeprefix("shape "): total for key, total in (header.get("totals") or {}).items()
         }
         return [
-            {"group": group_of(number), "id": number, "name": shape.name}
+            {"group": f"shape {number}", "id": number, "name": shape.name}
             | {"total": totals.get(str(number)), "edges": shape.edges}
             for number, shape in SHAPES.items()
         ]
@@ -170,8 +168,8 @@ def graphlet_anchors(
     """
     import numpy as np
 
+    from kgqa_hpc.graphlets.kernels.choices import key_of, mix
     from kgqa_hpc.graphlets.shapes import SHAPES
-    from kgqa_hpc.graphlets.splitmix import key_of, mix
 
     digests = np.fromiter(_digests(graph, sample), np.uint64, len(sample.shape))
     rounds = np.searchsorted(np.array(grown, np.int64), sample.position, side="right")
@@ -182,17 +180,12 @@ def graphlet_anchors(
         yield Anchor(
             id=f"g{shape.id:02d}-{int(digests[i]):016x}",
             kind=GraphletAnchors.name,
-            group=group_of(shape.id),
+            group=f"shape {shape.id}",
             nodes=tuple(graph.node(node) for node in sample.nodes[i, : shape.k].tolist()),
             relations=relations,
             weight=float(sample.weight[i]),
             data={"shape": shape.id},
         )
-
-
-def group_of(shape: int) -> str:
-    """The group of a shape's anchors."""
-    return f"shape {shape}"
 
 
 def _digests(graph: KnowledgeGraph, sample: GraphletSample) -> Iterator[int]:

@@ -12,28 +12,32 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from string import ascii_uppercase
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import (
+    CYPHER,
     DIFFICULTY,
+    QUERY,
     answer_fields,
     askable,
+    chain_queries,
     content_id,
     difficulty,
     in_turn,
     wording,
 )
 from kgqa_hpc.anchors.names import plain
-from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries
-from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import KindSettings
+
+if TYPE_CHECKING:
+    from kgqa_hpc.anchors.routes import Routes
 
 IN_VAIN = 20_000  # consecutive draws without a new question after which drawing ends
 # Metapaths of the bundled graph sources, by the name that `anchors.patterns` gives. Each is a kind of scientific
@@ -170,6 +174,8 @@ class PathAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PathSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a type that the graph lacks, EmptyGraphError if no path fits."""
+        from kgqa_hpc.anchors.routes import Routes  # its compiler loads slowly, and only drawing needs it
+
         routes = Routes(source.graph, source.answer_graph())
         patterns = [settings.pattern] if settings.patterns is None else settings.patterns
         draws = [

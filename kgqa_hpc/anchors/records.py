@@ -8,8 +8,10 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -18,7 +20,6 @@ from kgqa_hpc.anchors.family import Distractors, place, shared_names
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings, later_key
 from kgqa_hpc.text.bounded_json import json_lines
@@ -81,7 +82,7 @@ class RecordAnchors(AnchorKind):
         chosen = _shares(strata, settings.number)
         if not chosen:
             raise InputError(f"{settings.source}: no record fits anchors.where", "widen anchors.where")
-        anchors = (_anchor(record) for _, record in sorted(chosen, key=lambda entry: entry[0]))
+        anchors = (_anchor(record) for _, record in sorted(chosen, key=itemgetter(0)))
         if settings.distractors:
             options = _Options(Path(settings.source), seed)
             anchors = (options.added_to(anchor) for anchor in anchors)
@@ -115,6 +116,8 @@ class _Options:
     """
 
     def __init__(self, run: Path, seed: int) -> None:
+        from kgqa_hpc.kg.file import read_graph
+
         if not (run / "kg.h5").is_file():
             raise InputError(
                 f"anchors.distractors: {run} has no graph (kg.h5)", "name the folder of a run that read one"
@@ -147,9 +150,14 @@ def read_records(source: Path) -> Iterator[dict[str, Any]]:
 
     Raises InputError with file and line if a line is not a record.
     """
+    import pyarrow.parquet as pq
+
     for path in _dataset_files(source):
         with open_bytes(path) as file:
-            rows = _parquet_rows(file) if path.suffix == ".parquet" else json_lines(file, path)
+            rows: Iterator[tuple[int, Any]] = json_lines(file, path)
+            if path.suffix == ".parquet":
+                batches = pq.ParquetFile(file).iter_batches(1024)
+                rows = enumerate((record for batch in batches for record in batch.to_pylist()), 1)
             for number, record in rows:
                 if not isinstance(record, dict) or not isinstance(record.get("id"), str):
                     raise InputError(
@@ -170,13 +178,6 @@ def _dataset_files(source: Path) -> list[Path]:
             f"{missing[0]}: no such file", f"anchors.from is a merged run or a file: kgqa merge {source}"
         )
     return files
-
-
-def _parquet_rows(file: BinaryIO) -> Iterator[tuple[int, Any]]:
-    import pyarrow.parquet as pq
-
-    batches = pq.ParquetFile(file).iter_batches(1024)
-    return enumerate((record for batch in batches for record in batch.to_pylist()), 1)
 
 
 def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
@@ -203,17 +204,17 @@ def _shares(
     strata: Mapping[str, list[tuple[bytes, dict[str, Any]]]], number: int | None
 ) -> list[tuple[bytes, dict[str, Any]]]:
     """Split `number` into equal shares; larger strata compensate for those that are too small."""
-    ordered = [sorted(stratum, key=lambda entry: entry[0]) for _, stratum in sorted(strata.items())]
+    ordered = [sorted(stratum, key=itemgetter(0)) for _, stratum in sorted(strata.items())]
     if number is None:
         return [entry for stratum in ordered for entry in stratum]
     chosen: list[tuple[bytes, dict[str, Any]]] = []
-    depth = 0
-    while len(chosen) < number and any(depth < len(stratum) for stratum in ordered):
-        layer = [stratum[depth] for stratum in ordered if depth < len(stratum)]
+    for depth, entries in enumerate(zip_longest(*ordered)):
+        layer = [entry for entry in entries if entry is not None]
         random.Random(depth).shuffle(layer)  # the last, partial layer favours no stratum by its name
-        chosen.extend(layer[: number - len(chosen)])
-        depth += 1
-    return chosen
+        chosen += layer
+        if len(chosen) >= number:
+            break
+    return chosen[:number]
 
 
 def _group(record: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from kgqa_hpc.anchors.family import shared_names
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.jit import helper, kernel
 from kgqa_hpc.kg.reduce import AnswerGraph
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.registry import did_you_mean
@@ -73,15 +74,12 @@ class Routes:
         self.graph = graph
         self.answers = answers or AnswerGraph.of_reduced(graph)
         self.whole = self.answers.graph
+        self.shared_names = shared_names(self.whole.names)
 
     @cached_property
     def incidence(self) -> Incidence:
         """The edges of the graph on which answers are computed."""
         return Incidence.build(self.whole)
-
-    @cached_property
-    def shared_names(self) -> frozenset[str]:
-        return shared_names(self.whole.names)
 
     def degree(self, node: int) -> int:
         """Number of neighbours of a node."""
@@ -108,8 +106,6 @@ class Routes:
         self, path: Sequence[int], relations: Sequence[str | None] | None = None, direction: str = "either"
     ) -> Int64:
         """The first allowed edge of each step, (steps, 3): edge type, 1 if it points away, node type of its end."""
-        from kgqa_hpc.anchors.path_kernel import first_arms
-
         names = relations or [None] * (len(path) - 1)
         types = [-1 if not name else code_of(name, self.graph.edge_types, "edge type") for name in names]
         steps: Int64 = first_arms(*self._arrays, np.array(path), np.array(types), direction == "forward")
@@ -119,8 +115,6 @@ class Routes:
         """All ends of simple paths from `start` along the steps of a `way`; None for more than `most` ends, or if the
         search expands more than `LOOKS` nodes.
         """
-        from kgqa_hpc.anchors.path_kernel import chain_ends
-
         most = self.whole.num_nodes if most is None else most
         ends = chain_ends(*self._arrays, start, chain, most, LOOKS)
         return None if ends is None else sorted(ends.tolist())
@@ -132,17 +126,17 @@ class Routes:
 
     def distance_below(self, a: int, b: int, length: int) -> bool:
         """Whether a connection of fewer than `length` edges, of any type and direction, joins two nodes."""
-        return not self._ball(a, length // 2).isdisjoint(self._ball(b, (length - 1) // 2))
-
-    def _ball(self, node: int, radius: int) -> set[int]:
-        ball = edge = {node}
-        for _ in range(radius):
-            rows = [self.incidence.around(end) for end in edge]
-            edge = set((rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))).tolist()) - ball
-            ball = ball | edge
-            if not edge:
-                break
-        return ball
+        balls: list[set[int]] = []
+        for node, radius in ((a, length // 2), (b, (length - 1) // 2)):
+            ball = edge = {node}
+            for _ in range(radius):
+                rows = [self.incidence.around(end) for end in edge]
+                edge = set((rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))).tolist()) - ball
+                ball = ball | edge
+                if not edge:
+                    break
+            balls.append(ball)
+        return not balls[0].isdisjoint(balls[1])
 
     def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Layer:
         graph = self.graph
@@ -168,3 +162,88 @@ def code_of(name: str, known_names: Sequence[str], noun: str) -> int:
             f"it has {', '.join(known_names) or 'none'}",
         )
     return list(known_names).index(name)
+
+
+@kernel
+def first_arms(
+    starts: Any, relation: Any, out: Any, neighbour: Any, node_type: Any, path: Any, types: Any, forward: bool
+) -> Any:
+    """For each step of a path the edge type, 1 for outgoing, and node type of its first arm; int64 (steps, 3).
+
+    `starts` to `neighbour`: arrays of `Incidence`. `types`: the edge type of each step, -1 for any; `forward`: only
+    outgoing edges. Every step has such an arm.
+    """
+    steps = np.empty((len(path) - 1, 3), np.int64)
+    for k in range(len(path) - 1):
+        row = starts[path[k]]
+        while (
+            neighbour[row] != path[k + 1]
+            or (types[k] >= 0 and relation[row] != types[k])
+            or (forward and not out[row])
+        ):
+            row += 1
+        steps[k, 0], steps[k, 1], steps[k, 2] = relation[row], out[row], node_type[path[k + 1]]
+    return steps
+
+
+@kernel
+def chain_ends(
+    starts: Any,
+    relation: Any,
+    out: Any,
+    neighbour: Any,
+    node_type: Any,
+    start: int,
+    chain: Any,
+    most: int,
+    looks: int,
+) -> Any:
+    """The distinct ends of simple paths from `start` along `chain`, int32; None for more than `most` ends, or if the
+    search expands more than `looks` nodes.
+
+    `starts` to `neighbour`: arrays of `Incidence`; `chain`: as from `first_arms`.
+    Depth first: `row` and `stop` are the open rows of each node of the path.
+    """
+    last = len(chain) - 1
+    path, row, stop = np.empty(last + 1, np.int64), np.empty(last + 1, np.int64), np.empty(last + 1, np.int64)
+    ends = {np.int32(0)}
+    ends.clear()
+    path[0] = start
+    row[0], stop[0] = _rows(starts, relation, out, start, chain[0])
+    depth, expanded = 0, 1
+    while depth >= 0:
+        if row[depth] == stop[depth]:
+            depth -= 1
+            continue
+        node = neighbour[row[depth]]
+        row[depth] += 1
+        if node_type[node] != chain[depth, 2] or (path[: depth + 1] == node).any():
+            continue
+        if depth == last:
+            ends.add(node)
+            if len(ends) > most:
+                return None
+            continue
+        depth, expanded = depth + 1, expanded + 1
+        if expanded > looks:
+            return None
+        path[depth] = node
+        row[depth], stop[depth] = _rows(starts, relation, out, node, chain[depth])
+    return np.array(list(ends), np.int32)
+
+
+@helper
+def _rows(starts: Any, relation: Any, out: Any, node: int, step: Any) -> Any:
+    """First row and end of the arms of a node with the edge type and direction of a step; arms are sorted by both."""
+    sort_key = step[0] * 2 + 1 - step[1]
+    bounds = np.empty(2, np.int64)
+    for side in range(2):
+        low, high = starts[node], starts[node + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if relation[middle] * 2 + (0 if out[middle] else 1) < sort_key + side:
+                low = middle + 1
+            else:
+                high = middle
+        bounds[side] = low
+    return bounds[0], bounds[1]

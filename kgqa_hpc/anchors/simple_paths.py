@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgqa_hpc.intervals import wilson
+from kgqa_hpc.jit import helper, kernel
 
 T = TypeVar("T")
 Int64 = npt.NDArray[np.int64]
@@ -44,11 +45,6 @@ class Layer:
         pairs = np.unique(source[real].astype(np.int64) << 32 | target[real])
         starts = np.searchsorted(pairs >> 32, np.arange(nodes + 1))
         return cls(starts.astype(np.int64), pairs & 0xFFFFFFFF)
-
-    def reversed(self) -> Layer:
-        """The layer with its steps in the opposite direction."""
-        sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        return Layer.build(len(self.starts) - 1, self.nexts.astype(np.int32), sources.astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -157,11 +153,11 @@ class PathSpace:
         return tuple(walk)
 
     def _count(self) -> int:
-        from kgqa_hpc.anchors.path_kernel import count_paths
-
+        layer, nodes = self.layers[0], len(self.layers[0].starts) - 1
         if len(self.layers) == 1:
-            return len(self.layers[0].nexts)
-        back = self.layers[0].reversed()
+            return len(layer.nexts)
+        sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(layer.starts))
+        back = Layer.build(nodes, layer.nexts.astype(np.int32), sources)  # the first step, reversed
         middle = [*self.layers[1:-1], back, back][:2]  # `back` fills missing layers, which are not read
         rows = [part for layer in (back, *middle, self.layers[-1]) for part in (layer.starts, layer.nexts)]
         return int(count_paths(len(self.layers), *rows))
@@ -172,3 +168,52 @@ def _sums(values: npt.NDArray) -> npt.NDArray:
     sums = np.zeros(len(values) + 1, values.dtype)
     np.cumsum(values, out=sums[1:])
     return sums
+
+
+@kernel
+def count_paths(
+    length: int, begin: Any, firsts: Any, two: Any, twos: Any, three: Any, threes: Any, last: Any, lasts: Any
+) -> int:
+    """Number of node sequences of `length` (2-4) edges without a repeated node; must stay below 2**63.
+
+    Each layer of steps is given as compressed rows: `begin`, `firsts` for the first step, reversed (from the second
+    node to the first), `two` and `three` for the second and third step, `last` for the last. An inner part (m1 … m3)
+    has as many paths as first nodes times last nodes, minus the pairs of equal nodes.
+    """
+    n = len(begin) - 1
+    mark = np.full(n, -1, np.int64)  # mark[v] == m1: v is a first node of m1
+    total = 0
+    for m1 in range(n):
+        starts = begin[m1 + 1] - begin[m1]
+        if starts == 0:
+            continue
+        for i in range(begin[m1], begin[m1 + 1]):
+            mark[firsts[i]] = m1
+        if length == 2:
+            total += _ends(m1, m1, m1, starts, mark, last, lasts)
+            continue
+        for j in range(two[m1], two[m1 + 1]):
+            m2 = twos[j]
+            open_ends = starts - (1 if mark[m2] == m1 else 0)
+            if length == 3:
+                total += _ends(m1, m2, m2, open_ends, mark, last, lasts)
+                continue
+            for k in range(three[m2], three[m2 + 1]):
+                m3 = threes[k]
+                if m3 != m1:
+                    remaining = open_ends - (1 if mark[m3] == m1 else 0)
+                    total += _ends(m1, m2, m3, remaining, mark, last, lasts)
+    return total
+
+
+@helper
+def _ends(m1: int, m2: int, end: int, starts: int, mark: Any, last: Any, lasts: Any) -> int:
+    """Number of pairs of a first and a last node that differ and lie outside the inner part; `starts`: first nodes."""
+    ends, both = 0, 0
+    for i in range(last[end], last[end + 1]):
+        node = lasts[i]
+        if node != m1 and node != m2:
+            ends += 1
+            if mark[node] == m1:
+                both += 1
+    return starts * ends - both

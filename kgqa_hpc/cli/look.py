@@ -211,13 +211,13 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Show types, relations, degrees and components, before and after reduction."""
-    from kgqa_hpc.kg import look
+    from kgqa_hpc.kg import describe
     from kgqa_hpc.kg.reduce import reduce_to
     from kgqa_hpc.runs import open_run
 
     graph = _graph(run)
     _, config = open_run(run)
-    document = look.stats(graph)
+    document = describe.stats(graph)
     try:
         reduced = None if config.graph is None else reduce_to(graph, config.graph)
     except InputError as problem:  # show the unreduced graph, which helps to correct the settings
@@ -225,14 +225,12 @@ def stats(
         document["reduction_error"] = problem.message
         reduced = None
     if reduced is not None:
-        document["reduced"] = look.stats(reduced.graph)
+        document["reduced"] = describe.stats(reduced.graph)
         document["reduction"] = reduced.counts
     if figures is not None:
-        from kgqa_hpc.kg.profile import Profiles, draw_figures, profile
-
-        after = None if reduced is None else profile(reduced.graph)
-        draw_figures(figures, Profiles(profile(graph), after))
-    print_result(document, look.stats_text(document), as_json)
+        after = None if reduced is None else describe.profile(reduced.graph)
+        describe.draw_figures(figures, describe.Profiles(describe.profile(graph), after))
+    print_result(document, describe.stats_text(document), as_json)
 
 
 @kg_app.command()
@@ -243,11 +241,11 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show a node with its properties and all its edges."""
-    from kgqa_hpc.kg import look
+    from kgqa_hpc.kg import describe
 
     graph = _graph(run)
-    document = look.neighbourhood(graph, look.place_of(graph, node))
-    print_result(document, look.node_text(document, limit), as_json)
+    document = describe.neighbourhood(graph, describe.place_of(graph, node))
+    print_result(document, describe.node_text(document, limit), as_json)
 
 
 @kg_app.command()
@@ -259,10 +257,10 @@ def find(
     as_json: AsJson = False,
 ) -> None:
     """List the nodes whose name or id contains a text."""
-    from kgqa_hpc.kg import look
+    from kgqa_hpc.kg import describe
 
-    document = look.find(_graph(run), text, kind, limit)
-    print_result(document, look.found_text(document), as_json)
+    document = describe.find(_graph(run), text, kind, limit)
+    print_result(document, describe.found_text(document), as_json)
 
 
 @kg_app.command()
@@ -275,7 +273,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the imported graph without excluded edge types."""
-    from kgqa_hpc.kg.export import export_graph
+    from kgqa_hpc.kg.file import export_graph
     from kgqa_hpc.runs import open_run
 
     graph = _graph(run)

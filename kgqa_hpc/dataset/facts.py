@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgqa_hpc.kg.load import recorded
+from kgqa_hpc.kg.settings import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.runs.trust import texts_of

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from kgqa_hpc.graphlets.count import PASSES
-from kgqa_hpc.graphlets.kernels.count.cycles import pentagon_steps
+from kgqa_hpc.graphlets.kernels.count_cycles import pentagon_steps
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, restrict_to_core
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
@@ -205,7 +205,7 @@ def resize(
 
 
 def enumeration_seconds(totals: Mapping[int, float]) -> float:
-    """Predicted core-seconds of counting and sampling by enumeration (see kernels.count.walk)."""
+    """Predicted core-seconds of counting and sampling by enumeration (see kernels.walk)."""
     triples, fours = (sum(totals[shape] for shape in SHAPES if SHAPES[shape].k == k) for k in (3, 4))
     return triples * TRIPLE_RATE + fours * FOUR_RATE
 

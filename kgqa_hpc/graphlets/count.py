@@ -17,15 +17,16 @@ each root, the weights with which structure sampling draws roots.
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from kgqa_hpc.graphlets import graph_tool
-from kgqa_hpc.graphlets.kernels.count import cycles, links, triangles
+from kgqa_hpc.graphlets.kernels import count_cycles, links, triangles
 from kgqa_hpc.graphlets.ordered_graph import (
     OrderedGraph,
     TriangleLists,
+    csr_of_graph,
     list_triangles,
     order_graph,
     parts_of,
@@ -48,7 +49,7 @@ class CopyCounts:
 
     squares int64 (n, 3): squares, banners and K2,3 of the pairs whose smaller label is the vertex; cliques
     int64 (n, 2): 4-cliques through it, and these with a triangle on an edge at it; cycles int64 (n,): the
-    root weights of kernels.count.cycles. Rows stay zero where a pass was left out.
+    root weights of kernels.count_cycles. Rows stay zero where a pass was left out.
     """
 
     copies: dict[int, int]
@@ -58,24 +59,23 @@ class CopyCounts:
 
 
 def count_graphlets(
-    indptr: np.ndarray,
-    indices: np.ndarray,
+    graph: Any,
     *,
     backend: Backend = "native",
     threads: int | None = None,
     progress: StageProgress | None = None,
 ) -> dict[int, int]:
-    """Induced occurrences of each shape: {1: …, …, 29: …}, exact Python integers.
+    """Induced occurrences of each of the 29 shapes in a graph: {1: …, …, 29: …}, exact Python integers.
 
-    `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a simple undirected graph. Backend `native` uses
-    the closed forms of this module; `graph-tool` enumerates and takes thousands of times longer. `threads`
-    defaults to the usable cores and never changes the result. Raises InputError when the arrays do not
-    describe a graph.
+    `graph`: a networkx or igraph graph, a square scipy sparse matrix (or array), a graph of this package, or the CSR
+    arrays of a simple undirected graph (`csr_of_graph`). Backend `native` uses the closed forms of this module;
+    `graph-tool` enumerates and takes thousands of times longer. `threads` defaults to the usable cores and never
+    changes the result. Raises InputError for anything that is no graph.
     """
-    graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
+    ordered = order_graph(*csr_of_graph(graph), Workers(threads, progress))
     if backend == "graph-tool":
-        return graph_tool.count(graph)
-    return induced_counts(copy_counts(graph, list_triangles(graph)).copies)
+        return graph_tool.count(ordered)
+    return induced_counts(copy_counts(ordered, list_triangles(ordered)).copies)
 
 
 def induced_counts(copies: dict[int, int]) -> dict[int, int]:
@@ -95,7 +95,7 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
     core, lists = restrict_to_core(graph, lists)
     rows = (core.indptr, core.indices)
     n, parts = graph.num_nodes, parts_of(graph)
-    squares, cliques = np.zeros((n, cycles.ROOTED), np.int64), np.zeros((n, 2), np.int64)
+    squares, cliques = np.zeros((n, count_cycles.ROOTED), np.int64), np.zeros((n, 2), np.int64)
     pentagons = np.zeros(n, np.int64)
     corners = (lists.starts, lists.corners)
 
@@ -113,20 +113,20 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
     if "codegrees" in passes:
         te = lists.per_slot()
         codegree = sums_of(
-            lambda part: cycles.codegree_sums(part, parts, *rows, graph.degree, te, *corners, squares),
+            lambda part: count_cycles.codegree_sums(part, parts, *rows, graph.degree, te, *corners, squares),
             "codegrees",
         )
         diamond = copies[7]
-        copies[5] = codegree[cycles.SQUARE] // 2
+        copies[5] = codegree[count_cycles.SQUARE] // 2
         copies[9] = paths - 4 * copies[5]  # the ends meet
-        copies[16] = codegree[cycles.BANNER] - 2 * diamond  # the tail ends in the opposite corner
-        copies[20] = codegree[cycles.K23]
-        copies[21] = codegree[cycles.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
-        copies[25] = codegree[cycles.DIAMOND_PLUS]
+        copies[16] = codegree[count_cycles.BANNER] - 2 * diamond  # the tail ends in the opposite corner
+        copies[20] = codegree[count_cycles.K23]
+        copies[21] = codegree[count_cycles.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
+        copies[25] = codegree[count_cycles.DIAMOND_PLUS]
     if "5-cycles" in passes:
         copies[15] = sum(
             graph.workers.run(
-                lambda part: int(cycles.count_pentagons(part, parts, *rows, pentagons)),
+                lambda part: int(count_cycles.count_pentagons(part, parts, *rows, pentagons)),
                 range(parts),
                 "5-cycles",
             )

@@ -27,9 +27,9 @@ from pathlib import Path
 import numpy as np
 
 from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.graphlets.kernels.choices import key_of, mix
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences, bit
-from kgqa_hpc.graphlets.splitmix import key_of, mix
 
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"

@@ -7,11 +7,13 @@ listed per slot, and its 2-core, the part that can hold cycles at all.
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets.kernels.count import triangles
+from kgqa_hpc.graphlets.kernels import triangles
 from kgqa_hpc.threads import Workers
 
 # Default: all usable cores, without progress.
@@ -21,6 +23,53 @@ PART_ENTRIES = 100_000  # smallest number of entries per part
 TRIANGLE_PARTS = 64  # largest number of parts of the roots
 PART_EDGES = 12_000  # smallest number of edges of a part; each part has its own arrays
 WORTHWHILE = 0.1  # smallest share of two-edge paths that a restriction to the core must avoid
+
+
+Csr = tuple[np.ndarray, np.ndarray]
+
+
+def csr_of_graph(graph: Any) -> Csr:
+    """indptr (n+1,) and indices (2m,) of a simple undirected graph, without directions, parallel edges and loops.
+
+    `graph`: a networkx or igraph graph, a square scipy sparse matrix (or array), a graph of this package, or these two
+    arrays. No library is imported; a graph is recognised by its methods. Raises InputError for anything else.
+    """
+    if isinstance(graph, tuple) and len(graph) == 2:
+        return np.asarray(graph[0]), np.asarray(graph[1])
+    if hasattr(graph, "csr"):  # kg.graph.KnowledgeGraph
+        indptr, indices = graph.csr()
+        return indptr, indices
+    if hasattr(graph, "tocoo"):  # scipy.sparse
+        matrix = graph.tocoo()
+        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise InputError(f"the matrix has the shape {matrix.shape}", "an adjacency matrix is square")
+        there = np.asarray(matrix.data) != 0
+        return simple_csr(matrix.shape[0], np.asarray(matrix.row)[there], np.asarray(matrix.col)[there])
+    if hasattr(graph, "get_edgelist"):  # igraph
+        pairs = np.array(graph.get_edgelist(), np.int64).reshape(-1, 2)
+        return simple_csr(graph.vcount(), pairs[:, 0], pairs[:, 1])
+    if hasattr(graph, "number_of_nodes"):  # networkx
+        number = {node: i for i, node in enumerate(graph)}
+        ends = (number[node] for edge in graph.edges() for node in edge[:2])
+        pairs = np.fromiter(ends, np.int64).reshape(-1, 2)
+        return simple_csr(len(number), pairs[:, 0], pairs[:, 1])
+    raise InputError(
+        f"{type(graph).__name__} is not a graph that can be counted",
+        "give one of networkx or igraph, or a square scipy sparse matrix",
+    )
+
+
+def simple_csr(nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Csr:
+    """Sorted rows of the simple undirected graph of these edges: indptr int64 (nodes + 1,), indices int32."""
+    a, b = np.asarray(source, np.int64), np.asarray(target, np.int64)
+    once = (np.minimum(a, b) << 32 | np.maximum(a, b))[a != b]
+    once.sort()
+    once = once[np.diff(once, prepend=-1) != 0]
+    both = np.concatenate([once, (once & 0xFFFFFFFF) << 32 | once >> 32])
+    both.sort()
+    indptr = np.zeros(nodes + 1, np.int64)
+    np.cumsum(np.bincount(both >> 32, minlength=nodes), out=indptr[1:])
+    return indptr, (both & 0xFFFFFFFF).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -53,7 +102,7 @@ def order_graph(indptr: np.ndarray, indices: np.ndarray, workers: Workers = ALON
     """Relabel a CSR graph by falling degree.
 
     `indptr` (n+1,) and `indices` (2m,) are integers: a simple undirected graph, as `KnowledgeGraph.csr` and
-    graphlets.from_libraries make it (every edge in both rows, no loops, rows in any order). O(m log d) time
+    `csr_of_graph` make it (every edge in both rows, no loops, rows in any order). O(m log d) time
     and 8 bytes per entry. Raises InputError when the arrays do not fit together.
     """
     n = len(indptr) - 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kgqa_hpc.drawing import few_nodes
 from kgqa_hpc.errors import InputError
@@ -26,11 +27,17 @@ from kgqa_hpc.graphlets.choose_method import (
     resize,
 )
 from kgqa_hpc.graphlets.count import Backend, copy_counts, induced_counts
-from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists, list_triangles, order_graph
+from kgqa_hpc.graphlets.kernels.choices import MAX_TOTAL
+from kgqa_hpc.graphlets.ordered_graph import (
+    OrderedGraph,
+    TriangleLists,
+    csr_of_graph,
+    list_triangles,
+    order_graph,
+)
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences
-from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
 from kgqa_hpc.graphlets.structures import Ground, root_copies
 from kgqa_hpc.terminal import StageProgress
 from kgqa_hpc.threads import Workers
@@ -72,76 +79,64 @@ class GraphletSample:
         return {shape: int(sizes[shape]) for shape in SHAPES}
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """Totals and occurrences of one method, in the labels of the ordered graph."""
-
-    totals: dict[int, int]
-    errors: dict[int, float]
-    occurrences: Occurrences
-    plan: Plan
+# Totals, their standard errors, occurrences in the labels of the ordered graph, and the plan of one method
+_Drawn = tuple[dict[int, int], dict[int, float], Occurrences, Plan]
 
 
 def sample_graphlets(
-    indptr: np.ndarray,
-    indices: np.ndarray,
-    *,
-    threads: int | None = None,
-    progress: StageProgress | None = None,
-    **wishes: Any,
-) -> GraphletSample:
-    """Sample the simple undirected graph with CSR arrays `indptr` (n+1,) and `indices` (2m,) by
-    `sample_ordered`.
-
-    Raises InputError also for arrays that do not describe a graph.
-    """
-    graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
-    return sample_ordered(graph, **wishes)
-
-
-def sample_ordered(
-    graph: OrderedGraph,
-    *,
+    graph: Any,
     per_shape: int,
     seed: int,
+    *,
     shapes: Iterable[int] | None = None,
+    max_per_node: int | None = None,
+    node_type: npt.ArrayLike | None = None,
     method: Method = "auto",
     backend: Backend = "native",
-    max_per_node: int | None = None,
-    node_type: np.ndarray | None = None,
+    threads: int | None = None,
+    progress: StageProgress | None = None,
     announce: Announce | None = None,
 ) -> GraphletSample:
     """Count all shapes and draw `per_shape` occurrences of each, or all, uniformly without replacement.
 
-    `shapes` restricts what is sampled (counts are always complete). `method`: `enumerate` walks through all
-    occurrences, `structure` draws (for graphs with hubs), `auto` leaves it to graphlets.choose_method. With
-    `max_per_node` no node occurs in more sampled graphlets; with `node_type`, int (n,), each shape's sample
-    is spread evenly over the types of its nodes; both record weights that undo it (graphlets.balance).
-    Backend `graph-tool` samples as published: independently, about `per_shape` of each.
+    `graph` as in `count_graphlets`, or an OrderedGraph. The `nodes` of the sample are positions in the order of the
+    graph's own nodes (networkx: `list(graph)[position]`).
 
-    `announce` is called with the plan when it is made, before the long part.
+    `shapes` restricts what is sampled (counts are always complete). With `max_per_node` no node occurs in more
+    sampled graphlets; with `node_type`, int (n,), each shape's sample is spread evenly over the types of its nodes;
+    both record weights that undo it (graphlets.balance). `method`: `enumerate` walks through all occurrences,
+    `structure` draws (for graphs with hubs), `auto` leaves it to graphlets.choose_method. Backend `graph-tool`
+    samples as published: independently, about `per_shape` of each. `announce` is called with the plan when it is
+    made, before the long part.
 
-    The sample is a pure function of the graph, seed and these options; threads and the machine do not
-    matter. With the same graph, seed and other options, the sample of a smaller `per_shape` is part of it
-    (weights of balanced samples change with `per_shape`). Raises InputError on unknown shapes,
-    and more occurrences than can be enumerated.
+    The sample is a pure function of the graph, seed and these options; threads and the machine do not matter. With
+    the same graph, seed and other options, the sample of a smaller `per_shape` is part of it (weights of balanced
+    samples change with `per_shape`). Raises InputError for a graph or options that are impossible, and for more
+    occurrences than can be enumerated.
     """
     shape_ids = sorted(SHAPES if shapes is None else set(shapes))
     if unknown := [shape for shape in shape_ids if shape not in SHAPES]:
         raise InputError(f"no shape has the id {unknown[0]}", f"shapes are numbered 1 to {max(SHAPES)}")
+    if per_shape < 0:
+        raise InputError(f"per_shape is {per_shape}", "it is the number of graphlets to draw of each shape")
+    if max_per_node is not None and (max_per_node < 1 or node_type is not None):
+        raise InputError("max_per_node is below 1, or given together with node_type", "choose one of them")
+    if not isinstance(graph, OrderedGraph):
+        graph = order_graph(*csr_of_graph(graph), Workers(threads, progress))
     balanced = max_per_node is not None or node_type is not None
     size = per_shape * (balance.POOL_FACTOR if balanced else 1)
+    errors = dict.fromkeys(SHAPES, 0.0)
     if backend == "graph-tool":
         totals, occurrences = graph_tool.sample(graph, dict.fromkeys(shape_ids, size), seed)
         text = (
             f"{sum(totals.values()):,} occurrences, each kept with its shape's ratio by graph-tool (RAND-ESU)"
         )
         plan = Plan("graph-tool", text, 0.0)
-        drawn = _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan)
     else:
-        drawn = _draw(graph, shape_ids, size, seed, method, announce or (lambda plan: None))
-    shape, nodes, position = drawn.occurrences.arranged(graph.original)
-    weight, plan = np.ones(len(shape)), drawn.plan
+        announce = announce or (lambda plan: None)
+        totals, errors, occurrences, plan = _draw(graph, shape_ids, size, seed, method, announce)
+    shape, nodes, position = occurrences.arranged(graph.original)
+    weight = np.ones(len(shape))
     if balanced:
         if max_per_node is not None:
             chosen = balance.cap_nodes(shape, nodes, position, per_shape, max_per_node)
@@ -153,7 +148,7 @@ def sample_ordered(
             plan, text=f"{plan.text}; {len(chosen.rows):,} of these {len(shape):,} are kept: {restriction}"
         )
         shape, nodes, weight, position = shape[chosen.rows], nodes[chosen.rows], chosen.weight, chosen.round
-    return GraphletSample(drawn.totals, drawn.errors, shape, nodes, weight, position, plan)
+    return GraphletSample(totals, errors, shape, nodes, weight, position, plan)
 
 
 def _draw(
@@ -188,7 +183,10 @@ def _draw(
     longest = resize(reference, guess, {shape: max(size, REFERENCE_SIZE) for shape in sizes})
     limits = draw_limits(longest, exact)
     occurrences = draw_samples(ground, assignments, sizes, limits, seed, hits)
-    return _estimated(exact, hits, occurrences, plan)
+    estimates, errors = hits.estimate()
+    drawn = np.bincount(occurrences.shape, minlength=max(SHAPES) + 1)
+    totals = {s: exact.get(s, max(round(estimates[s]), int(drawn[s]))) for s in SHAPES}
+    return totals, {s: 0.0 if s in exact else errors[s] for s in SHAPES}, occurrences, plan
 
 
 def _enumerate(
@@ -210,15 +208,7 @@ def _enumerate(
     plan = explain_enumeration(totals, counted)
     announce(plan)
     occurrences = enumerate_sample(graph, lists, totals, sizes, seed)
-    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan)
-
-
-def _estimated(exact: Mapping[int, int], hits: HitCounts, occurrences: Occurrences, plan: Plan) -> _Drawn:
-    estimates, errors = hits.estimate()
-    counts = np.bincount(occurrences.shape, minlength=max(SHAPES) + 1)
-    totals = {s: exact.get(s, max(round(estimates[s]), int(counts[s]))) for s in SHAPES}
-    errors = {s: 0.0 if s in exact else errors[s] for s in SHAPES}
-    return _Drawn(totals, errors, occurrences, plan)
+    return totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan
 
 
 def statistics_csv(sample: GraphletSample) -> str:

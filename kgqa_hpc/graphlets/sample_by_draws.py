@@ -20,12 +20,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kgqa_hpc.graphlets.choose_method import Assignment
-from kgqa_hpc.graphlets.kernels.draw import rows
-from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
-from kgqa_hpc.graphlets.kernels.draw.cliques import draw_cliques
-from kgqa_hpc.graphlets.kernels.draw.cycles import draw_cycles
+from kgqa_hpc.graphlets.kernels import draw_rows
+from kgqa_hpc.graphlets.kernels.choices import MAX_TOTAL, key_of, pick_roots, scaled
+from kgqa_hpc.graphlets.kernels.draw_cycles import draw_cliques, draw_cycles
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES, Occurrences, code_of
-from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
 from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights
 
 SEGMENTS = 16  # largest number of parts of a batch, drawn in parallel
@@ -89,10 +87,10 @@ class Stream:
         corners = (lists.starts, lists.corners)
         out = (edge_table(self._ground), nodes, codes)
         if self.structure.family == "rows":
-            kind = rows.TAILS if shape == 13 else self.structure.kind
-            needed = shape not in STARS and kind != rows.TRIANGLES
+            kind = draw_rows.TAILS if shape == 13 else self.structure.kind
+            needed = shape not in STARS and kind != draw_rows.TRIANGLES
             weights = slot_weights(self._ground, kind) if needed else np.zeros(0, np.int64)
-            return lambda picks: rows.draw_rows(
+            return lambda picks: draw_rows.draw_rows(
                 shape, size, drawn, full_code, key, start, picks, weights, *slots, *corners, *out
             )
         if self.structure.family == "cliques":

@@ -7,9 +7,9 @@ prefixes are enumerated. A block is some consecutive units of work; a unit is a 
 second vertices, so several threads share the work of a hub.
 
 Ranks depend on graph and seed alone, hence so does the sample: not on threads or blocks. The ranks of a
-smaller sample come first in those of a larger one (splitmix.rank_sequence), so samples are nested. Time
+smaller sample come first in those of a larger one (kernels.choices), so samples are nested. Time
 grows with the connected sets of three and four vertices, not with those of five
-(kernels.count.walk); memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a
+(kernels.walk); memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a
 window, 60 bytes per sampled graphlet. Counts are int64: totals up to 2**62.
 """
 
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.count import walk as walk_kernels
-from kgqa_hpc.graphlets.kernels.draw import ranks as rank_kernels
+from kgqa_hpc.graphlets.kernels import walk as walk_kernels
+from kgqa_hpc.graphlets.kernels.choices import rank_sequence
+from kgqa_hpc.graphlets.kernels.ranks import emit_units
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, TriangleLists
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, Occurrences
-from kgqa_hpc.graphlets.splitmix import rank_sequence
 
 BLOCK_PREFIXES = 8_000  # approximate number of 3-prefixes of a block; a few milliseconds of work
 WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
@@ -88,7 +88,7 @@ class Scratches:
 
     @contextlib.contextmanager
     def lent(self, root: int) -> Iterator[tuple[np.ndarray, ...]]:
-        """The working arrays of kernels.count.walk for walks from `root` on.
+        """The working arrays of kernels.walk for walks from `root` on.
 
         reached int64 (1,), cursor int64 (n,), marks uint8 (n,), extension int32 (n + 1,), near int32 (n, 4).
         """
@@ -177,7 +177,7 @@ class _Walk:
         work = self._units.block(block)
         targets = ranks, starts[0].copy(), starts[1], occurrences.nodes, occurrences.codes
         with self._looking_up.lent(work[0][0]) as scratch:
-            rank_kernels.emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *targets)
+            emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *targets)
 
 
 def count_by_enumeration(

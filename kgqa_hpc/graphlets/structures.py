@@ -1,7 +1,7 @@
 """The structures that can be drawn directly, and the weights of their roots and slots.
 
 A structure is a shape whose copies (not necessarily induced) can be drawn exactly uniformly: a root in
-proportion to the copies it roots, the rest within the root's row (kernels.draw.rows, cycles, cliques). Every
+proportion to the copies it roots, the rest within the root's row (kernels.draw_rows, kernels.draw_cycles). Every
 occurrence of a shape T contains the same number SUBCOPIES[T][S] of copies of S, so the draws of S that turn
 out to be T are uniform on the occurrences of T with no further rejection (path sampling: Jha, Seshadhri,
 Pinar 2015; the other structures, and sampling all shapes from one stream, are ours).
@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kgqa_hpc.graphlets.count import CopyCounts
-from kgqa_hpc.graphlets.kernels.count import cycles
-from kgqa_hpc.graphlets.kernels.draw import choices, rows
+from kgqa_hpc.graphlets.kernels import choices, count_cycles, draw_rows
 from kgqa_hpc.graphlets.ordered_graph import PARTS, OrderedGraph, TriangleLists, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, Edge
 
@@ -25,7 +24,7 @@ from kgqa_hpc.graphlets.shapes import SHAPES, Edge
 class Structure:
     """How copies of a shape are drawn.
 
-    family: which kernel; kind: weight of a slot in kernels.draw.rows; ways: how many (root, choices) lead to
+    family: which kernel; kind: weight of a slot in kernels.draw_rows; ways: how many (root, choices) lead to
     one copy; needs: the pass of the closed forms that computes its root weights, "" for none; closing: edges
     that are not drawn; draws without them are rejected.
     """
@@ -33,7 +32,7 @@ class Structure:
     shape: int
     family: str
     ways: int
-    kind: int = rows.TAILS
+    kind: int = draw_rows.TAILS
     needs: str = ""
     closing: tuple[Edge, ...] = ()
 
@@ -42,25 +41,25 @@ STRUCTURES: dict[int, Structure] = {
     structure.shape: structure
     for structure in (
         Structure(1, "rows", 1),
-        Structure(2, "rows", 6, rows.TRIANGLES),
+        Structure(2, "rows", 6, draw_rows.TRIANGLES),
         Structure(3, "rows", 2),
         Structure(4, "rows", 1),
         Structure(5, "squares", 2, needs="codegrees"),
-        Structure(6, "rows", 2, rows.TRIANGLES),
-        Structure(7, "rows", 2, rows.PAIRS),
+        Structure(6, "rows", 2, draw_rows.TRIANGLES),
+        Structure(7, "rows", 2, draw_rows.PAIRS),
         Structure(8, "cliques", 24, needs="links"),
         Structure(9, "rows", 2),
         Structure(10, "rows", 1),
         Structure(11, "rows", 1),
-        Structure(12, "rows", 2, rows.TAILED),
-        Structure(13, "rows", 2, rows.TRIANGLES),
-        Structure(14, "rows", 2, rows.TRIANGLES),
+        Structure(12, "rows", 2, draw_rows.TAILED),
+        Structure(13, "rows", 2, draw_rows.TRIANGLES),
+        Structure(14, "rows", 2, draw_rows.TRIANGLES),
         Structure(15, "pentagons", 1, needs="5-cycles"),
         Structure(16, "squares", 1, needs="codegrees"),
-        Structure(17, "rows", 1, rows.PAIRS),
-        Structure(18, "rows", 8, rows.TRIANGLES),
+        Structure(17, "rows", 1, draw_rows.PAIRS),
+        Structure(18, "rows", 8, draw_rows.TRIANGLES),
         Structure(20, "squares", 1, needs="codegrees"),
-        Structure(22, "rows", 2, rows.TRIPLES),
+        Structure(22, "rows", 2, draw_rows.TRIPLES),
         Structure(23, "cliques", 6, needs="links"),
         Structure(26, "cliques", 4, needs="links"),
     )
@@ -72,9 +71,9 @@ STRUCTURES: dict[int, Structure] = {
 OPEN: dict[int, Structure] = {
     structure.shape: structure
     for structure in (
-        Structure(5, "rows", 2, rows.BELOW, closing=((2, 3),)),
-        Structure(15, "rows", 2, rows.BELOW, closing=((2, 3),)),
-        Structure(20, "rows", 4, rows.BEFORE, closing=((0, 3), (1, 4))),
+        Structure(5, "rows", 2, draw_rows.BELOW, closing=((2, 3),)),
+        Structure(15, "rows", 2, draw_rows.BELOW, closing=((2, 3),)),
+        Structure(20, "rows", 4, draw_rows.BEFORE, closing=((0, 3), (1, 4))),
     )
 }
 # Number of the root's neighbours in the core of a copy, and number of tails chosen among its other neighbours.
@@ -118,9 +117,8 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
         return _choose(d, SHAPES[shape].k - 1)
     form = ground.way_of(shape)
     if form.family == "squares":
-        return ground.counts.squares[:, {5: cycles.SQUARE, 16: cycles.BANNER, 20: cycles.K23}[shape]].astype(
-            dtype
-        )
+        column = {5: count_cycles.SQUARE, 16: count_cycles.BANNER, 20: count_cycles.K23}[shape]
+        return ground.counts.squares[:, column].astype(dtype)
     if form.family == "pentagons":
         return ground.counts.cycles.astype(dtype)
     if shape in (8, 23):
@@ -129,11 +127,11 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
         return 2 * ground.counts.cliques[:, 1].astype(dtype)
     row = _row_sums(ground, form.kind, dtype)
     if shape == 13:
-        return row * _row_sums(ground, rows.TAILS, dtype)
+        return row * _row_sums(ground, draw_rows.TAILS, dtype)
     if shape in (9, 15, 18, 20):
         return row * row
     if shape == 5:
-        return row * rows.lower_neighbours(ground.graph.indptr, ground.graph.indices).astype(dtype)
+        return row * draw_rows.lower_neighbours(ground.graph.indptr, ground.graph.indices).astype(dtype)
     if shape not in _TAILS_AT_ROOT:
         return row
     tail_shape, tails = _TAILS_AT_ROOT[shape]
@@ -155,7 +153,7 @@ def _choose(n: np.ndarray, k: int) -> np.ndarray:
 def _row_sums(ground: Ground, kind: int, dtype: type) -> np.ndarray:
     """Sum of the slots' weights in each row."""
     indptr = ground.graph.indptr
-    if kind == rows.TRIANGLES:
+    if kind == draw_rows.TRIANGLES:
         triangles: np.ndarray = np.diff(ground.lists.starts[indptr])
         return triangles.astype(dtype, copy=False)
     if ("rows", kind) not in ground._made:
@@ -174,13 +172,13 @@ def slot_weights(ground: Ground, kind: int) -> np.ndarray:
         del ground._made[key]
     graph = ground.graph
     weights = ground._made["slots", kind] = np.empty(len(graph.indices), np.int64)
-    before = kind in (rows.BEFORE, rows.BELOW)
+    before = kind in (draw_rows.BEFORE, draw_rows.BELOW)
 
     def weigh(block: tuple[int, int]) -> None:
         if before:
-            rows.running_weights_before(kind, *block, graph.indptr, graph.indices, weights)
+            draw_rows.running_weights_before(kind, *block, graph.indptr, graph.indices, weights)
         else:
-            rows.running_weights(kind, *block, graph.indptr, graph.indices, ground.lists.starts, weights)
+            draw_rows.running_weights(kind, *block, graph.indptr, graph.indices, ground.lists.starts, weights)
 
     ranges = row_ranges(graph.indptr, TABLE_PARTS if before else PARTS)
     graph.workers.run(weigh, ranges)
@@ -188,7 +186,7 @@ def slot_weights(ground: Ground, kind: int) -> np.ndarray:
 
 
 def edge_table(ground: Ground) -> np.ndarray:
-    """The bit table of all edges that kernels.draw.choices searches, uint64."""
+    """The bit table of all edges that kernels.choices searches, uint64."""
     if ("edges", 0) not in ground._made:
         graph = ground.graph
         bits = min(choices.BITS_PER_EDGE * graph.num_edges, 2**32 - 64)

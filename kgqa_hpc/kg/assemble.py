@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
-from kgqa_hpc.kg.graph import KnowledgeGraph, typed
+from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask, typed
 from kgqa_hpc.text.plain_text import normalized
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
-Codes = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 Lines = Callable[[int], int]
 """The line of a row of a batch, asked for only when something is wrong there."""
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
@@ -34,32 +30,19 @@ _LONG_NAME = 2_000  # bytes
 _PROPERTY = "/"  # prefix of a property's column, which no other column has
 
 
-@dataclass(frozen=True)
-class Policy:
-    """Treatment of faulty rows; the fields are settings of `GraphConfig` with the same names."""
-
-    unknown_nodes: Literal["error", "drop"] = "error"
-    unnamed_nodes: Literal["drop", "error"] = "drop"
-    duplicate_nodes: Literal["error", "first"] = "error"
-
-    @classmethod
-    def of(cls, settings: GraphConfig) -> Policy:
-        """The policy that a configuration sets."""
-        return cls(settings.unknown_nodes, settings.unnamed_nodes, settings.duplicate_nodes)
-
-
 class Assembly:
     """Collects a graph: `nodes` and `edges` take batches in any order, `finish` gives the graph.
 
     Node and edge order are those of the rows. Arrays are Arrow strings of equal length, without nulls. Names
-    become Unicode NFC, other texts stay unchanged. Nodes without a name are kept with the name "" (reduction
-    drops them) unless `policy.unnamed_nodes` is "error".
+    become Unicode NFC, other texts stay unchanged. `unknown_nodes`, `unnamed_nodes` and `duplicate_nodes` of the
+    settings say how faulty rows are treated; nodes without a name are kept with the name "" (reduction drops them)
+    unless they are an error.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        from kgqa_hpc.kg.intern import Interner  # its compiler loads slowly, and only readers need it
+    def __init__(self, settings: GraphConfig) -> None:
+        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly, and only readers need it
 
-        self._policy, self._ids = policy, Interner()
+        self._settings, self._ids = settings, Interner()
         self._nodes, self._edges = _Batches(), _Batches()
 
     def nodes(
@@ -164,7 +147,7 @@ class Assembly:
         row_of_id = np.empty(len(texts), np.int64)
         row_of_id[node[::-1]] = rows[::-1]  # of several rows of an id the first is written last
         is_first: Mask = row_of_id[node] == rows
-        if self._policy.duplicate_nodes == "error" and not is_first.all():
+        if self._settings.duplicate_nodes == "error" and not is_first.all():
             row = int(np.argmin(is_first))
             (file, line), (earlier_file, earlier) = (
                 self._nodes.place(row),
@@ -186,7 +169,7 @@ class Assembly:
         position[order] = np.arange(len(order), dtype=np.int32)
         source, target = position[sources], position[targets]
         has_ends = (source >= 0) & (target >= 0)
-        if self._policy.unknown_nodes == "error" and not has_ends.all():
+        if self._settings.unknown_nodes == "error" and not has_ends.all():
             row = int(np.argmin(has_ends))
             end, codes = ("source", sources) if source[row] < 0 else ("target", targets)
             text = texts[codes[row]]
@@ -210,7 +193,7 @@ class Assembly:
         unnamed = blank.to_numpy(zero_copy_only=False)
         if named_by_id and unnamed.all():
             return ids
-        if self._policy.unnamed_nodes == "error" and unnamed.any():
+        if self._settings.unnamed_nodes == "error" and unnamed.any():
             position = int(np.argmax(unnamed))
             file, line = self._nodes.place(np.flatnonzero(row_mask)[position])
             raise GraphFormatError(

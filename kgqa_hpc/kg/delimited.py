@@ -154,25 +154,22 @@ class DelimitedFile:
         try:
             return pa.csv.read_csv(pa.py_buffer(block), **self._options(names, columns, len(block)))
         except pa.ArrowInvalid as problem:
-            if self.dialect.ragged:
-                return self._ragged_block(block, names, columns)
-            self._refuse_malformed(len(names))
-            raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
-
-    def _ragged_block(self, block: bytes, names: Sequence[str], selected: Sequence[str]) -> pa.Table:
-        """Parse a block like Arrow, except that fields missing at the end of a row are empty and a lone CR is text."""
+            if not self.dialect.ragged:
+                self._refuse_malformed(len(names))
+                raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
+        # As Arrow, except that fields missing at the end of a row are empty and a lone CR is text.
         try:
-            text = block.decode("utf-8")
+            lines = block.decode("utf-8").split("\n")
         except UnicodeDecodeError:
             refuse_other_encodings(self.path)
             raise
-        rows = [line.removesuffix("\r").split(self.dialect.separator) for line in text.split("\n")]
+        rows = [line.removesuffix("\r").split(self.dialect.separator) for line in lines]
         rows = [row for row in rows if row != [""]]
         if any(len(row) > len(names) for row in rows):
             self._refuse_malformed(len(names))
-        at = [list(names).index(name) for name in selected]
-        columns = [[row[k] if k < len(row) else "" for row in rows] for k in at]
-        return pa.table([pa.array(column, pa.large_string()) for column in columns], names=list(selected))
+        at = {name: list(names).index(name) for name in columns}
+        cells = {name: [row[k] if k < len(row) else "" for row in rows] for name, k in at.items()}
+        return pa.table({name: pa.array(column, pa.large_string()) for name, column in cells.items()})
 
     def _options(self, names: Sequence[str], columns: Sequence[str], longest_row: int = 0) -> dict[str, Any]:
         block_size = max(_BLOCK_BYTES, longest_row)  # Arrow refuses a row beyond a block

@@ -22,10 +22,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa_hpc.kg.relations import Node, Relation, RelationIndex, first_of_runs
+from kgqa_hpc.kg.relations import Codes, Node, Relation, RelationIndex
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
 
+# Rows of a batch of relations: 65,536 graphlets of five nodes are 655,360 pairs, about 30 MB of arrays at the peak.
+_ROWS = 65_536
 SYNONYMS = "synonyms"  # the text property with other names of a node, joined by bars
 INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -55,7 +57,6 @@ def type_name(column: pa.Array) -> str:
 
 
 Strings = npt.NDArray[np.object_]
-Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Properties = Mapping[str, pa.Array]
 Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
@@ -124,13 +125,15 @@ class KnowledgeGraph:
         """
         return self._csr
 
+    @cached_property
+    def _csr(self) -> Csr:
+        from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
+
+        return simple_csr(self.num_nodes, self.edge_source, self.edge_target)
+
     def release_csr(self) -> None:
         """Free the cached arrays of `csr` (8 bytes an edge), for a caller that has its own copy."""
         self.__dict__.pop("_csr", None)
-
-    @cached_property
-    def _csr(self) -> Csr:
-        return simple_csr(self.num_nodes, self.edge_source, self.edge_target)
 
     def degrees(self) -> npt.NDArray[np.int64]:
         """Degrees on the simple undirected graph, int64 (n,)."""
@@ -155,7 +158,9 @@ class KnowledgeGraph:
         asked[nodes] = True
         inner = asked[self.edge_source] & asked[self.edge_target]
         edges = (self.edge_source[inner], self.edge_target[inner], self.edge_type[inner])
-        return RelationIndex.build(*edges, self.edge_types).between_rows(nodes)
+        index = RelationIndex.build(*edges, self.edge_types)
+        for start in range(0, len(nodes), _ROWS):
+            yield from index.between_rows(nodes[start : start + _ROWS].astype(np.int64))
 
     @cached_property
     def _relation_index(self) -> RelationIndex:
@@ -197,26 +202,3 @@ class KnowledgeGraph:
 
 def _kept(columns: Properties, keep: Mask) -> Properties:
     return {name: column.filter(pa.array(keep)) for name, column in columns.items()}
-
-
-def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
-    """Compressed rows of the simple undirected graph of int (m,) endpoint arrays, in O(m log m).
-
-    At its peak it needs about 25 bytes an edge beside its result.
-    """
-    from kgqa_hpc.kg.connectivity import both_ways
-
-    # A pair of nodes as one integer, lower << 32 | higher, which sorts fast and in place.
-    pairs = np.minimum(source, target).astype(np.int64)
-    pairs <<= 32
-    pairs |= np.maximum(source, target)
-    loops = source == target
-    if loops.any():
-        pairs = pairs[~loops]
-    pairs.sort()
-    distinct = first_of_runs(pairs)
-    if not distinct.all():
-        pairs = pairs[distinct]
-    indptr, indices = both_ways(num_nodes, pairs)
-    indptr.flags.writeable = indices.flags.writeable = False
-    return indptr, indices

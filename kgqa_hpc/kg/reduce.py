@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
+from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask
+from kgqa_hpc.kg.relations import Int64
 from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
 
-Mask = npt.NDArray[np.bool_]
 _PARTS = {
     "nodes_outside_k_core": "outside the k-core",
     "nodes_outside_largest_component": "outside the largest component",
@@ -41,7 +40,7 @@ class Reduction:
     """
 
     graph: KnowledgeGraph
-    nodes: npt.NDArray[np.int64]
+    nodes: Int64
     counts: dict[str, Any]
 
     def __str__(self) -> str:
@@ -71,7 +70,7 @@ class AnswerGraph:
     """
 
     graph: KnowledgeGraph
-    positions: npt.NDArray[np.int64]
+    positions: Int64
     unnamed: bool = False
 
     @classmethod
@@ -100,6 +99,8 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     Raises EmptyGraphError when no node or no edge between two nodes is left, InputError for an edge type or a
     node type that the graph does not have.
     """
+    from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
+
     unwanted = _of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
     typed = ~_of_types(
         "exclude_node_types", limits.exclude_node_types or (), graph.node_type, graph.node_types
@@ -147,33 +148,28 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
     return Reduction(reduced, np.flatnonzero(usable)[keep][origins], counts)
 
 
-def _connected(
-    graph: KnowledgeGraph, limits: GraphConfig
-) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], list[int]]:
+def _connected(graph: KnowledgeGraph, limits: GraphConfig) -> tuple[KnowledgeGraph, Int64, list[int]]:
     """Select the k-core, then the largest component; returns the graph, the previous positions of its nodes,
     and the numbers of nodes that the two steps dropped.
     """
-    from kgqa_hpc.kg import connectivity
+    from kgqa_hpc.kg.kernels import components, k_core
 
     origins = np.arange(graph.num_nodes)
     lost = [0, 0]
     if limits.k_core is not None:
-        keep = connectivity.k_core(*graph.csr(), limits.k_core)
+        keep = k_core(*graph.csr(), limits.k_core)
         graph, origins, lost[0] = graph.subgraph(keep), origins[keep], int((~keep).sum())
         if not graph.num_nodes:
             raise EmptyGraphError(f"the reduced graph has no {limits.k_core}-core", "lower graph.k_core")
     if limits.largest_component:
-        component = connectivity.components(*graph.csr())
-        keep = component == np.argmax(
-            np.bincount(component)
-        )  # of equally large ones, that of the lowest node
+        component = components(*graph.csr())
+        # Of equally large ones, that of the lowest node
+        keep = component == np.argmax(np.bincount(component))
         graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
     return graph, origins, lost
 
 
-def _of_types(
-    key: str, types: Collection[str], codes: npt.NDArray[np.int32], type_names: tuple[str, ...]
-) -> Mask:
+def _of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[str, ...]) -> Mask:
     """Mask of the codes that belong to the types. Raises InputError for an unknown type."""
     element = "edge" if "edge" in key else "node"
     if unknown := [name for name in types if name not in type_names]:
@@ -184,7 +180,7 @@ def _of_types(
     return np.isin(codes, [code for code, name in enumerate(type_names) if name in types])
 
 
-def _by_type(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
+def _by_type(codes: Codes, names: tuple[str, ...]) -> dict[str, int]:
     types, counts = np.unique(codes, return_counts=True)
     return {names[code]: int(count) for code, count in zip(types, counts, strict=True)}
 

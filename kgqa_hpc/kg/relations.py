@@ -1,4 +1,4 @@
-"""Nodes and relations as anchors store them, and the index of the typed edges between nodes.
+"""Nodes and relations as anchors store them, their IRIs in RDF, and the index of the typed edges between nodes.
 
 Edges are sorted by their pair of endpoints (lower, higher), so that the edges of a pair are one slice, found
 by binary search. The index is queried for every graphlet of a run, up to a million times.
@@ -10,16 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
-Int32 = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
-
-# Rows of a batch: 65,536 graphlets of five nodes are 655,360 pairs, about 30 MB of arrays at the peak.
-_ROWS = 65_536
 
 
 class Node(NamedTuple):  # like Relation: created three times as fast as a frozen dataclass
@@ -38,6 +36,15 @@ class Relation(NamedTuple):
     type: str
 
 
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+RELATIONS = "urn:kgqa:relation:"  # prefix of the IRI of every relation
+
+
+def iri(space: Literal["node", "relation", "type", "property"], name: str) -> str:
+    """`<urn:kgqa:SPACE:…>` of a node's id, or of the name of a relation, type or property, percent-encoded."""
+    return f"<urn:kgqa:{space}:{quote(name, safe='')}>"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RelationIndex:
     """Index of distinct typed edges by their pair of nodes.
@@ -50,11 +57,11 @@ class RelationIndex:
 
     pairs: Int64
     starts: Int64
-    edges: Int32
+    edges: Codes
     types: tuple[str, ...]
 
     @classmethod
-    def build(cls, source: Int32, target: Int32, kind: Int32, types: tuple[str, ...]) -> RelationIndex:
+    def build(cls, source: Codes, target: Codes, kind: Codes, types: tuple[str, ...]) -> RelationIndex:
         """Sort the edges; self-loops and repetitions of an identical edge are left out."""
         real = source != target
         source, target, kind = source[real], target[real], kind[real]
@@ -84,14 +91,10 @@ class RelationIndex:
             for edge in self.edges[begin:end].tolist()
         )
 
-    def between_rows(self, nodes: npt.NDArray[np.int32]) -> Iterator[tuple[Relation, ...]]:
-        """`between` for every row of an int (N, k) array."""
-        first_column, right = np.triu_indices(nodes.shape[1], 1)
-        for start in range(0, len(nodes), _ROWS):
-            yield from self._chunk(nodes[start : start + _ROWS].astype(np.int64), first_column, right)
-
-    def _chunk(self, nodes: Int64, first_column: Int64, right: Int64) -> Iterator[tuple[Relation, ...]]:
-        a, b = nodes[:, first_column], nodes[:, right]
+    def between_rows(self, nodes: Int64) -> Iterator[tuple[Relation, ...]]:
+        """`between` for every row of an (N, k) array; for five columns it takes about 450 bytes a row."""
+        low_column, high_column = np.triu_indices(nodes.shape[1], 1)
+        a, b = nodes[:, low_column], nodes[:, high_column]
         keys = np.minimum(a, b) << 32 | np.maximum(a, b)
         at = self.pairs.searchsorted(keys)
         hit = self.pairs[at] == keys
@@ -108,7 +111,7 @@ class RelationIndex:
         for position, (shape_code, edge_code) in enumerate(
             zip(*np.divmod(kinds, 2 * len(self.types)), strict=True)
         ):
-            i, j = int(first_column[shape_code // 2]), int(right[shape_code // 2])
+            i, j = int(low_column[shape_code // 2]), int(high_column[shape_code // 2])
             low, high = (j, i) if shape_code % 2 else (i, j)
             relations[position] = _relation(low, high, int(edge_code) & 1, self.types[edge_code >> 1])
         flat = relations[kind].tolist()

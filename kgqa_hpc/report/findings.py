@@ -13,8 +13,8 @@ from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.files import COMBINED, CombinedFolder, read_accounting, require_whole
 from kgqa_hpc.errors import AccountingError, InputError
-from kgqa_hpc.kg.profile import FILE as GRAPH
-from kgqa_hpc.kg.profile import Profiles, read_profiles
+from kgqa_hpc.kg.describe import FILE as GRAPH
+from kgqa_hpc.kg.describe import Profiles, read_profiles
 from kgqa_hpc.report.node_use import MEMORY, NodeUse, count_nodes
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.atomic import disk_errors, open_regular

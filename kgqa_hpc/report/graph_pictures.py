@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgqa_hpc.drawing import few_nodes, many_nodes
-from kgqa_hpc.kg.profile import LONGEST, Profile, Profiles
+from kgqa_hpc.kg.describe import LONGEST, Profile, Profiles
 from kgqa_hpc.report.node_use import NodeUse
 from kgqa_hpc.report.svg import WIDTH, bars, box, cut, framed, label, picture, ranges, scatter, tag
 

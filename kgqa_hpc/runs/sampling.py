@@ -85,8 +85,8 @@ def _graph_source(
 
     The memory of the imported graph is freed on return, unless the `whole` graph is needed for answers.
     """
+    from kgqa_hpc.kg.describe import FILE, Profiles, dump_profiles, profile
     from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
     from kgqa_hpc.kg.reduce import AnswerGraph, reduce_to
 
     graph = read_graph(run.kg)

@@ -41,12 +41,12 @@ def graph():
 
 @pytest.fixture(scope="module")
 def anchors(graph):
-    drawn = sample_graphlets(*graph.csr(), per_shape=40, seed=7)
+    drawn = sample_graphlets(graph, per_shape=40, seed=7)
     return list(graphlet_anchors(graph, drawn, seed=7))
 
 
 def test_every_sampled_graphlet_is_one_anchor(graph, anchors):
-    drawn = sample_graphlets(*graph.csr(), per_shape=40, seed=7)
+    drawn = sample_graphlets(graph, per_shape=40, seed=7)
     assert len(anchors) == len(drawn)
     assert len({anchor.id for anchor in anchors}) == len(anchors)
     assert {anchor.kind for anchor in anchors} == {"graphlet"}
@@ -73,14 +73,14 @@ def test_ids_and_labelling_depend_on_content_not_on_the_order_of_the_graph(graph
     shuffled = knowledge_graph(order=np.random.default_rng(1).permutation(30))
     ids = []
     for g in (graph, shuffled):
-        drawn = sample_graphlets(*g.csr(), per_shape=10**6, seed=7, shapes=[2, 7, 20])
+        drawn = sample_graphlets(g, per_shape=10**6, seed=7, shapes=[2, 7, 20])
         ids.append({a.id: frozenset(n.id for n in a.nodes) for a in graphlet_anchors(g, drawn, seed=7)})
     assert ids[0] == ids[1]
     assert all(anchor_id.startswith(("g02-", "g07-", "g20-")) for anchor_id in ids[0])
 
 
 def test_the_order_depends_on_the_seed_and_is_reproducible(graph):
-    drawn = sample_graphlets(*graph.csr(), per_shape=10, seed=7)
+    drawn = sample_graphlets(graph, per_shape=10, seed=7)
     orders = [[a.id for a in graphlet_anchors(graph, drawn, seed=seed)] for seed in (1, 1, 2)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
@@ -89,7 +89,7 @@ def test_the_order_depends_on_the_seed_and_is_reproducible(graph):
 
 def test_any_prefix_is_a_fair_sample(graph):
     """Over many seeds each shape has its share of the first hundred anchors."""
-    drawn = sample_graphlets(*graph.csr(), per_shape=20, seed=7)
+    drawn = sample_graphlets(graph, per_shape=20, seed=7)
     sizes = np.array([drawn.sampled()[shape] for shape in SHAPES])
     hits = np.zeros(len(SHAPES))
     for seed in range(40):
@@ -100,7 +100,7 @@ def test_any_prefix_is_a_fair_sample(graph):
 
 
 def test_weights_travel_with_the_anchors(graph):
-    drawn = sample_graphlets(*graph.csr(), per_shape=30, seed=7, max_per_node=40)
+    drawn = sample_graphlets(graph, per_shape=30, seed=7, max_per_node=40)
     weights = {anchor.weight for anchor in graphlet_anchors(graph, drawn, seed=7)}
     assert weights == set(drawn.weight.tolist())
     assert len(weights) > 1

@@ -51,7 +51,7 @@ def test_equal_names_are_all_found_and_empty_ones_never():
 
 def test_a_very_long_text_is_read_to_its_end():
     names = ["a b a b c", "b", "fever"]
-    assert named("a b " * 50_000 + "fever", names) == [1, 2]  # quadratic would take hours
+    assert named("a b " * 20_000 + "fever", names) == [1, 2]  # quadratic would take hours
 
 
 @pytest.mark.parametrize(

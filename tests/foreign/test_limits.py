@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.load import load_graph
-from kgqa_hpc.kg.settings import graph_config
+from kgqa_hpc.kg.settings import graph_config, load_graph
 from kgqa_hpc.text import streams
 from kgqa_hpc.text.streams import COLUMNS, Limit
 from tests.command import kgqa

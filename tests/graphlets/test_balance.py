@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets import balance
 from kgqa_hpc.graphlets.balance import cap_nodes, spread_types
 
 KIND = np.where(np.arange(6000) < 4, 0, np.where(np.arange(6000) < 500, 1, 2))  # hub, leaf, other
@@ -69,43 +68,11 @@ def test_small_groups_give_what_they_have():
     assert kept.weight.sum() == pytest.approx(40)
 
 
-def test_the_cap_holds_over_all_shapes_together(population):
-    nodes = population[0][:6000]
-    shape = np.repeat([1, 5, 7], 2000).astype(np.int16)
-    kept = cap_nodes(shape, nodes, np.tile(np.arange(2000), 3), 200, 5)
-    assert np.bincount(nodes[kept.rows].ravel()[nodes[kept.rows].ravel() >= 0]).max() == 5
-    assert np.bincount(shape[kept.rows]).tolist() == [0, 200, 0, 0, 0, 200, 0, 200]
-
-
-def pooled(population):
-    """A pool of three shapes, one of them small, in an order of its own."""
+def test_what_is_kept_depends_on_content_not_on_order(population):
     draw = np.random.default_rng(7)
     shape = np.repeat([2, 3, 11], [1200, 30, 1200]).astype(np.int16)
     position = np.concatenate([draw.permutation(1200), draw.permutation(30), draw.permutation(1200)])
-    return shape, population[0][: len(shape)], position
-
-
-@pytest.mark.parametrize("way", ["cap", "spread"])
-def test_smaller_balanced_samples_are_part_of_larger_ones(population, way):
-    """The pool of a smaller sample is the beginning of that of the larger."""
-    shape, nodes, position = pooled(population)
-    kind = np.arange(6000) % 7
-
-    def balanced(per_shape):
-        seen = np.flatnonzero(position < balance.POOL_FACTOR * per_shape)
-        pool = shape[seen], nodes[seen], position[seen], per_shape
-        kept = cap_nodes(*pool, 6) if way == "cap" else spread_types(*pool, kind)
-        return dict(zip(seen[kept.rows].tolist(), kept.round.tolist(), strict=True))
-
-    largest = balanced(150)
-    assert len(largest) > 300
-    for per_shape in (0, 1, 2, 3, 29, 30, 31, 149):
-        expected = {row: turn for row, turn in largest.items() if turn < per_shape}
-        assert balanced(per_shape) == expected
-
-
-def test_what_is_kept_depends_on_content_not_on_order(population):
-    shape, nodes, position = pooled(population)
+    nodes = population[0][: len(shape)]
     kept = cap_nodes(shape, nodes, position, 100, 6)
     shuffled = np.random.default_rng(1).permutation(len(shape))
     again = cap_nodes(shape[shuffled], nodes[shuffled], position[shuffled], 100, 6)

@@ -47,7 +47,7 @@ def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrenc
     hits = {shape: dict.fromkeys(sets, 0) for shape, sets in exact.items()}
     sizes = {shape: min(7, len(sets)) for shape, sets in exact.items()}
     for seed in range(seeds):
-        drawn = sample_graphlets(*variety, per_shape=7, seed=seed, method=method)
+        drawn = sample_graphlets(variety, per_shape=7, seed=seed, method=method)
         rows = rows_of(drawn)
         assert len(set(rows)) == len(rows)
         assert drawn.sampled() == sizes
@@ -70,7 +70,7 @@ def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrenc
 def test_shapes_with_few_occurrences_are_complete(small_graphs, occurrences, method):
     for name in ("sparse", "medium", "hub", "clique with pendants", "star"):
         csr = small_graphs[name]
-        drawn = sample_graphlets(*csr, per_shape=10**6, seed=2, method=method)
+        drawn = sample_graphlets(csr, per_shape=10**6, seed=2, method=method)
         exact = occurrences(csr)
         assert drawn.totals == {shape: len(sets) for shape, sets in exact.items()}
         assert set(drawn.errors.values()) == {0.0}
@@ -80,20 +80,20 @@ def test_shapes_with_few_occurrences_are_complete(small_graphs, occurrences, met
 
 def test_both_methods_label_an_occurrence_alike(small_graphs):
     csr = small_graphs["medium"]
-    everything = [sample_graphlets(*csr, per_shape=10**6, seed=2, method=method) for method in METHODS]
+    everything = [sample_graphlets(csr, per_shape=10**6, seed=2, method=method) for method in METHODS]
     assert everything[0].nodes.tobytes() == everything[1].nodes.tobytes()
     assert everything[0].shape.tobytes() == everything[1].shape.tobytes()
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(variety, method):
-    first = sample_graphlets(*variety, per_shape=25, seed=9, method=method, threads=1)
+    first = sample_graphlets(variety, per_shape=25, seed=9, method=method, threads=1)
     for threads in (2, 5):
-        again = sample_graphlets(*variety, per_shape=25, seed=9, method=method, threads=threads)
+        again = sample_graphlets(variety, per_shape=25, seed=9, method=method, threads=threads)
         for name in ("shape", "nodes", "weight", "position"):
             assert getattr(again, name).tobytes() == getattr(first, name).tobytes()
         assert again.plan == first.plan
-    other = sample_graphlets(*variety, per_shape=25, seed=10, method=method)
+    other = sample_graphlets(variety, per_shape=25, seed=10, method=method)
     assert other.nodes.tobytes() != first.nodes.tobytes()
 
 
@@ -115,7 +115,7 @@ def test_a_smaller_sample_is_part_of_a_larger_one(variety, method, blind, monkey
         monkeypatch.setattr(choose_method, "EXACT_SECONDS", -1.0)
         monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
     assert_nested(
-        lambda size: sample_graphlets(*variety, per_shape=size, seed=4, method=method),
+        lambda size: sample_graphlets(variety, per_shape=size, seed=4, method=method),
         [0, 1, 2, 3, 10, 11, 50, 200, 10**5],
     )
 
@@ -124,7 +124,7 @@ def test_a_smaller_sample_is_part_of_a_larger_one(variety, method, blind, monkey
 def test_a_smaller_balanced_sample_is_part_of_a_larger_one(variety, options):
     assert len(variety[0]) - 1 == 45
     assert_nested(
-        lambda size: sample_graphlets(*variety, per_shape=size, seed=4, **options), [0, 1, 2, 9, 40, 200]
+        lambda size: sample_graphlets(variety, per_shape=size, seed=4, **options), [0, 1, 2, 9, 40, 200]
     )
 
 
@@ -135,31 +135,30 @@ def test_how_many_are_wanted_does_not_change_the_method(graph_of, monkeypatch):
     for seconds, expected in ((1e-30, "enumerate"), (1e-2, "structure")):
         for rate in ("TRIPLE_RATE", "FOUR_RATE"):
             monkeypatch.setattr(choose_method, rate, seconds)
-        methods = {sample_graphlets(*csr, per_shape=size, seed=1).plan.method for size in (1, 100, 20_000)}
+        methods = {sample_graphlets(csr, per_shape=size, seed=1).plan.method for size in (1, 100, 20_000)}
         assert methods == {expected}
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_only_the_wanted_shapes_are_sampled_but_all_are_counted(small_graphs, method):
     csr = small_graphs["medium"]
-    drawn = sample_graphlets(*csr, per_shape=5, seed=1, shapes=[6, 2], method=method)
+    drawn = sample_graphlets(csr, per_shape=5, seed=1, shapes=[6, 2], method=method)
     assert set(drawn.shape.tolist()) == {2, 6}
-    assert drawn.totals == sample_graphlets(*csr, per_shape=0, seed=1).totals
+    assert drawn.totals == sample_graphlets(csr, per_shape=0, seed=1).totals
 
 
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 @pytest.mark.parametrize("n", [0, 1, 6])
 def test_a_graph_without_edges_has_no_graphlets_and_an_empty_sample(n, method):
-    drawn = sample_graphlets(
-        np.zeros(n + 1, np.int64), np.zeros(0, np.int32), per_shape=3, seed=1, method=method
-    )
+    empty = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
+    drawn = sample_graphlets(empty, per_shape=3, seed=1, method=method)
     assert len(drawn) == 0
     assert drawn.nodes.shape == (0, 5)
     assert drawn.totals == dict.fromkeys(SHAPES, 0)
 
 
 def test_a_star_of_200_000_leaves_is_sampled(star_of):
-    drawn = sample_graphlets(*star_of(200_000), per_shape=50, seed=1)
+    drawn = sample_graphlets(star_of(200_000), per_shape=50, seed=1)
     assert drawn.plan.method == "structure"
     assert {s: n for s, n in drawn.sampled().items() if n} == {1: 50, 4: 50, 11: 50}
     assert (drawn.nodes[drawn.shape == 11][:, 0] == 0).all()
@@ -167,13 +166,13 @@ def test_a_star_of_200_000_leaves_is_sampled(star_of):
 
 def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(variety, monkeypatch):
     """The same graph once with all passes and once with none that costs anything."""
-    exact = sample_graphlets(*variety, per_shape=0, seed=1).totals
+    exact = sample_graphlets(variety, per_shape=0, seed=1).totals
     monkeypatch.setattr(choose_method, "EXACT_SECONDS", -1.0)
     monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
     monkeypatch.setattr(choose_method, "BLIND_SECONDS", 0.004)
     scores = []
     for seed in range(8):
-        drawn = sample_graphlets(*variety, per_shape=10, seed=seed)
+        drawn = sample_graphlets(variety, per_shape=10, seed=seed)
         assert drawn.plan.method == "structure"
         assert "estimates" in drawn.plan.text
         for shape in SHAPES:
@@ -188,12 +187,12 @@ def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(varie
 
 def test_small_graphs_are_enumerated_and_graphs_with_hubs_drawn_on(graph_of, monkeypatch):
     csr = graph_of(400, {(hub, leaf) for hub in range(3) for leaf in range(3, 400)})
-    small = sample_graphlets(*csr, per_shape=20, seed=1)
+    small = sample_graphlets(csr, per_shape=20, seed=1)
     assert small.plan.method == "enumerate"
     assert "by rank" in small.plan.text
     for module in (choose_method, sample):
         monkeypatch.setattr(module, "SHORT_SECONDS", 0.0)
-    drawn = sample_graphlets(*csr, per_shape=20, seed=1)
+    drawn = sample_graphlets(csr, per_shape=20, seed=1)
     assert drawn.plan.method == "structure"
     assert {s for s, n in drawn.sampled().items() if n} == {s for s, n in drawn.totals.items() if n}
 
@@ -210,7 +209,7 @@ def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(g
         return original(*arguments, **options)
 
     monkeypatch.setattr(sample, work, watched)
-    drawn = sample_graphlets(*csr, per_shape=20, seed=1, method=method, announce=announced.append)
+    drawn = sample_graphlets(csr, per_shape=20, seed=1, method=method, announce=announced.append)
     (plan_before,) = announced
     assert plan_before.text == drawn.plan.text
     assert plan_before.core_seconds == drawn.plan.core_seconds > 0
@@ -226,33 +225,33 @@ def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(g
 )
 def test_impossible_wishes_are_refused(star_of, leaves, options, message):
     with pytest.raises(InputError, match=message):
-        sample_graphlets(*star_of(leaves), per_shape=5, seed=1, **options)
+        sample_graphlets(star_of(leaves), per_shape=5, seed=1, **options)
 
 
 def test_a_cap_per_node_holds_over_all_shapes_together(graph_of):
     edges = {(0, leaf) for leaf in range(1, 60)} | {(a, a + 1) for a in range(1, 59)}
     csr = graph_of(60, edges | {(a, a + 7) for a in range(1, 50, 3)})
     for cap in (1, 10, 60):
-        drawn = sample_graphlets(*csr, per_shape=30, seed=3, max_per_node=cap)
+        drawn = sample_graphlets(csr, per_shape=30, seed=3, max_per_node=cap)
         load = np.bincount(drawn.nodes[drawn.nodes >= 0], minlength=60)
         assert load.max() <= cap
         assert len(drawn) > 0
         assert len(set(rows_of(drawn))) == len(drawn)
         assert f"no node stands in more than {cap}" in drawn.plan.text
-    plain = sample_graphlets(*csr, per_shape=30, seed=3, max_per_node=10**6)
+    plain = sample_graphlets(csr, per_shape=30, seed=3, max_per_node=10**6)
     assert (plain.weight == 1.0).all()
 
 
 def test_samples_of_a_clique_are_found_by_either_method(clique_of):
     for method in METHODS:
-        drawn = sample_graphlets(*clique_of(60), per_shape=100, seed=1, method=method)
+        drawn = sample_graphlets(clique_of(60), per_shape=100, seed=1, method=method)
         assert {s: k for s, k in drawn.sampled().items() if k} == {2: 100, 8: 100, 29: 100}
         assert len(set(rows_of(drawn))) == 300
 
 
 @pytest.fixture(scope="module")
 def drawn(small_graphs):
-    return sample_graphlets(*small_graphs["medium"], per_shape=20, seed=1)
+    return sample_graphlets(small_graphs["medium"], per_shape=20, seed=1)
 
 
 def test_the_table_has_the_columns_of_the_papers_table_1(drawn):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.load import load_graph
-from kgqa_hpc.kg.settings import graph_config
+from kgqa_hpc.kg.settings import graph_config, load_graph
 
 Edges = Sequence[tuple[int, int, int]]
 

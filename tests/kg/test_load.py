@@ -8,10 +8,9 @@ import yaml
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import ConfigError, GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.load import graph_files, load_graph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings, graph_config, graph_files, load_graph
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.kg.tables import constant
 
@@ -20,11 +19,6 @@ def test_the_hpo_source_needs_no_file(monkeypatch, make_graph):
     graph = make_graph(2, [(0, 1, 0)])
     monkeypatch.setattr("kgqa_hpc.kg.sources.hpo.read_hpo", lambda: graph)
     assert load_graph(graph_config({})) is graph
-
-
-def test_every_policy_has_its_key_and_the_same_default():
-    for name in Policy.__dataclass_fields__:
-        assert getattr(Policy(), name) == GraphConfig.model_fields[name].default
 
 
 @pytest.mark.parametrize("name", SOURCES.names())
@@ -157,7 +151,7 @@ class Planets:
         moons: int = 2
 
     def read(self, settings):
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         for number in range(settings.moons):
             ends = constant("Mars", 1), constant(f"moon {number}", 1)
             assembly.edges("the sky", *ends, constant("has", 1), lambda row: 1)

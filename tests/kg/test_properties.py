@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import type_name, typed
+from kgqa_hpc.kg.settings import GraphConfig
 from tests.kg.conftest import load_source
 
 
@@ -50,7 +51,7 @@ def test_any_cells_are_typed_and_texts_come_back(cells):
 
 
 def test_batches_that_lack_a_property_have_nothing_there():
-    assembly = Assembly(Policy(duplicate_nodes="first"))
+    assembly = Assembly(GraphConfig(duplicate_nodes="first"))
     for ids, properties in (
         (["a", "a"], {"a": ["1", ""], "empty": ["", ""]}),
         (["b"], {"c": ["z"], "b": ["x"]}),

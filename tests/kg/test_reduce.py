@@ -64,13 +64,6 @@ def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph
     assert reduced.degrees().tolist() == [2, 2, 3, 1]
 
 
-def test_parallel_edges_and_self_loops_do_not_raise_a_degree(make_graph):
-    graph = make_graph(4, [(0, 1, 0), (1, 0, 1), (0, 1, 2), (0, 0, 0), (1, 2, 0), (2, 3, 0)])
-    report = reduce_to(graph, GraphConfig(min_degree=2, max_degree=2))
-    assert report.counts["nodes_below_min_degree"] == 2
-    assert report.graph.node_ids.tolist() == ["n1", "n2"]
-
-
 @pytest.mark.parametrize(
     ("names", "limits", "message"),
     [

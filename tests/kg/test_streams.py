@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg import delimited
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
-from kgqa_hpc.kg.intern import Interner
+from kgqa_hpc.kg.kernels import Interner
+from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.tables import read_table
 from tests.kg.conftest import load_source
 
@@ -88,7 +89,7 @@ def test_a_malformed_row_of_a_later_block_is_named_with_its_line(write, monkeypa
 def test_a_file_that_was_read_leaves_no_batch_in_memory(write):
     rows = b"".join(b"node number %d,node number %d,relation\n" % (i % 500, i % 499) for i in range(300_000))
     path = write("e.csv", b"source_id,target_id,type\n" + rows)
-    assembly = Assembly(Policy())
+    assembly = Assembly(GraphConfig())
     gc.collect()
     before = pa.total_allocated_bytes()
     for part in read_table(path, CSV, ("source_id", "target_id", "type")):

@@ -16,8 +16,8 @@ import pytest
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.drawing import many_nodes
 from kgqa_hpc.intervals import wilson
+from kgqa_hpc.kg.describe import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.kg.profile import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
 from kgqa_hpc.report import graph_pictures, node_use
 from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures, group_drawings
 from kgqa_hpc.report.node_use import count_nodes

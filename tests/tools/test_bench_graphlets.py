@@ -104,7 +104,7 @@ def is_simple(csr):
 
 
 def test_the_twin_counts_as_the_published_graph_does(twin):
-    counts = count_graphlets(*twin)
+    counts = count_graphlets(twin)
     for shape, published in graphs.PUBLISHED.items():
         assert counts[shape] == pytest.approx(published, rel=0.04)
     assert sum(counts.values()) == pytest.approx(3.75e9, rel=0.05)

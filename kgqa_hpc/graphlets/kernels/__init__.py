@@ -1,1 +1,1 @@
-"""The inner loops, compiled with numba: functions of arrays, without files, threads or Python objects."""
+"""Kernels: the compiled loops that list triangles, count, walk through occurrences, and draw copies."""

@@ -21,7 +21,7 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import Field
 
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import TSV, DelimitedFile, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
@@ -80,7 +80,7 @@ class Csv:
         Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
         """
         nodes, edges = listed(settings.nodes), listed(settings.edges)
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         for path in nodes:
             add_nodes(assembly, path, settings.columns, settings.delimiter)
         columns = settings.edge_columns or EdgeColumns()
@@ -146,24 +146,23 @@ class Triples:
     Settings = TriplesSettings
 
     def read(self, settings: TriplesSettings) -> KnowledgeGraph:
-        """The graph of the files of a configuration."""
-        path, assembly = Path(settings.path), Assembly(Policy.of(settings))
+        """The graph of the files of a configuration.
+
+        Fields are separated by tabs, unless only another separator gives three fields in the first line.
+        """
+        path, assembly = Path(settings.path), Assembly(settings)
         nodes = None if settings.nodes is None else Path(settings.nodes)
         if nodes is not None:
             add_nodes(assembly, nodes, settings.columns)
-        add_triples(assembly, path, dialect=_dialect(path, settings.delimiter))
+        signs = (settings.delimiter,) if settings.delimiter else ("\t", ",", ";", "|")
+        dialects = [TSV if sign == "\t" else Dialect(sign, quote='"') for sign in signs]
+        fitting = (
+            dialect for dialect in dialects if len(DelimitedFile.open(path, dialect).first_record.fields) == 3
+        )
+        add_triples(assembly, path, dialect=next(fitting, dialects[0]))
         files = path.name if nodes is None else f"{nodes.name}, {path.name}"
         declare = named_by_id if nodes is None else None
         return assembly.finish({"source": "triples", "files": files}, declare=declare)
-
-
-def _dialect(path: Path, delimiter: str | None) -> Dialect:
-    """The file's dialect: tabs, unless only another separator gives three fields in the first line."""
-    for separator in (delimiter,) if delimiter else ("\t", ",", ";", "|"):
-        dialect = TSV if separator == "\t" else Dialect(separator, quote='"')
-        if delimiter or len(DelimitedFile.open(path, dialect).first_record.fields) == 3:
-            return dialect
-    return TSV
 
 
 def add_triples(

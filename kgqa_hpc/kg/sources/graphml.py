@@ -27,7 +27,7 @@ from xml.parsers import expat
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Buffer
@@ -59,7 +59,7 @@ class GraphMl:
 
     def read(self, settings: GraphMlSettings) -> KnowledgeGraph:
         """The graph of the file of a configuration."""
-        path, assembly = Path(settings.path), Assembly(Policy.of(settings))
+        path, assembly = Path(settings.path), Assembly(settings)
         add_graphml(assembly, path)
         attributes = {"source": self.name, "files": path.name}
         return assembly.finish(attributes, defaults=("entity", "related_to"))

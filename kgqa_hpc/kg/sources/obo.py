@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import SYNONYMS, KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Buffer
@@ -46,7 +46,7 @@ class Obo:
     def read(self, settings: OboSettings) -> KnowledgeGraph:
         """The graph of the file; nodes and edges keep its order."""
         path = Path(settings.path)
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         buffer, obsolete = Buffer(assembly, path.name), 0
         paragraphs = stanzas(path)
         header = next(paragraphs)

@@ -28,7 +28,7 @@ def hydrate(
     import orjson
 
     from kgqa_hpc.kg.file import read_graph, write_graph
-    from kgqa_hpc.kg.load import recorded, tables_folder
+    from kgqa_hpc.kg.settings import recorded, tables_folder
     from kgqa_hpc.plugins.biokg import hydrate as hydration
     from kgqa_hpc.plugins.biokg.recipe import load_recipe
     from kgqa_hpc.runs import open_for_work

@@ -18,19 +18,20 @@ from pydantic import Field
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import (
     DIFFICULTY,
+    QUERY,
     answer_fields,
     askable,
     content_id,
     difficulty,
     in_turn,
     place,
+    select,
     shared_names,
     wording,
 )
-from kgqa_hpc.anchors.queries import QUERY, select
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
-from kgqa_hpc.kg.export import LABEL, RELATIONS, iri
+from kgqa_hpc.kg.relations import LABEL, RELATIONS, iri
 from kgqa_hpc.plugins.gasl.syntax import (
     ANY_TYPE,
     All,

@@ -20,10 +20,8 @@ import numpy as np
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, place, wording
+from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, place, premises_sparql, wording
 from kgqa_hpc.anchors.names import plain
-from kgqa_hpc.anchors.queries import premises_sparql
-from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.reduce import AnswerGraph
@@ -135,6 +133,8 @@ class PuzzleAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PuzzleSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError without clingo, EmptyGraphError if no chain has exactly one conclusion."""
+        from kgqa_hpc.anchors.simple_paths import Layer, PathSpace  # its compiler loads slowly
+
         answers = source.answer_graph()
         graph, effects = answers.graph, settings.effects
         ends = graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist()

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
-from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.relations import Relation
-from kgqa_hpc.kg.settings import graph_config
+from kgqa_hpc.kg.settings import graph_config, load_graph
 from kgqa_hpc.plugins.reasoning.puzzle import PuzzleAnchors, PuzzleSettings, conclusions
 
 pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")

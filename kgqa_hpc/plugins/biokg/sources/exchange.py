@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
@@ -66,7 +66,7 @@ class Kgx:
     def read(self, settings: KgxSettings) -> KnowledgeGraph:
         """The graph of all files, in their order."""
         nodes, edges = listed(settings.nodes), listed(settings.edges)
-        assembly, negated = Assembly(Policy.of(settings)), 0
+        assembly, negated = Assembly(settings), 0
         for path in nodes:
             (_json_nodes if _JSON & set(path.suffixes) else _table_nodes)(assembly, path, settings)
         for path in edges:
@@ -168,7 +168,7 @@ class Kgw:
 
     def read(self, settings: KgwSettings) -> KnowledgeGraph:
         """The graph of both tables, in their order."""
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         nodes, edges = listed(settings.nodes), listed(settings.edges)
         for path in nodes:
             for rows in read_table(path, CSV, ("id", "type", "properties")):
@@ -217,7 +217,7 @@ class NanoGraphRag:
     def read(self, settings: NanoGraphRagSettings) -> KnowledgeGraph:
         """The graph of the document, in its order; names are its ids without quotes."""
         path = Path(settings.path)
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         add_graphml(assembly, path, names=(), node_types=("entity_type",), edge_types=("keywords",))
         graph = assembly.finish({"source": self.name, "files": path.name}, defaults=("UNKNOWN", ""))
         kinds, codes = _merged([kind.strip(_QUOTES) for kind in graph.node_types])

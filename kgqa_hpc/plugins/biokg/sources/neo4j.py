@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
@@ -213,7 +213,7 @@ class Neo4j:
         if not tables:
             location = settings.path or listed(settings.nodes)[0].parent
             raise InputError(f"{location}: has no file of a Neo4j export", "is it the right folder?")
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         for add in (_add_nodes, _add_edges):
             for table in tables:
                 add(assembly, table, settings)

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import CSV, TSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.relations import first_of_runs
@@ -73,7 +73,7 @@ class Oregano:
         """The graph exactly as in the files, with repeated rows and ATC codes."""
         folder = Path(settings.path)
         triples = _triples_file(folder)
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         add_triples(assembly, triples, may_have_header=False)
         names = _names(folder)
 
@@ -145,10 +145,10 @@ class PrimeKg:
 
     def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
-        from kgqa_hpc.kg.intern import Interner  # its compiler loads slowly
+        from kgqa_hpc.kg.kernels import Interner  # its compiler loads slowly
 
         path, kind = Path(settings.path), settings.edge_type
-        assembly, interner = Assembly(Policy.of(settings)), Interner()
+        assembly, interner = Assembly(settings), Interner()
         columns = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*columns, kind]):
             # Positions of new nodes in the rows, as 2 * row + (1 for the right end), ascending
@@ -204,7 +204,7 @@ class Drkg:
 
     def read(self, settings: DrkgSettings) -> KnowledgeGraph:
         """The graph of drkg.tsv; nodes are in order of first appearance."""
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         path = Path(settings.path)
         add_triples(assembly, path, may_have_header=False)
         attributes = {"source": self.name, "files": path.name, "licence": self.licence}
@@ -249,7 +249,7 @@ class Hetionet:
 
     def read(self, settings: HetionetSettings) -> KnowledgeGraph:
         """The graph of the document or of the tables, in their order."""
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         if settings.path is not None:
             files = [Path(settings.path)]
             _read_hetnet(files[0], assembly, settings.properties)

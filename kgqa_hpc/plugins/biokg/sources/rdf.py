@@ -27,7 +27,7 @@ from typing import IO, Any, Literal, cast
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Buffer
@@ -102,7 +102,7 @@ class Rdf:
         for subject, predicate, value in _triples(path, prefixes):
             statements.add(subject, predicate, value)
         shorten = _shortener(KNOWN | prefixes | settings.prefixes) if settings.curies else str
-        assembly = Assembly(Policy.of(settings))
+        assembly = Assembly(settings)
         buffer = Buffer(assembly, path.name)
         nodes = statements.nodes(counts)
         for node, name, kinds in nodes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.kg.look import stats
+from kgqa_hpc.kg.describe import stats
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.plugins.biokg.hydrate import hydrate

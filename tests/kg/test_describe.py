@@ -7,9 +7,8 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg import connectivity, look
-from kgqa_hpc.kg.look import one_line
-from kgqa_hpc.kg.profile import Profiles, dump_profiles, profile, read_profiles
+from kgqa_hpc.kg import kernels
+from kgqa_hpc.kg.describe import Profiles, dump_profiles, one_line, place_of, profile, read_profiles
 from kgqa_hpc.kg.reduce import reduce_to
 from kgqa_hpc.kg.settings import GraphConfig
 
@@ -75,10 +74,10 @@ def test_show_finds_a_node_by_id_or_name_and_tells_directions(run):
 def test_a_name_that_two_nodes_have_is_refused_with_their_ids(run, make_graph):
     graph = make_graph(2, [(0, 1, 0)], ["same", "Same"])
     with pytest.raises(InputError, match="2 nodes are named 'same'") as caught:
-        look.place_of(graph, "same")
+        place_of(graph, "same")
     assert "n0, n1" in caught.value.cure
     with pytest.raises(InputError, match="no node has the id or the name 'other'"):
-        look.place_of(graph, "other")
+        place_of(graph, "other")
 
 
 def test_find_ignores_case_and_can_be_held_to_a_type(run):
@@ -111,10 +110,10 @@ def test_components_and_cores_agree_with_networkx(make_graph):
         graph = make_graph(12, [(s, t, 0) for s, t in pairs])
         oracle = networkx.Graph([(s, t) for s, t in pairs.tolist() if s != t])
         oracle.add_nodes_from(range(12))
-        sizes = np.bincount(connectivity.components(*graph.csr()))
+        sizes = np.bincount(kernels.components(*graph.csr()))
         assert sorted(sizes) == sorted(map(len, networkx.connected_components(oracle))), seed
         for k in (1, 2, 3):
-            core = np.flatnonzero(connectivity.k_core(*graph.csr(), k)).tolist()
+            core = np.flatnonzero(kernels.k_core(*graph.csr(), k)).tolist()
             assert core == sorted(networkx.k_core(oracle, k)), (seed, k)
 
 

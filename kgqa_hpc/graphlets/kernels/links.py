@@ -8,7 +8,7 @@ v's row, so all lookups stay in a few kilobytes. 5-cliques are counted on bit ro
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.count.triangles import carry_over
+from kgqa_hpc.graphlets.kernels.triangles import carry_over
 from kgqa_hpc.jit import helper, kernel
 
 GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
@@ -76,7 +76,7 @@ def _sums_of_link(d, begin, link, walks, touched, on_edge, on_slots, low):
 
     on_slots[a] becomes twice the 4-cliques on the edge of slot a. A triangle is found at its first position a
     and added to its three edges; a 4-cycle of the link, which is a wheel, at its first position too, by the
-    paths a - b - z with labels above a (as in kernels.count.cycles for the whole graph). walks int32
+    paths a - b - z with labels above a (as in kernels.count_cycles for the whole graph). walks int32
     (d, 2) holds for each z the paths that lead to it and one more than its slot in a's row, both 0 before
     and after.
     """

@@ -9,8 +9,7 @@ ours.)
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
-from kgqa_hpc.graphlets.kernels.draw.choices import (
+from kgqa_hpc.graphlets.kernels.choices import (
     begin_draw,
     below,
     exact_code,
@@ -19,6 +18,7 @@ from kgqa_hpc.graphlets.kernels.draw.choices import (
     possible_code,
     weighted,
 )
+from kgqa_hpc.graphlets.kernels.triangles import find_slot
 from kgqa_hpc.jit import helper, kernel
 
 TAILS = 0  # weight of a slot: further neighbours of its head

@@ -4,7 +4,7 @@ ESU visits every connected vertex set once: from a root v it grows sets by verti
 the neighbourhood. We stop at three vertices, the *3-prefix* (v, u, w); what follows is counted in bulk. The
 occurrences of a shape are numbered in the order of (root, u, w, x, y). That order depends on the graph
 alone, so drawing ranks and looking up their occurrences gives the same sample however the roots are cut into
-blocks. The first functions are those that the walk here and the one of kernels.draw.ranks share.
+blocks. The first functions are those that the walk here and the one of kernels.ranks share.
 
 Vertices carry a byte of marks: 1, 2, 4 = adjacent to v, u, w; 8 = in the set or finished. A cursor per vertex
 is its first slot whose neighbour lies above the root; roots must ascend. Finished vertices and vertices not
@@ -100,7 +100,7 @@ def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, sc
     """Induced occurrences of four nodes (`five`: also of five) in the units of work, int64 (30,) by shape id.
 
     Unit i is root roots[i] with its second vertices of extension positions firsts[i] <= position <
-    lasts[i]; roots ascend. `starts` and `corners` list the triangles (kernels.count.triangles), `scratch` is
+    lasts[i]; roots ascend. `starts` and `corners` list the triangles (kernels.triangles), `scratch` is
     lent by units.Scratches. `trail` int64 (3-prefixes of these units, 30) gets how many larger occurrences
     begin with each.
     """

@@ -12,7 +12,7 @@ steps away) time.
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.count.triangles import carry_over, find_slot
+from kgqa_hpc.graphlets.kernels.triangles import carry_over, find_slot
 from kgqa_hpc.jit import helper, kernel
 
 # Indices of the sums over pairs of vertices. The first three are also kept per root, as weights for sampling.
@@ -29,7 +29,7 @@ ROOTED = 3
 def codegree_sums(start, step, indptr, indices, degree, te, starts, corners, rooted):
     """Sums of the roots start, start + step, …; int64 (2, SUMS), low and high parts (triangles.carry_over).
 
-    `te`, `starts` and `corners` are those of kernels.count.triangles. Fills `rooted` int64 (n, ROOTED).
+    `te`, `starts` and `corners` are those of kernels.triangles. Fills `rooted` int64 (n, ROOTED).
     """
     n = indptr.shape[0] - 1
     sums = np.zeros((2, SUMS), np.int64)
@@ -100,7 +100,7 @@ def count_pentagons(first_row, step, indptr, indices, rooted):
     """Not necessarily induced 5-cycles whose smallest label is one of first_row, first_row + step, …; int64.
 
     Fills `rooted` int64 (n,): W(x) * W(y) over the edges {x, y}, the weight of each root in
-    kernels.draw.cycles.
+    kernels.draw_cycles.
 
     A cycle v-u-x-y-w is two paths v-u-x and v-w-y and the edge {x, y}. With W(x) the number of such u
     (labels above v only), an edge gives W(x) * W(y) choices, less those with u = y, w = x or u = w; the

@@ -1,21 +1,139 @@
-"""Describe a graph as data and as text: statistics, the neighbourhood of a node, nodes with a given name.
+"""Describe a graph as data, text and figures: statistics, histograms, the neighbourhood of a node, nodes with a name.
 
-Foreign texts are shown on one line.
+`kgqa sample` writes the histograms of the imported and of the reduced graph to RUN/stats/graph.json. Foreign texts are
+shown on one line.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter, ValidationError
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg import connectivity
-from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.graph import Codes, KnowledgeGraph
 from kgqa_hpc.kg.relations import first_of_runs
+from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.text.plain_text import printable
+
+FILE = "graph.json"
+LONGEST = 150  # letters; Figure 9 cuts there
+_QUANTILES = (5, 25, 50, 75, 95)
+
+
+class NameLengths(NamedTuple):
+    """Lengths of the names of one type, in letters: number of named nodes, quantiles (5, 25, 50, 75, 95 %), maximum,
+    and number of names longer than 150."""
+
+    named: int
+    quantiles: tuple[float, float, float, float, float]
+    longest: int
+    above: int
+
+
+class Profile(NamedTuple):
+    """A graph in numbers: nodes by degree on the simple undirected graph, nodes and names by type.
+
+    Degrees ascend; types stand in falling order of size, without those that no node has.
+    """
+
+    nodes: int
+    edges: int
+    degrees: dict[int, int]
+    node_types: dict[str, int]
+    names: dict[str, NameLengths]
+
+
+class Profiles(NamedTuple):
+    """Statistics of the imported graph and of the reduced graph (None if no node remains)."""
+
+    graph: Profile
+    reduced: Profile | None
+
+
+_STORED = TypeAdapter(Profiles)
+_ROWS = 25  # of a table as text
+
+
+def profile(graph: KnowledgeGraph) -> Profile:
+    """The statistics of one graph."""
+    from kgqa_hpc.kg.kernels import simple_csr  # its compiler loads slowly
+
+    # graph.degrees() is not used, because it would keep its rows in memory.
+    indptr, _ = simple_csr(graph.num_nodes, graph.edge_source, graph.edge_target)
+    degrees, nodes = np.unique(np.diff(indptr), return_counts=True)
+    node_types = _counts(graph.node_type, graph.node_types)
+    lengths = pc.utf8_length(pa.array(graph.names, pa.large_string())).to_numpy()
+    names = {}
+    for kind in node_types:
+        of_type = lengths[(graph.node_type == graph.node_types.index(kind)) & (lengths > 0)]
+        if len(of_type):
+            low, lower, middle, upper, high = np.percentile(of_type, _QUANTILES).round(1).tolist()
+            quantiles, above = (low, lower, middle, upper, high), int((of_type > LONGEST).sum())
+            names[kind] = NameLengths(len(of_type), quantiles, int(of_type.max()), above)
+    return Profile(
+        graph.num_nodes,
+        graph.num_edges,
+        dict(zip(degrees.tolist(), nodes.tolist(), strict=True)),
+        node_types,
+        names,
+    )
+
+
+def dump_profiles(profiles: Profiles) -> bytes:
+    """The bytes of stats/graph.json."""
+    return _STORED.dump_json(profiles) + b"\n"
+
+
+def read_profiles(path: Path) -> Profiles | None:
+    """Read the file of `dump_profiles`; None if it is missing. Raises InputError if it holds something else."""
+    data = read_if_there(path)
+    try:
+        return None if data is None else _STORED.validate_json(data)
+    except ValidationError:
+        raise InputError(f"{path}: is not what kgqa sample wrote", "remove it") from None
+
+
+def draw_figures(folder: Path, profiles: Profiles) -> None:
+    """Write degrees.png, name_lengths.png and node_types.png (as in BioGraphletQA's Figures 3, 9 and 10).
+
+    Raises InputError when matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("drawing needs matplotlib", "pip install 'kgqa_hpc[report]'") from None
+    names = ("degrees", "name_lengths", "node_types")
+    figures = {name: Figure(figsize=(8, 5), layout="constrained") for name in names}
+    degrees, lengths, types = (figure.subplots() for figure in figures.values())
+    both = {label: entry for label, entry in profiles._asdict().items() if entry}
+    kinds, width = list(profiles.graph.node_types)[:20], 0.8 / len(both)
+    for number, (label, entry) in enumerate(both.items()):
+        points = np.array([point for point in entry.degrees.items() if point[0]]).reshape(-1, 2)
+        degrees.plot(points[:, 0], points[:, 1], ".", label=label)
+        shares = [entry.node_types.get(kind, 0) / max(entry.nodes, 1) for kind in kinds]
+        types.barh(np.arange(len(kinds)) + number * width, shares, width, label=label)
+    degrees.set(xscale="log", yscale="log", xlabel="degree", ylabel="nodes", title="Degrees of nodes")
+    degrees.legend()
+    if named := list(profiles.graph.names.items())[:12]:
+        low, _, middle, _, high = np.minimum([entry.quantiles for _, entry in named], LONGEST).T
+        lengths.hlines(range(len(named)), low, high)
+        lengths.plot(middle, range(len(named)), "o")
+        lengths.set_yticks(range(len(named)), [kind[:30] for kind, _ in named])
+    lengths.set(xlabel=f"letters (at most {LONGEST})", title="Lengths of names: median, 5 to 95 %")
+    types.set_yticks(np.arange(len(kinds)) + 0.4 - width / 2, [kind[:30] for kind in kinds])
+    types.invert_yaxis()
+    types.set(xlabel="share of nodes", title="Types of nodes")
+    types.legend()
+    make_folder(folder)
+    for name, figure in figures.items():
+        sink = BytesIO()
+        figure.savefig(sink, format="png", dpi=120, metadata={"Software": None})
+        write_file(folder / f"{name}.png", sink.getvalue())
 
 
 def stats(graph: KnowledgeGraph) -> dict[str, Any]:
@@ -25,11 +143,13 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     `directed_pairs` and `simple_edges` pairs of nodes, the latter without direction and loops. `degrees` are
     those of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two.
     """
+    from kgqa_hpc.kg.kernels import components  # its compiler loads slowly
+
     indptr, indices = graph.csr()
     degrees = np.diff(indptr)
     bins = np.append(0, 2 ** np.arange(0, 33))
     nodes, _ = np.histogram(degrees, bins)
-    sizes = np.bincount(connectivity.components(indptr, indices))
+    sizes = np.bincount(components(indptr, indices))
     pairs = graph.edge_source.astype(np.int64) << 32 | graph.edge_target
     order = np.lexsort((graph.edge_type, pairs))
     return {
@@ -58,7 +178,7 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     }
 
 
-def _counts(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
+def _counts(codes: Codes, names: tuple[str, ...]) -> dict[str, int]:
     counts = np.bincount(codes, minlength=len(names))
     return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
 
@@ -134,14 +254,9 @@ def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict
                 f"the graph has no node type {kind!r}", f"it has {', '.join(graph.node_types[:20])}"
             )
         hits = hits[graph.node_type[hits] == graph.node_types.index(kind)]
-    order = np.argsort([len(graph.names[hit]) for hit in hits], kind="stable") if len(hits) else hits
-    degrees = graph.degrees()
-    return {
-        "total": len(hits),
-        "nodes": [
-            {**graph.node(int(hit))._asdict(), "degree": int(degrees[hit])} for hit in hits[order][:limit]
-        ],
-    }
+    shortest, degrees = sorted(hits.tolist(), key=lambda hit: len(graph.names[hit]))[:limit], graph.degrees()
+    nodes = [{**graph.node(hit)._asdict(), "degree": int(degrees[hit])} for hit in shortest]
+    return {"total": len(hits), "nodes": nodes}
 
 
 def _properties(columns: Mapping[str, pa.Array], row: int) -> dict[str, Any]:
@@ -149,11 +264,8 @@ def _properties(columns: Mapping[str, pa.Array], row: int) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-_ROWS = 25
-
-
 def stats_text(document: dict[str, Any]) -> str:
-    """The result of `look.stats` as text, with that of the `reduced` graph if given."""
+    """The result of `stats` as text, with that of the `reduced` graph if given."""
     reduced = document.get("reduced")
     lines = [_figures("graph", document)]
     if reduced:
@@ -186,7 +298,7 @@ def _figures(title: str, values: dict[str, Any]) -> str:
 
 
 def node_text(document: dict[str, Any], limit: int) -> str:
-    """The result of `look.neighbourhood` as text, with the first `limit` edges."""
+    """The result of `neighbourhood` as text, with the first `limit` edges."""
     lines = [_node(document)]
     for name, value in document["properties"].items():
         lines.append(f"  {one_line(name, 30)}: {one_line(str(value))}")
@@ -206,7 +318,7 @@ def _node(node: dict[str, Any]) -> str:
 
 
 def found_text(document: dict[str, Any]) -> str:
-    """The result of `look.find` as text."""
+    """The result of `find` as text."""
     lines = [f"{node['degree']:>9,}  {_node(node)}" for node in document["nodes"]]
     if more := document["total"] - len(lines):
         lines.append(f"… {more:,} more (-n)")

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import kgqa_hpc
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets.from_libraries import csr_of_graph, simple_csr
-from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.ordered_graph import csr_of_graph, order_graph, simple_csr
 from kgqa_hpc.graphlets.sample import sample_graphlets
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
@@ -63,7 +62,7 @@ def test_every_library_gives_the_same_graph(small_graphs, kind):
     entries = [*zip(source[keep].tolist(), indices[keep].tolist(), strict=True), *((v, v) for v in range(n))]
     graph = foreign(kind, n, [entries[i] for i in draw.permutation(len(entries))])
     assert rows_of(csr_of_graph(graph)) == rows_of((indptr, indices))
-    drawn, plain = kgqa_hpc.sample(graph, 5, 3), sample_graphlets(indptr, indices, per_shape=5, seed=3)
+    drawn, plain = kgqa_hpc.sample(graph, 5, 3), sample_graphlets((indptr, indices), 5, 3)
     assert drawn.nodes.tobytes() == plain.nodes.tobytes()
     assert kgqa_hpc.count(graph) == plain.totals
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kgqa_hpc.graphlets.splitmix import key_of, mix, rank_sequence
+from kgqa_hpc.graphlets.kernels.choices import key_of, mix, rank_sequence
 
 
 def test_mix_is_the_published_splitmix64():

@@ -1,15 +1,15 @@
 """Looking up the occurrences with given ranks: a second walk, only through prefixes that hold requested
 ranks.
 
-The trail of kernels.count.walk tells how many occurrences begin with each 3-prefix, so most prefixes
+The trail of kernels.walk tells how many occurrences begin with each 3-prefix, so most prefixes
 are skipped in one step. In the others only the requested shapes are enumerated: the fourth vertices x that
-can begin them, and the fifth vertices only where a rank falls. Marks beyond those of kernels.count.walk: 16 =
+can begin them, and the fifth vertices only where a rank falls. Marks beyond those of kernels.walk: 16 =
 adjacent to x, 32 = x or before it.
 """
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.count.walk import IN_SET, extend, extend_from_root, reach_root, unmark
+from kgqa_hpc.graphlets.kernels.walk import IN_SET, extend, extend_from_root, reach_root, unmark
 from kgqa_hpc.jit import helper, kernel
 
 NEVER = np.iinfo(np.int64).max

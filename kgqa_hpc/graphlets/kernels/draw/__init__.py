@@ -1,1 +1,0 @@
-"""Kernels that draw copies of structures, or look up occurrences by rank."""
