@@ -23,17 +23,7 @@ from kgqa_hpc.plugins.evaluation.agreement import (
     estimate,
     interval_text,
 )
-from kgqa_hpc.plugins.evaluation.judges import (
-    Truth,
-    alone_lines,
-    confusion,
-    decides_alone,
-    kappa_statistic,
-    log_odds_weights,
-    measure,
-    rules,
-    weighted,
-)
+from kgqa_hpc.plugins.evaluation.judges import Truth, kappa_statistic, log_odds_weights, measure
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
@@ -145,9 +135,9 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
 
     def fit(rows: np.ndarray) -> Rule:
         weights = log_odds_weights(cast[rows], truth[rows])
-        return lambda unseen: weighted(cast[unseen], weights)
+        return lambda unseen: judging.weighted(cast[unseen], weights)
 
-    decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
+    decisions = {**judging.rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
     measured = {rule: measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
     kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}
@@ -167,8 +157,8 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
         "next": second,
         "gap": gap,
         "decide": decide_block(best, names, weights) if best else None,
-        "confusion": confusion(cast, names),
-        "alone": decides_alone(cast, names),
+        "confusion": judging.confusion(cast, names),
+        "alone": judging.decides_alone(cast, names),
         "agreement": agreement_table(Votes(cast, names, (False, True)), seed=seed),
     }
 
@@ -216,7 +206,7 @@ def render(document: dict[str, Any]) -> str:
             lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
         keys = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
         texts = (f"{label} {interval_text(panel['agreement'][key])}" for label, key in keys.items())
-        lines += [*alone_lines(panel["alone"]), f"agreement of the judges: {', '.join(texts)}"]
+        lines += [*judging.alone_lines(panel["alone"]), f"agreement of the judges: {', '.join(texts)}"]
     need = document["needed"]
     lines += [
         "",

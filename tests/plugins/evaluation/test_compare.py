@@ -1,14 +1,14 @@
 """Bootstrap intervals; planted differences of variants are found, planted noise is called noise, both are drawn."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kgqa_hpc.plugins.evaluation.agreement import estimate, interval, interval_text, mean_of, ratio
-from kgqa_hpc.plugins.evaluation.compare import compare, recommendation, summarise
-from kgqa_hpc.plugins.evaluation.figures import _levels, stars, study_figures
 from kgqa_hpc.plugins.evaluation.judges import wilson
+from kgqa_hpc.plugins.evaluation.study import Comparison, compare, recommendation, study_figures, summarise
 from tests.plugins.evaluation.pairs import expand_histogram
 
 PROMPT_5 = (4, 4, 19, 84, 206, 304, 379)  # BioGraphletQA's notebooks: scores 0 to 6 of prompt 5
@@ -16,7 +16,7 @@ BASE = expand_histogram(PROMPT_5)
 
 
 def test_the_published_histogram_of_prompt_5_gives_its_mean() -> None:
-    row = summarise("5", BASE)
+    row = summarise(BASE)
     assert row["items"] == 1000
     assert round(row["mean"], 2) == 4.91
     assert [row["histogram"].get(str(k), 0) for k in range(7)] == list(PROMPT_5)
@@ -59,15 +59,6 @@ def test_variants_that_are_all_the_same_are_noise() -> None:
     assert "no variant is told from it" in recommendation(comparisons)
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(ValueError, match="two variants"):
-        compare({"a": [1, 2]}, paired=False)
-    with pytest.raises(ValueError, match="same anchors"):
-        compare({"a": [1, 2], "b": [1]}, paired=True)
-    with pytest.raises(ValueError, match="no scores"):
-        summarise("a", [])
-
-
 def test_both_figures_name_every_variant_and_the_p_values(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rng = np.random.default_rng(0)
@@ -81,12 +72,27 @@ def test_both_figures_name_every_variant_and_the_p_values(tmp_path: Path) -> Non
     assert len(study_figures({"only": np.array([1.0, 2.0])}, [], tmp_path)) == 2
 
 
-def test_sums_of_criteria_are_shown_on_the_whole_scale_and_other_scores_on_their_own() -> None:
-    near = {"a": np.array([2.0, 3.0]), "b": np.array([3.0, 3.0])}
-    assert _levels(near, 6).tolist() == [0, 1, 2, 3, 4, 5, 6]
-    assert _levels(near, 0).tolist() == [2, 3]
-    assert _levels({"a": np.array([0.5, 7.0])}, 6).tolist() == [0.5, 7.0]
-    assert [stars(p) for p in (0.0005, 0.005, 0.02, 0.2)] == ["***", "**", "*", "ns"]
+@pytest.mark.parametrize(
+    ("scores", "criteria", "levels"),
+    [([2.0, 3.0], 6, "0 1 2 3 4 5 6"), ([2.0, 3.0], 0, "2 3"), ([0.5, 7.0], 6, "0.5 7")],
+)
+def test_sums_of_criteria_are_shown_on_the_whole_scale_and_other_scores_on_their_own(
+    tmp_path: Path, scores: list[float], criteria: int, levels: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    _, path = study_figures({"a": np.array(scores)}, [], tmp_path, criteria=criteria)
+    axis = path.read_text(encoding="utf-8").partition('id="matplotlib.axis_2"')[0]
+    assert " ".join(re.findall(r"<text [^>]*>([0-9.]+)</text>", axis)) == levels
+
+
+def test_stars_tell_how_small_a_p_is(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    scores = {name: np.array([1.0, 2.0]) for name in "abc"}
+    for small, large, stars in ((0.0005, 0.005, ("***", "**")), (0.02, 0.2, ("*", "ns"))):
+        pairs = (("b", small), ("c", large))
+        comparisons = [Comparison("a", name, 0.0, p, p, 0.0, 0.0) for name, p in pairs]
+        box = study_figures(scores, comparisons, tmp_path)[0].read_text(encoding="utf-8")
+        assert tuple(re.findall(r">([*ns]+) \(p = ", box)) == stars
 
 
 def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation_and_seeded() -> None:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats import contingency_tables, inter_rater, multitest, proportion
 
-from kgqa_hpc.plugins.evaluation.agreement import Votes, agreement_table, category_counts, make_votes
-from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, holm, mann_whitney, wilcoxon_signed_rank
+from kgqa_hpc.plugins.evaluation.agreement import Votes, agreement_table, make_votes, rank_test
 from kgqa_hpc.plugins.evaluation.human_sample import pairs_for_difference
-from kgqa_hpc.plugins.evaluation.judges import auc, length_preference, measure, retest, rules
+from kgqa_hpc.plugins.evaluation.judges import auc, length_preference, measure, rules
+from kgqa_hpc.plugins.evaluation.retest import compare_verdicts
+from kgqa_hpc.plugins.evaluation.study import holm, wilcoxon_signed_rank
 from tests.plugins.evaluation.pairs import planted
 
 
@@ -106,8 +107,10 @@ TWO: dict[str, Pair] = {
         lambda a, b: finite(inter_rater.cohens_kappa(square(a, b), return_results=False)),
     ),
     "auc": (lambda a, b: auc(a.astype(float), b > 1, resamples=0)["value"], lambda a, b: u_share(a, b > 1)),
-    "mann-whitney": (mann_whitney, unpaired),
-    "cliff": (cliffs_delta, lambda a, b: np.sign(a[:, None] - b[None, :]).mean()),
+    "mann-whitney and cliff": (
+        rank_test,
+        lambda a, b: (*unpaired(a, b), np.sign(a[:, None] - b[None, :]).mean()),
+    ),
     "wilcoxon": (wilcoxon_signed_rank, paired),
     "holm": (lambda a, _: holm(list(a / 40)), corrected),
     "sample size": (
@@ -125,14 +128,14 @@ BINARY: dict[str, Pair] = {
         lambda a, b: shares(a == 1, b == 1),
     ),
     "mcnemar": (
-        lambda a, b: retest(a, b, resamples=0)["p"],
+        lambda a, b: compare_verdicts(a, b, resamples=0)["p"],
         lambda a, b: contingency_tables.mcnemar(square(a, b, 2), exact=True).pvalue,
     ),
 }
 ALL: dict[str, Pair] = {
     "fleiss": (
         lambda codes: coefficient(votes_of(codes), "fleiss_kappa"),
-        lambda codes: finite(inter_rater.fleiss_kappa(category_counts(codes, 4))),
+        lambda codes: finite(inter_rater.fleiss_kappa(inter_rater.aggregate_raters(codes, 4)[0])),
     )
 }
 
@@ -275,7 +278,7 @@ def coverage(seed: int) -> dict[str, tuple[dict[str, Any], float]]:
     for name, right in {"majority": 0.8**3 + 3 * 0.8**2 * 0.2, "all": (0.8**3 + 1 - 0.2**3) / 2}.items():
         intervals[name] = (measure(rules(first.votes)[name], truth, **sure)["accuracy"], right)
     again = np.where(~truth & (rng.random(200) < 0.2), 1, truth)
-    intervals["shift"] = (retest(truth.astype(np.int64), again, **sure)["shift"], 0.1)
+    intervals["shift"] = (compare_verdicts(truth.astype(np.int64), again, **sure)["shift"], 0.1)
     return intervals
 
 
@@ -293,9 +296,9 @@ def test_items_without_a_score_or_a_second_verdict_are_left_out() -> None:
     truth, scores = rng.random(80) < 0.4, rng.integers(0, 5, 80).astype(float)
     gaps = np.where(np.arange(80) < 10, np.nan, scores)
     assert auc(gaps, truth)["value"] == pytest.approx(auc(scores[10:], truth[10:])["value"])
-    comparison = retest(np.array([1, -1]), np.array([-1, 0]))
+    comparison = compare_verdicts(np.array([1, -1]), np.array([-1, 0]))
     assert (comparison["items"], comparison["same"]["value"], comparison["kappa"]) == (0, None, None)
-    same = retest(np.array([1, 0, 1, -1]), np.array([1, 0, 1, -1]))
+    same = compare_verdicts(np.array([1, 0, 1, -1]), np.array([1, 0, 1, -1]))
     assert (same["items"], same["same"]["value"], same["kappa"], same["p"]) == (3, 1.0, 1.0, 1.0)
 
 

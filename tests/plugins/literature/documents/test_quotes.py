@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.literature.documents.quotes import QuotableText, find_quote, sentences
+from kgqa_hpc.plugins.literature.documents.document import QuotableText, find_quote, sentences
 from kgqa_hpc.plugins.literature.documents.read import read_documents
 from tests.foreign.watchdog import watched
 

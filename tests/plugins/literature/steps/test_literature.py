@@ -12,7 +12,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.judges import JudgeSupport
+from kgqa_hpc.plugins.literature.judges import JudgeSupport
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 from kgqa_hpc.store.run_folder import RunFolder

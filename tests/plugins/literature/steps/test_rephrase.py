@@ -14,7 +14,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.plugins.literature.steps.rephrase import Examples, options_trouble
+from kgqa_hpc.plugins.literature.rephrase import Examples, options_trouble
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder

@@ -48,7 +48,7 @@ class Examples:
     def __init__(self, path: Path) -> None:
         import tantivy  # an extra's package, loaded with the first examples
 
-        from kgqa_hpc.plugins.literature.bm25.shard import TOKENIZER, analyzer
+        from kgqa_hpc.plugins.literature.bm25.search import TOKENIZER, analyzer
 
         self._texts = []
         for location, item in _items(path):
