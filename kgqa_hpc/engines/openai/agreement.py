@@ -17,7 +17,7 @@ from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.streams import parse_json
 
 FOREIGN_PATIENCE_S = 30.0  # s to wait for the first answer of a server that the engine did not start
 PAUSE_S = 0.5
@@ -153,7 +153,7 @@ def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
         return True
     if response.finish == "stop":
         try:
-            value = bounded_json.loads(text)
+            value = parse_json(text)
         except ValueError:
             return False
         if mode == "json_object" or properties is None:

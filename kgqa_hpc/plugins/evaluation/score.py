@@ -34,8 +34,8 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.store.atomic import write_file
-from kgqa_hpc.text.bounded_json import json_objects
 from kgqa_hpc.text.plain_text import aligned
+from kgqa_hpc.text.streams import json_objects
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 SCALES = {"bleu2": 100, "bleu4": 100, **dict.fromkeys(ROUGE, 1), "meteor": 1, "cider": 10}

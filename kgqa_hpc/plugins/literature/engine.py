@@ -32,9 +32,9 @@ from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
 from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, read_manifest
 from kgqa_hpc.plugins.literature.documents.document import Document
-from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.plain_text import plain_line
 from kgqa_hpc.text.services import answer_within
+from kgqa_hpc.text.streams import parse_json
 
 FIELDS = ("id", "score", "title", "text")
 _BATCH = 16  # requests that are queued while one is answered
@@ -185,7 +185,7 @@ class OpenSearchIndex:
                         if len(data) > LARGEST_REPLY:
                             problem = f"{url}: answered more than {LARGEST_REPLY >> 20} MiB"
                             raise StoreError(problem, "ask for fewer documents")
-                    return dict(bounded_json.loads(bytes(data)))
+                    return dict(parse_json(bytes(data)))
             except urllib.error.HTTPError as problem:
                 if problem.code not in _PASSING:
                     raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None

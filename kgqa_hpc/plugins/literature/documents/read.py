@@ -17,8 +17,7 @@ from typing import Any
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.document import Change, Document
 from kgqa_hpc.plugins.literature.documents.xml import buffered, xml_changes
-from kgqa_hpc.text.bounded_json import json_objects
-from kgqa_hpc.text.streams import UNPACKED_FREELY, UNPACKED_RATIO, open_bytes
+from kgqa_hpc.text.streams import UNPACKED_FREELY, UNPACKED_RATIO, json_objects, open_bytes
 
 SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
 BATCH_BYTES = 16 << 20  # bytes of text per batch, by the file's own metadata
