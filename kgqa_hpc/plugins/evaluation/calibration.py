@@ -29,7 +29,6 @@ from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10
-WIDTH = 0.10
 Rule = Callable[[np.ndarray], Codes]  # decisions on items, by their positions
 
 
@@ -46,7 +45,7 @@ def good_items(ratings: Ratings) -> dict[str, bool]:
     return {item: bool(np.median(values) >= ACCEPTABLE) for item, values in lowest.items()}
 
 
-def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, seed: int = 0) -> dict[str, Any]:
+def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed: int = 0) -> dict[str, Any]:
     """Everything about the judges as plain data. Raises InputError when no matched item is fully rated."""
     good = good_items(ratings)
     rows = [i for i, item in enumerate(verdicts.items) if item in good]

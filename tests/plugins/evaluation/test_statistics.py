@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats import contingency_tables, inter_rater, multitest, proportion
 
-from kgqa_hpc.plugins.evaluation.agreement import Votes, agreement_table, make_votes, rank_test
+from kgqa_hpc.plugins.evaluation.agreement import (
+    Votes,
+    agreement_table,
+    estimate,
+    interval,
+    interval_text,
+    make_votes,
+    mean_of,
+    rank_test,
+    ratio,
+)
 from kgqa_hpc.plugins.evaluation.human_sample import pairs_for_difference
-from kgqa_hpc.plugins.evaluation.judges import auc, length_preference, measure, rules
+from kgqa_hpc.plugins.evaluation.judges import auc, measure, rules, wilson
 from kgqa_hpc.plugins.evaluation.retest import compare_verdicts
 from kgqa_hpc.plugins.evaluation.study import holm, wilcoxon_signed_rank
 from tests.plugins.evaluation.pairs import planted
@@ -285,8 +295,8 @@ def coverage(seed: int) -> dict[str, tuple[dict[str, Any], float]]:
 def test_intervals_cover_the_truth_at_about_their_rate() -> None:
     covered: dict[str, int] = {}
     for seed in range(200):
-        for name, (interval, truth) in coverage(seed).items():
-            covered[name] = covered.get(name, 0) + (interval["low"] <= truth <= interval["high"])
+        for name, (ends, truth) in coverage(seed).items():
+            covered[name] = covered.get(name, 0) + (ends["low"] <= truth <= ends["high"])
     print(covered)
     assert all(180 <= n <= 199 for n in covered.values()), covered  # 95 % of 200 is 190
 
@@ -302,20 +312,40 @@ def test_items_without_a_score_or_a_second_verdict_are_left_out() -> None:
     assert (same["items"], same["same"]["value"], same["kappa"], same["p"]) == (3, 1.0, 1.0, 1.0)
 
 
-def test_a_taste_for_length_shows_against_people() -> None:
-    rng = np.random.default_rng(2)
-    truth = rng.random(500) < 0.5
-    lengths = rng.normal(400, 100, 500)
-    fond = np.where(rng.random(500) < 0.5, lengths > 400, truth).astype(np.int64)
-    biased, fair = (
-        length_preference(v, truth, lengths, resamples=200) for v in (fond, truth.astype(np.int64))
-    )
-    assert biased["judge"]["low"] > biased["people"]["high"]
-    assert fair["judge"]["value"] == fair["people"]["value"]
-
-
 def test_a_million_records_of_three_judges_have_few_patterns() -> None:
     codes = np.random.default_rng(4).integers(-1, 2, size=(1_000_000, 3))
     row = agreement_table(Votes(codes, ("a", "b", "c"), (False, True)))["krippendorff_alpha"]
     assert abs(row["value"]) < 0.01
     assert row["high"] - row["low"] < 0.01
+
+
+def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation_and_seeded() -> None:
+    values = np.random.default_rng(1).normal(5, 2, 400)
+    mean = estimate(mean_of(values), 400)
+    half = 1.96 * values.std() / 20
+    ends = [values.mean() - half, values.mean() + half]
+    assert mean["value"] == pytest.approx(values.mean())
+    assert [mean["low"], mean["high"]] == pytest.approx(ends, abs=0.03)
+    assert estimate(mean_of(values), 400, seed=3) == estimate(mean_of(values), 400, seed=3)
+    assert estimate(mean_of(values), 400, seed=3) != mean
+
+
+def test_counted_rows_are_the_items_they_stand_for() -> None:
+    levels, counts = np.array([1.0, 2.0, 5.0]), np.array([50.0, 30.0, 20.0])
+    single = estimate(mean_of(np.repeat(levels, counts.astype(int))), 100, resamples=4000)
+    counted = estimate(mean_of(levels), counts, resamples=4000)
+    assert counted["value"] == single["value"]
+    assert [counted["low"], counted["high"]] == pytest.approx([single["low"], single["high"]], abs=0.04)
+
+
+def test_few_items_and_undefined_values_are_told_apart() -> None:
+    assert estimate(mean_of(np.empty(0)), 0) == interval(None)
+    assert estimate(mean_of(np.array([2.0])), 1) == interval(2.0)
+    assert estimate(mean_of(np.array([np.nan, np.nan])), 2) == interval(None)
+    rare = estimate(mean_of(np.array([np.nan] * 5 + [1.0])), 6)
+    assert rare["value"] == 1.0
+    assert rare["undefined"] > 0
+    assert interval_text(interval(None)) == "undefined"
+    assert interval_text(interval(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+    assert np.isnan(ratio(np.array([1.0, 2.0]), np.array([0.0, 4.0]))).tolist() == [True, False]
+    assert wilson(0, 0)["value"] is None

@@ -108,11 +108,6 @@ class QuotableText:
         return not (0 < position < len(self._plain) and around.isalnum())
 
 
-def find_quote(snippet: str, text: str) -> Quote | None:
-    """The first occurrence of `snippet` in `text`, or None. For several snippets of a text use QuotableText."""
-    return QuotableText(text).find(snippet)
-
-
 def sentences(text: str) -> list[Quote]:
     """The sentences of a text in their order, each with its place; a line break ends one too. Linear in length."""
     begin, ends = 0, []
