@@ -319,25 +319,6 @@ def test_a_million_records_of_three_judges_have_few_patterns() -> None:
     assert row["high"] - row["low"] < 0.01
 
 
-def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation_and_seeded() -> None:
-    values = np.random.default_rng(1).normal(5, 2, 400)
-    mean = estimate(mean_of(values), 400)
-    half = 1.96 * values.std() / 20
-    ends = [values.mean() - half, values.mean() + half]
-    assert mean["value"] == pytest.approx(values.mean())
-    assert [mean["low"], mean["high"]] == pytest.approx(ends, abs=0.03)
-    assert estimate(mean_of(values), 400, seed=3) == estimate(mean_of(values), 400, seed=3)
-    assert estimate(mean_of(values), 400, seed=3) != mean
-
-
-def test_counted_rows_are_the_items_they_stand_for() -> None:
-    levels, counts = np.array([1.0, 2.0, 5.0]), np.array([50.0, 30.0, 20.0])
-    single = estimate(mean_of(np.repeat(levels, counts.astype(int))), 100, resamples=4000)
-    counted = estimate(mean_of(levels), counts, resamples=4000)
-    assert counted["value"] == single["value"]
-    assert [counted["low"], counted["high"]] == pytest.approx([single["low"], single["high"]], abs=0.04)
-
-
 def test_few_items_and_undefined_values_are_told_apart() -> None:
     assert estimate(mean_of(np.empty(0)), 0) == interval(None)
     assert estimate(mean_of(np.array([2.0])), 1) == interval(2.0)

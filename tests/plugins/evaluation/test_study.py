@@ -13,6 +13,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import estimate, mean_of
 from kgqa_hpc.plugins.evaluation.study import (
     Comparison,
     compare,
@@ -207,6 +208,25 @@ def test_the_published_histogram_of_prompt_5_gives_its_mean() -> None:
     assert [row["histogram"].get(str(k), 0) for k in range(7)] == list(PROMPT_5)
     assert row["low"] < 4.907 < row["high"]
     assert row["high"] - row["low"] == pytest.approx(2 * 1.96 * row["sd"] / 1000**0.5, rel=0.1)
+
+
+def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation_and_seeded() -> None:
+    values = np.random.default_rng(1).normal(5, 2, 400)
+    mean = estimate(mean_of(values), 400)
+    half = 1.96 * values.std() / 20
+    ends = [values.mean() - half, values.mean() + half]
+    assert mean["value"] == pytest.approx(values.mean())
+    assert [mean["low"], mean["high"]] == pytest.approx(ends, abs=0.03)
+    assert estimate(mean_of(values), 400, seed=3) == estimate(mean_of(values), 400, seed=3)
+    assert estimate(mean_of(values), 400, seed=3) != mean
+
+
+def test_counted_rows_are_the_items_they_stand_for() -> None:
+    levels, counts = np.array([1.0, 2.0, 5.0]), np.array([50.0, 30.0, 20.0])
+    single = estimate(mean_of(np.repeat(levels, counts.astype(int))), 100, resamples=4000)
+    counted = estimate(mean_of(levels), counts, resamples=4000)
+    assert counted["value"] == single["value"]
+    assert [counted["low"], counted["high"]] == pytest.approx([single["low"], single["high"]], abs=0.04)
 
 
 def test_planted_order_differences_and_noise_are_found() -> None:
