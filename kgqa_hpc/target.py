@@ -25,7 +25,7 @@ from kgqa_hpc.store.atomic import exists, make_folder, read_if_there
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.streams import parse_json
 from kgqa_hpc.work.run import run_command
 
 KIND = "target"
@@ -184,7 +184,7 @@ def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
         before, gpus = None, 0
         for line in (read_if_there(path, LONGEST_LOG) or b"").splitlines():
             with suppress(ValueError, TypeError, KeyError):
-                entry = bounded_json.loads(line)
+                entry = parse_json(line)
                 now = float(entry["time"])
                 if entry.get("event") == "started":
                     named = entry.get("gpus")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.text.bounded_json import DEEPEST, loads, too_deep
 from kgqa_hpc.text.plain_text import about, clock_seconds, duration, normalized, parse_duration
+from kgqa_hpc.text.streams import DEEPEST, parse_json, too_deep
 from kgqa_hpc.text.text_form import LONGEST, TextForm, read_form
 from tests.foreign.watchdog import watched
 
@@ -26,15 +26,15 @@ JSON = st.recursive(
 @given(JSON)
 def test_what_is_not_deep_is_read_as_it_stands(value: object) -> None:
     text = json.dumps([value] * 70)
-    assert loads(text) == loads(text.encode()) == [value] * 70
+    assert parse_json(text) == parse_json(text.encode()) == [value] * 70
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"[":', "}]")])
 def test_one_level_more_than_allowed_is_refused(opening: str, closing: str) -> None:
     levels = DEEPEST // (2 if len(opening) == 6 else 1)
-    loads(opening * levels + "1" + closing * levels)
+    parse_json(opening * levels + "1" + closing * levels)
     with pytest.raises(orjson.JSONDecodeError, match="nested more than"):
-        loads(opening * levels + "[1]" + closing * levels)
+        parse_json(opening * levels + "[1]" + closing * levels)
 
 
 @pytest.mark.parametrize("piece", ["[", "[]", '"', '\\"', '"\\', '{"a":"', '["\\"[",', "]", '"["'])

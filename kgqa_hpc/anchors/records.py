@@ -22,8 +22,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings, later_key
-from kgqa_hpc.text.bounded_json import json_lines
-from kgqa_hpc.text.streams import open_bytes
+from kgqa_hpc.text.streams import json_lines, open_bytes
 
 WRONG = 4  # wrong options of a question with options from the graph
 # Fields about the origin of a record, which are not copied into new records.

@@ -22,8 +22,7 @@ from kgqa_hpc.config.sections import EvaluationSet
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.text.bounded_json import json_lines, loads
-from kgqa_hpc.text.streams import TextStream, open_bytes
+from kgqa_hpc.text.streams import TextStream, json_lines, open_bytes, parse_json
 
 _FACTOR = np.uint64(0x100000001B3)  # multiplier of the rolling hash; odd, so that all words count
 BATCH = 1000  # records compared at once
@@ -110,7 +109,7 @@ def _items(path: Path) -> Iterator[Any]:
             yield from (item for _, item in json_lines(io.BufferedReader(file), path))
             return
         try:
-            document = loads(file.readall())
+            document = parse_json(file.readall())
         except ValueError as problem:
             raise InputError(f"{path}: not JSON: {problem}", "mend or remove it") from None
         yield from document.values() if isinstance(document, dict) else document

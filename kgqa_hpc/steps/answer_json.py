@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kgqa_hpc.text.bounded_json import too_deep
+from kgqa_hpc.text.streams import too_deep
 
 # All reasons for an unusable answer; those that end in a colon are followed by the name of a field.
 REASONS = (

@@ -7,7 +7,7 @@ title or fake output, and characters that change the direction of writing. The r
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import floor, log10
 from typing import Literal
 
@@ -62,17 +62,13 @@ def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
         return text
     if _RUN.search(text) is None:
         return unicodedata.normalize(form, text)
-    return "".join(unicodedata.normalize(form, piece) for piece in _pieces(text))
-
-
-def _pieces(text: str) -> Iterator[str]:
-    begin = run = 0
+    pieces, begin, run = list[str](), 0, 0
     for position, character in enumerate(text):
         run = run + 1 if unicodedata.combining(character) else 0
         if run > _LONGEST_RUN:
-            yield text[begin:position]
+            pieces.append(text[begin:position])
             begin, run = position, 1
-    yield text[begin:]
+    return "".join(unicodedata.normalize(form, piece) for piece in [*pieces, text[begin:]])
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}

@@ -1,8 +1,11 @@
-"""Readers of users' text files: plain, gzip, bzip2, xz or zip, with or without a byte order mark.
+"""Readers of users' text files: plain, gzip, bzip2, xz or zip, with or without a byte order mark; and of JSON.
 
 Errors in compression and encoding are reported here, with file and line. The size of input files is limited, so that a
 damaged or hostile file cannot use up memory: the default limits lie far above real files, and an environment variable
 of the limit's name raises or lowers it.
+
+JSON is refused beyond a depth before it is parsed: orjson reads 1,024 levels; Python cannot print, copy or compare so
+many without a RecursionError. Real documents of servers and files have fewer than ten.
 
 Only regular files are opened, because a FIFO, a socket or a device could block forever or never end. For appending,
 symbolic links are refused too, because they could lead to any file of the user.
@@ -14,13 +17,17 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NoReturn
+
+import orjson
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 
@@ -128,24 +135,23 @@ class TextStream(io.RawIOBase):
             ) from None
         except OSError as problem:
             raise error(f"{path}: cannot be read: {problem.strerror}") from None
-        self._inner, self._ahead, self._unpacked_bytes = self._file, b"", 0
+        self._inner: Any = self._file
+        self._ahead, self._unpacked_bytes = b"", 0
         self._ratio = UNPACKED_RATIO.value
         self._most = max(UNPACKED_FREELY, self._ratio * os.fstat(self._file.fileno()).st_size)
         try:
-            self._inner = self._unpacked()
+            magic = self._inner_read(6)
+            self._file.seek(0)
+            for start, opener in _OPENERS.items():
+                if magic.startswith(start):
+                    self._inner = opener(self._file)
+            if magic.startswith(b"PK\x03\x04"):
+                self._inner = self._only_member()
             if checked:
                 self._begin()
         except BaseException:
             self.close()
             raise
-
-    def _unpacked(self) -> Any:
-        magic = self._inner_read(6)
-        self._file.seek(0)
-        for start, opener in _OPENERS.items():
-            if magic.startswith(start):
-                return opener(self._file)
-        return self._only_member() if magic.startswith(b"PK\x03\x04") else self._file
 
     def _only_member(self) -> IO[bytes]:
         try:
@@ -266,3 +272,54 @@ def refuse_byte(file: str, line: int, byte: int, error: type[InputError] = Graph
 def _line_ends(data: bytes) -> int:
     """Number of line ends as an editor counts them: \\r\\n, \\r or \\n."""
     return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
+
+
+DEEPEST = 64  # brackets within brackets
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Parse JSON. Raises orjson.JSONDecodeError, also for more than DEEPEST levels."""
+    if too_deep(data if isinstance(data, bytes) else data.encode("utf-8", "replace")):
+        raise orjson.JSONDecodeError(f"nested more than {DEEPEST} levels deep", "", 0)
+    return orjson.loads(data)
+
+
+def too_deep(data: bytes) -> bool:
+    """Whether brackets outside of strings stand deeper than DEEPEST. Linear in the length."""
+    if data.count(b"{") + data.count(b"[") <= DEEPEST:
+        return False
+    brackets = _STRING.sub(b"", data).translate(None, _NO_BRACKETS)
+    return any(depth > DEEPEST for depth in accumulate(map(_STEP.__getitem__, brackets)))
+
+
+def json_lines(
+    file: IO[bytes], path: Path, error: type[InputError] = InputError
+) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of each line that is not blank. Raises `error` naming `path` and the line."""
+    number, limit = 0, LINE_BYTES.value
+    while line := file.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            raise error(f"{path} line {number:,}: longer than {limit:,} bytes", LINE_BYTES.cure)
+        if not line.strip():
+            continue
+        try:
+            value = parse_json(line)
+        except ValueError as problem:
+            raise error(f"{path} line {number:,}: not JSON: {problem}", "mend or remove the line") from None
+        yield number, value
+
+
+def json_objects(path: Path, error: type[InputError] = InputError) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of each line of a JSON Lines file, plain or compressed.
+
+    Raises `error` for a line that is no JSON object.
+    """
+    with io.BufferedReader(TextStream(path, error, checked=False), _PIECE) as file:
+        for number, value in json_lines(file, path, error):
+            if not isinstance(value, dict):
+                raise error(f"{path} line {number:,}: not a JSON object", "write one object a line")
+            yield number, value

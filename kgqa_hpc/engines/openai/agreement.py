@@ -16,7 +16,7 @@ from kgqa_hpc.engines.openai.reply import Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
-from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.streams import parse_json
 
 # Values of `engine.structured`, each with the modes that are tried in turn.
 TRIED: dict[str, tuple[Mode, ...]] = {
@@ -162,7 +162,7 @@ def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
         return True
     if response.finish == "stop":
         try:
-            value = bounded_json.loads(text)
+            value = parse_json(text)
         except ValueError:
             return False
         if mode == "json_object" or properties is None:

@@ -24,7 +24,7 @@ from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
 from kgqa_hpc.engines.openai.reply import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.streams import parse_json
 
 SENDINGS = 5  # number of batches that may end without an answer to a request
 _LARGEST = 150 << 20  # largest file in bytes; OpenAI accepts 200 MB
@@ -236,7 +236,7 @@ class OpenAIBatchEngine:
 def _read(line: bytes) -> tuple[str, Mapping[str, Any], Any]:
     """`custom_id`, reply and error of a line of OpenAI's or vLLM's output; "" for any other line."""
     try:
-        entry = bounded_json.loads(line)
+        entry = parse_json(line)
     except ValueError:
         entry = None
     if not isinstance(entry, dict) or not isinstance(key := entry.get("custom_id"), str):

@@ -24,7 +24,7 @@ import orjson
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
 from kgqa_hpc.engines.models import THINK
-from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -103,7 +103,7 @@ async def read_body(reply: aiohttp.ClientResponse) -> bytes:
 def read_json(body: bytes) -> Any:
     """JSON of bounded depth. Raises BrokenReply."""
     try:
-        return bounded_json.loads(body)
+        return parse_json(body)
     except orjson.JSONDecodeError as problem:
         raise BrokenReply(f"it is not JSON: {problem}") from None
 
@@ -156,7 +156,7 @@ def error_status(body: Any) -> int:
 def read_error(data: bytes) -> Any:
     """The body of an error reply, parsed as JSON if possible, else its text."""
     try:
-        return bounded_json.loads(data)
+        return parse_json(data)
     except ValueError:
         return data[:2000].decode("utf-8", "replace")
 

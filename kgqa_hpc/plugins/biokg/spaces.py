@@ -31,8 +31,8 @@ from kgqa_hpc.kg.sources.obo import stanzas
 from kgqa_hpc.kg.tables import read_table
 from kgqa_hpc.plugins.biokg.recipe import Recipe, Resolver, Space
 from kgqa_hpc.store.atomic import make_folder
-from kgqa_hpc.text import bounded_json, services
-from kgqa_hpc.text.streams import TextStream, open_append, read_bytes
+from kgqa_hpc.text import services
+from kgqa_hpc.text.streams import TextStream, json_objects, open_append, parse_json, read_bytes
 
 LARGEST = 1 << 30  # bytes of a JSON document, which is read into memory whole
 _LONGEST_ANSWER = 1 << 20  # bytes of a web service's answer; real answers have a few hundred
@@ -53,7 +53,7 @@ class Web:
         self._whole = data.rfind(b"\n") + 1
         for line in data[: self._whole].split(b"\n"):
             try:
-                answer = bounded_json.loads(line)
+                answer = parse_json(line)
                 self.known.setdefault(str(answer["id"]), answer)
             except (orjson.JSONDecodeError, KeyError, TypeError):
                 continue  # skip a damaged line: its id is requested again
@@ -118,7 +118,7 @@ class Web:
         try:
             if len(body) > _LONGEST_ANSWER:
                 raise ValueError("too long")
-            answer = bounded_json.loads(body)
+            answer = parse_json(body)
             name = reduce(getitem, self._resolver.name, answer)
             check = self._resolver.check
             if check is not None and str(reduce(getitem, check, answer)) != key:
@@ -158,7 +158,7 @@ def _rows(space: Space, path: Path) -> Iterator[tuple[str, str]]:
             if stanza.kind == "Term" and stanza.first("is_obsolete") != "true":
                 yield stanza.first("id"), stanza.first("name")
     elif {".jsonl", ".ndjson"} & set(path.suffixes):
-        for _, item in bounded_json.json_objects(path, GraphFormatError):
+        for _, item in json_objects(path, GraphFormatError):
             yield str(item.get(space.id, "")), str(item.get(space.name) or "")
     elif ".json" in path.suffixes:
         yield from _json_object(space, path)
@@ -179,7 +179,7 @@ def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
         raise GraphFormatError(f"{path.name}: is larger than 1 GiB", "write it as JSON Lines")
     data = b"".join(pieces)
     try:
-        content = bounded_json.loads(data)
+        content = parse_json(data)
     except orjson.JSONDecodeError as problem:
         line = 1 + data[: problem.pos].count(b"\n")
         raise GraphFormatError(

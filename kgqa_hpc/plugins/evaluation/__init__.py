@@ -2,7 +2,7 @@
 
 SECTION = "Evaluation"
 ENTRIES = {
-    "steps": {"judge_prediction": "judge_prediction:JudgePrediction", "topic": "topic:Topic"},
+    "steps": {"judge_prediction": "score:JudgePrediction", "topic": "topic:Topic"},
     "commands": {
         "study": "cli:study",
         "panel": "cli:panel",

@@ -1,4 +1,4 @@
-"""Agreement of judges beyond chance, and bootstrap intervals of any statistic of item weights.
+"""Agreement of judges beyond chance, bootstrap intervals of any statistic of item weights, and a test of two samples.
 
 Krippendorff's alpha (2011), Fleiss' kappa (1971) and Gwet's AC1 (2008), with missing votes as in Gwet (2014), chapter
 2; Cohen's kappa (1960). Where a coefficient is 0/0 (one judge, nothing voted on twice, one category only), its value is
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -117,11 +117,6 @@ def make_votes(
     return Votes(codes.reshape(len(table), len(judges)), tuple(judges), labels)
 
 
-def category_counts(codes: Codes, categories: int) -> Floats:
-    """Number of judges that put each item in each category, (items, categories)."""
-    return (codes[:, :, None] == np.arange(categories)).sum(axis=1).astype(np.float64)
-
-
 def agreement_table(votes: Votes, level: Level = "nominal", **sampling: int) -> dict[str, Any]:
     """All coefficients with intervals, and Cohen's kappa for each pair of judges.
 
@@ -129,10 +124,10 @@ def agreement_table(votes: Votes, level: Level = "nominal", **sampling: int) -> 
     """
     codes, judges, categories = votes
     # The time depends on the distinct rows of votes alone.
-    patterns = pd.DataFrame(codes).groupby(list(range(len(judges)))).size().reset_index(name="items")
-    *columns, items = (patterns[column].to_numpy() for column in patterns)
-    items, rows = items.astype(np.float64), np.stack(columns, axis=1)
-    counts = category_counts(rows, len(categories))
+    patterns = pd.DataFrame(codes).groupby(list(range(len(judges))), as_index=False).size().to_numpy()
+    rows, items = patterns[:, :-1], patterns[:, -1].astype(np.float64)
+    # Number of judges that put each item in each category, (rows, categories).
+    counts = (rows[:, :, None] == np.arange(len(categories))).sum(axis=1).astype(np.float64)
     statistics = {name: _chance_corrected(counts, name) for name in COEFFICIENTS}
     statistics["krippendorff_alpha"] = _alpha(counts, categories, level)
     cohen = {
@@ -213,3 +208,17 @@ def cohen_statistic(a: Codes, b: Codes, k: int) -> Statistic:
         return ratio(observed - expected, size**2 - expected)
 
     return statistic
+
+
+def rank_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float, float]:
+    """Mann-Whitney's U of the first sample, its two-sided p, and Cliff's delta.
+
+    p is the normal approximation with ties and continuity. Delta is P(first > second) - P(first < second) for a draw
+    of each, from U, which counts half of the ties.
+    """
+    from scipy.stats import mannwhitneyu
+
+    result = mannwhitneyu(first, second, alternative="two-sided", method="asymptotic")
+    u, pairs = float(result.statistic), np.size(first) * np.size(second)
+    # If all values are equal, the test is undefined.
+    return u, 1.0 if np.isnan(result.pvalue) else float(result.pvalue), (2 * u - pairs) / pairs

@@ -1,16 +1,27 @@
-"""Statistics of human ratings: means, shares, distributions, accepted against rejected pairs, and agreement.
+"""Statistics of human ratings: means, shares, distributions, accepted against rejected pairs, and agreement; figures.
 
 The published figures are those of BioGraphletQA, sections 4.3 and Appendix G. A mean is over ratings; minimum
 and average are over the three criteria of the answer, for ratings that have all three.
+
+Pictures are SVG files by matplotlib (the extra `report`): the same data give the same bytes, and text stays text. Those
+of ratings are a box plot, violins, and minimum and average with reverse cumulation, after BioGraphletQA's Figures 8 and
+12; accepted against rejected where the ratings tell.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import (
     Floats,
     agreement_table,
@@ -18,10 +29,15 @@ from kgqa_hpc.plugins.evaluation.agreement import (
     interval_text,
     make_votes,
     mean_of,
+    rank_test,
 )
-from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, mann_whitney
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST, Ratings
+from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.text.plain_text import aligned, plain_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LEVELS = tuple(range(LOWEST, HIGHEST + 1))
 GROUPS = ("all", "accepted", "rejected")
@@ -133,8 +149,7 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
     results = {}
     for name, pair in samples.items():
         if all(map(len, pair)):
-            u, p = mann_whitney(*pair)
-            results[name] = {"u": u, "p": p, "cliffs_delta": cliffs_delta(*pair)}
+            results[name] = dict(zip(("u", "p", "cliffs_delta"), rank_test(*pair), strict=True))
     return results
 
 
@@ -210,3 +225,116 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
+
+
+ACCEPTED, REJECTED, NEUTRAL = "#2a7f62", "#d9a441", "#4a6fa5"
+COLOURS = {"all": NEUTRAL, "accepted": ACCEPTED, "rejected": REJECTED}
+TEXT_COLOURS = {"all": "#2f4a73", "accepted": "#1d5c47", "rejected": "#7a5510"}  # dark enough to read
+_DIAMOND = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
+# Median and mean of a box plot.
+MEDIAN_AND_MEAN: Any = {"showmeans": True, "medianprops": {"color": "black"}, "meanprops": _DIAMOND}
+SMALL: Any = {"textcoords": "offset points", "fontsize": 7}
+_STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "kgqa", "font.size": 9, "text.parse_math": False}
+
+
+@contextmanager
+def svg_figure(path: Path, *, width: float, height: float = 3.4) -> Iterator[Figure]:
+    """A figure of width x height inches to draw on, written as SVG when the block ends.
+
+    Raises InputError when matplotlib is missing, DiskFull or StoreError.
+    """
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        problem = "figures need matplotlib, which is not installed"
+        raise InputError(problem, "pip install 'kgqa_hpc[report]'") from None
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    write_file(path, out.getvalue())
+
+
+def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
+    """Write boxplot.svg, violins.svg and answer_scores.svg into `folder`; returns their paths."""
+    make_folder(folder)
+    groups = rating_groups(ratings)
+    sides = {name: rows for name, rows in groups.items() if len(rows) and (len(groups) == 1 or name != "all")}
+    paths = [folder / name for name in ("boxplot.svg", "violins.svg", "answer_scores.svg")]
+    for path, draw in zip(paths, (_box, _violin), strict=False):
+        with svg_figure(path, width=1.2 + 1.5 * len(ratings.criteria)) as figure:
+            _criteria(figure, sides, ratings.criteria, draw)
+    with svg_figure(paths[2], width=8.4) as figure:
+        _answer(figure, sides)
+    return paths
+
+
+def _box(axes: Axes, values: Floats, position: float, width: float, name: str) -> None:
+    box: Any = {"boxprops": {"facecolor": COLOURS[name], "alpha": 0.55}, "patch_artist": True}
+    axes.boxplot(values, positions=[position], widths=width * 0.85, label=name, **box, **MEDIAN_AND_MEAN)
+
+
+def _violin(axes: Axes, values: Floats, position: float, width: float, name: str) -> None:
+    width *= 0.95
+    if len(np.unique(values)) > 1:  # a density needs two different values
+        parts: Any = axes.violinplot(values, positions=[position], widths=width, showextrema=False)
+        for body in parts["bodies"]:
+            body.set(facecolor=COLOURS[name], alpha=0.55)
+    axes.plot([position], [values.mean()], marker="D", color="black", markersize=4)
+    axes.hlines(np.median(values), position - width / 4, position + width / 4, color="black", linewidth=1)
+
+
+def _criteria(figure: Figure, groups: Groups, criteria: Sequence[str], draw: Callable[..., None]) -> None:
+    """One drawing for each criterion and group, groups side by side."""
+    from matplotlib.patches import Patch
+
+    axes = figure.subplots()
+    width = 0.8 / len(groups)
+    for i, criterion in enumerate(criteria):
+        for j, (name, scores) in enumerate(groups.items()):
+            values = scores[criterion].dropna().to_numpy()
+            if len(values):
+                draw(axes, values, i + (j - (len(groups) - 1) / 2) * width, width, name)
+    axes.set_xticks(range(len(criteria)), [textwrap.fill(name, 18) for name in criteria])
+    axes.set(xlim=(-0.6, len(criteria) - 0.4), ylim=(0.7, 5.3), yticks=LEVELS, ylabel="score")
+    axes.axhline(3, color="#999", linewidth=0.8, linestyle=":")
+    if len(groups) > 1:
+        labels = {name: f"{name} (n = {len(scores)})" for name, scores in groups.items()}
+        handles = [Patch(facecolor=COLOURS[name], alpha=0.55, label=label) for name, label in labels.items()]
+        axes.legend(handles=handles, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _answer(figure: Figure, groups: Groups) -> None:
+    """Minimum and rounded average of the answer's three scores as bars, and the share of pairs at or above a score."""
+    panels: Any = figure.subplots(1, 2, sharey=True)
+    by_group = {name: answer_triples(scores) for name, scores in groups.items()}
+    triples = {name: three for name, three in by_group.items() if len(three)}
+    kinds = {
+        "minimum": {name: three.min(axis=1) for name, three in triples.items()},
+        "rounded average": {name: np.rint(three.mean(axis=1)) for name, three in triples.items()},
+    }
+    for axes, (title, kind_triples) in zip(panels, kinds.items(), strict=True):
+        for j, (name, scores) in enumerate(kind_triples.items()):
+            width = 0.8 / len(groups)
+            positions = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
+            shares = [100 * float((scores == k).mean()) for k in LEVELS]
+            label = f"{name} (n = {len(groups[name])})"
+            axes.bar(positions, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
+            cumulated = [100 * float((scores >= k).mean()) for k in LEVELS]
+            axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
+            # The shares of the first group are above its points on the right, of the other below on the left.
+            offset, side = ((4, 3), "left") if j == 0 else ((-4, -9), "right")
+            look: Any = {**SMALL, "ha": side, "color": TEXT_COLOURS[name]}
+            for level, share in zip(LEVELS, cumulated, strict=True):
+                axes.annotate(f"{share:.1f}", (level, share), offset, **look)
+        axes.set_title(f"{title} of the three answer scores", fontsize=9, pad=18)
+        label = "score (line: share with at least this score)"
+        axes.set(xlabel=label, ylim=(0, 118), yticks=range(0, 101, 20))
+    panels[0].set_ylabel("% of ratings")
+    if len(groups) > 1:
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)

@@ -23,23 +23,12 @@ from kgqa_hpc.plugins.evaluation.agreement import (
     estimate,
     interval_text,
 )
-from kgqa_hpc.plugins.evaluation.judges import (
-    Truth,
-    alone_lines,
-    confusion,
-    decides_alone,
-    kappa_statistic,
-    log_odds_weights,
-    measure,
-    rules,
-    weighted,
-)
+from kgqa_hpc.plugins.evaluation.judges import Truth, kappa_statistic, log_odds_weights, measure
 from kgqa_hpc.plugins.evaluation.ratings import ACCEPTABLE, ANSWER_CRITERIA, Ratings
 from kgqa_hpc.plugins.evaluation.records import Verdicts
 from kgqa_hpc.text.plain_text import aligned, plain_line
 
 FOLDS = 10
-WIDTH = 0.10
 Rule = Callable[[np.ndarray], Codes]  # decisions on items, by their positions
 
 
@@ -56,7 +45,7 @@ def good_items(ratings: Ratings) -> dict[str, bool]:
     return {item: bool(np.median(values) >= ACCEPTABLE) for item, values in lowest.items()}
 
 
-def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, seed: int = 0) -> dict[str, Any]:
+def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed: int = 0) -> dict[str, Any]:
     """Everything about the judges as plain data. Raises InputError when no matched item is fully rated."""
     good = good_items(ratings)
     rows = [i for i, item in enumerate(verdicts.items) if item in good]
@@ -145,9 +134,9 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
 
     def fit(rows: np.ndarray) -> Rule:
         weights = log_odds_weights(cast[rows], truth[rows])
-        return lambda unseen: weighted(cast[unseen], weights)
+        return lambda unseen: judging.weighted(cast[unseen], weights)
 
-    decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
+    decisions = {**judging.rules(cast), "weighted": out_of_fold(fit, len(truth), seed)}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
     measured = {rule: measure(decision, truth, seed=seed) for rule, decision in decisions.items()}
     kappas = {rule: measures["kappa"]["value"] for rule, measures in measured.items()}
@@ -167,8 +156,8 @@ def _panel(votes: Codes, judges: tuple[str, ...], truth: Truth, seed: int) -> di
         "next": second,
         "gap": gap,
         "decide": decide_block(best, names, weights) if best else None,
-        "confusion": confusion(cast, names),
-        "alone": decides_alone(cast, names),
+        "confusion": judging.confusion(cast, names),
+        "alone": judging.decides_alone(cast, names),
         "agreement": agreement_table(Votes(cast, names, (False, True)), seed=seed),
     }
 
@@ -216,7 +205,7 @@ def render(document: dict[str, Any]) -> str:
             lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
         keys = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
         texts = (f"{label} {interval_text(panel['agreement'][key])}" for label, key in keys.items())
-        lines += [*alone_lines(panel["alone"]), f"agreement of the judges: {', '.join(texts)}"]
+        lines += [*judging.alone_lines(panel["alone"]), f"agreement of the judges: {', '.join(texts)}"]
     need = document["needed"]
     lines += [
         "",

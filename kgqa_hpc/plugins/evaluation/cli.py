@@ -41,11 +41,8 @@ def human_analyse(
 
     read = with_key(read_ratings(ratings), key) if key else read_ratings(ratings)
     document = analysis.analyse(read, read_ratings([llm]) if llm else None, seed=seed)
-    if out:
-        from kgqa_hpc.plugins.evaluation.figures import rating_figures
-
-        for path in rating_figures(read, out):
-            note(str(path))
+    for path in analysis.rating_figures(read, out) if out else ():
+        note(str(path))
     print_result(document, analysis.render(document), as_json)
 
 
@@ -128,14 +125,13 @@ def score(
 ) -> None:
     """Score predictions by BLEU, ROUGE, METEOR, CIDEr and a judge, overall and per group."""
     from kgqa_hpc.plugins.evaluation import score as module
-    from kgqa_hpc.plugins.evaluation.judge_prediction import write_joined
     from kgqa_hpc.registry import load_plugin_file
 
     if plugin:
         load_plugin_file(plugin.resolve())
     pairs = module.read_pairs(predictions, references, missing=missing)
     if joined:
-        write_joined(joined, pairs.rows, pairs.predictions)
+        module.write_joined(joined, pairs.rows, pairs.predictions)
         document = {"joined": str(joined), "pairs": len(pairs.rows)}
         print_result(document, f"{joined}: {len(pairs.rows):,} pairs", as_json)
     else:

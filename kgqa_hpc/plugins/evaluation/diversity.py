@@ -5,27 +5,22 @@ are type-token curves, and topics on a UMAP of the texts (QAProt, Figures 2 and 
 (2016); type-token curves as in QAProt's Figure 2d; self-BLEU, Zhu et al. (2018); Vendi, Friedman and Dieng (2023).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import Floats
-from kgqa_hpc.plugins.evaluation.figures import save_figure
+from kgqa_hpc.plugins.evaluation.analysis import svg_figure
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.evaluation.topic import Topics, embed, find_topics, tf_idf, words
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.terminal import note, stage_progress
 from kgqa_hpc.text.plain_text import aligned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDER = 4  # the longest n-grams of distinct-n and self-BLEU
 _Gram = tuple[str, ...]
@@ -214,28 +209,23 @@ def _write_figures(
 ) -> list[str]:
     """Write type_token.svg and, where there are `maps`, topics.svg into `folder`; returns their paths."""
     make_folder(folder)
-    drawn_maps = {name: points for name, points in maps.items() if points is not None}
-
-    def draw_curves(figure: Figure) -> None:
+    paths = [folder / "type_token.svg"]
+    with svg_figure(paths[0], width=5.6) as figure:
         axes = figure.subplots()
         for name, result in results.items():
             axes.plot(*zip(*result["type_token_curve"], strict=True), label=name)
         axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
         axes.legend(frameon=False)
-
-    def draw_maps(figure: Figure) -> None:
-        panels = figure.subplots(1, len(drawn_maps), squeeze=False)[0]
-        for axes, (name, (points, labels)) in zip(panels, drawn_maps.items(), strict=True):
-            look: Any = {"cmap": "nipy_spectral", "s": 4, "linewidths": 0, "rasterized": True}
-            axes.scatter(points[:, 0], points[:, 1], c=labels, **look)
-            title = f"{name}: {len(points):,} texts, {labels.max() + 1} topics"
-            axes.set(title=title, xticks=[], yticks=[])
-
-    files = [save_figure(folder / "type_token.svg", draw_curves, width=5.6)]
-    if drawn_maps:
-        width = 4.2 * len(drawn_maps)
-        files.append(save_figure(folder / "topics.svg", draw_maps, width=width, height=4.2))
-    return [str(file) for file in files]
+    if drawn_maps := {name: points for name, points in maps.items() if points is not None}:
+        paths.append(folder / "topics.svg")
+        with svg_figure(paths[1], width=4.2 * len(drawn_maps), height=4.2) as figure:
+            panels = figure.subplots(1, len(drawn_maps), squeeze=False)[0]
+            for axes, (name, (points, labels)) in zip(panels, drawn_maps.items(), strict=True):
+                look: Any = {"cmap": "nipy_spectral", "s": 4, "linewidths": 0, "rasterized": True}
+                axes.scatter(points[:, 0], points[:, 1], c=labels, **look)
+                title = f"{name}: {len(points):,} texts, {labels.max() + 1} topics"
+                axes.set(title=title, xticks=[], yticks=[])
+    return [str(path) for path in paths]
 
 
 def render(document: dict[str, Any]) -> str:

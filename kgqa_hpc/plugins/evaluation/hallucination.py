@@ -25,10 +25,8 @@ SUMMARIES = {
 def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
     """Rates and factor of each judge, and both summaries; a factor is None where the rate after is 0.
 
-    Rates are in any unit. Raises ValueError unless both have the same judges, at least one.
+    Rates are in any unit, both of the same judges.
     """
-    if before.keys() != after.keys() or not before:
-        raise ValueError("the rates before and after must be of the same judges")
     factors = {judge: before[judge] / after[judge] if after[judge] else None for judge in before}
     finite = [factor for factor in factors.values() if factor is not None]
     mean_before, mean_after = (sum(rates.values()) / len(rates) for rates in (before, after))

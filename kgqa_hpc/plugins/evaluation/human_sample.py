@@ -86,25 +86,21 @@ def pairs_for_difference(expected: float, difference: float, power: float = 0.8,
     return ceil((chance + miss) ** 2 / difference**2)
 
 
-def detectable_difference(accepted: int, rejected: int, aim: Aim) -> float | None:
-    """The smallest drop below the expected share that groups of these sizes can detect; None if there is none."""
-    if not accepted or not rejected:
-        return None
-    pairs = 2 / (1 / accepted + 1 / rejected)
-    low, high = 1e-6, aim.expected
-    if pairs_for_difference(*aim._replace(difference=high)) > pairs:
-        return None
-    for _ in range(60):
-        middle = (low + high) / 2
-        enough = pairs_for_difference(*aim._replace(difference=middle)) <= pairs
-        low, high = (low, middle) if enough else (middle, high)
-    return high
-
-
 def plan(accepted: int, rejected: int, aim: Aim) -> Plan:
-    """Plan and power of a sample of these sizes; `half_width` is half of a share's 95 % interval."""
+    """Plan and power of a sample of these sizes.
+
+    `half_width` is half of a share's 95 % interval, `detectable` the smallest drop below the expected share that groups
+    of these sizes can detect; None if there is none.
+    """
     half = Z95 * sqrt(aim.expected * (1 - aim.expected) / accepted) if accepted else 1.0
-    detectable = detectable_difference(accepted, rejected, aim)
+    pairs = 2 / (1 / accepted + 1 / rejected) if accepted and rejected else 0.0
+    detectable, low, high = None, 1e-6, aim.expected
+    if pairs_for_difference(*aim._replace(difference=high)) <= pairs:
+        for _ in range(60):
+            middle = (low + high) / 2
+            enough = pairs_for_difference(*aim._replace(difference=middle)) <= pairs
+            low, high = (low, middle) if enough else (middle, high)
+        detectable = high
     return Plan(accepted, rejected, aim, detectable, half, kappa_half_width(accepted + rejected))
 
 

@@ -1,9 +1,7 @@
-"""Judges measured against the truth, against themselves, and against each other.
+"""Judges measured against the truth and against each other.
 
 Measures of decisions against the truth are precision, recall, kappa and AUC. Shares have Wilson's (1927) interval,
-kappa and AUC the bootstrap's over items; `sampling` of a function is the bootstrap's `resamples` and `seed`. A judge
-that is asked twice, or again after a change that should not matter (order, length), shows its unreliability or bias
-by the verdicts that flip; McNemar's exact test (1947) tells a bias in one direction.
+kappa and AUC the bootstrap's over items; `sampling` of a function is the bootstrap's `resamples` and `seed`.
 
 A verdict is 1 (holds), 0 (does not) or -1 (missing). A rule of a panel decides only items that every judge has voted
 on; an item with a missing verdict stays -1 and is counted. Tables compare a run's judges, or columns of labels that
@@ -36,7 +34,6 @@ from kgqa_hpc.plugins.evaluation.agreement import (
     interval,
     interval_text,
     make_votes,
-    mean_of,
     ratio,
 )
 from kgqa_hpc.plugins.evaluation.records import read_votes, records
@@ -128,28 +125,6 @@ def length_preference(verdicts: Codes, truth: Truth, lengths: Floats, **sampling
     judged = verdicts != MISSING
     sides = {"judge": verdicts[judged] == 1, "people": truth[judged]}
     return {name: auc(lengths[judged], side, **sampling) for name, side in sides.items()}
-
-
-def retest(first: Codes, second: Codes, **sampling: int) -> dict[str, Any]:
-    """Compare two rounds of one judge's verdicts (1, 0, -1 missing), both (items,); items that lack one are left out.
-
-    `same` is the share of unchanged verdicts with Wilson's interval; `to_accept` and `to_reject` count the flips by
-    direction; `shift` is the change of the accepted share; `p` is small when one direction prevails.
-    """
-    from scipy.stats import binomtest
-
-    both = (first != MISSING) & (second != MISSING)
-    a, b = first[both], second[both]
-    up, down = int((b > a).sum()), int((b < a).sum())
-    return {
-        "items": len(a),
-        "same": wilson(int((a == b).sum()), len(a)),
-        "kappa": estimate(kappa_statistic(b, a == 1), len(a), resamples=0)["value"],
-        "to_accept": up,
-        "to_reject": down,
-        "shift": estimate(mean_of((b - a).astype(np.float64)), len(a), **sampling),
-        "p": float(binomtest(up, up + down).pvalue) if up + down else 1.0,
-    }
 
 
 def weighted(verdicts: Codes, weights: Floats) -> Codes:

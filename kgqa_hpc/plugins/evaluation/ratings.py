@@ -37,14 +37,11 @@ class Scale(NamedTuple):
     levels: tuple[tuple[str, str], ...]
 
 
-def _scales() -> Iterator[Scale]:
-    text = files(__package__).joinpath("scales.txt").read_text(encoding="utf-8")
-    for block in text.strip().split("\n\n")[1:]:
-        (name, key), *levels = (line.split(" | ") for line in block.splitlines())
-        yield Scale(name, key, tuple((label, words) for label, words in levels))
-
-
-SCALES = tuple(_scales())
+_BLOCKS = files(__package__).joinpath("scales.txt").read_text(encoding="utf-8").strip().split("\n\n")[1:]
+SCALES = tuple(
+    Scale(name, key, tuple((label, words) for label, words in levels))
+    for (name, key), *levels in ([line.split(" | ") for line in block.splitlines()] for block in _BLOCKS)
+)
 CRITERIA = tuple(scale.name for scale in SCALES)
 # "the three answer-related criteria" of section 4.3
 ANSWER_CRITERIA = (CRITERIA[1], *CRITERIA[3:])

@@ -17,7 +17,7 @@ from kgqa_hpc.dataset.files import Where, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, Floats
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
-from kgqa_hpc.text.bounded_json import json_objects
+from kgqa_hpc.text.streams import json_objects
 
 FILES = ("accepted.jsonl", "rejected.jsonl")
 DECISION = "decision"  # the run's own accepted or rejected, beside its judges

@@ -1,7 +1,8 @@
 """Judges asked in runs of their own: about rated pairs, and again about pairs that they have judged.
 
 Such a run has the ordinary stages (stages.py), with the judges' part of a configuration. A pair is judged again
-unchanged (test-retest), in another order, or longer. Order is Zheng et al.'s (2023, "Judging LLM-as-a-judge",
+unchanged (test-retest), in another order, or longer; the verdicts that flip show a judge's unreliability or bias, and
+McNemar's exact test (1947) tells a bias in one direction. Order is Zheng et al.'s (2023, "Judging LLM-as-a-judge",
 section 3.3) position: options or documents in another order; without any, the answer's sentences. Length is their
 repetitive attack: the answer said twice, nothing new in it.
 """
@@ -16,7 +17,8 @@ import numpy as np
 
 from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.plugins.evaluation import judges as judging
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Codes, estimate, mean_of
+from kgqa_hpc.plugins.evaluation.judges import kappa_statistic, wilson
 from kgqa_hpc.plugins.evaluation.ratings import Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, records
 from kgqa_hpc.runs import create_run, open_run
@@ -74,6 +76,28 @@ def perturbed(record: _Record, names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
+def compare_verdicts(first: Codes, second: Codes, **sampling: int) -> dict[str, Any]:
+    """Compare two rounds of one judge's verdicts (1, 0, -1 missing), both (items,); items that lack one are left out.
+
+    `same` is the share of unchanged verdicts with Wilson's interval; `to_accept` and `to_reject` count the flips by
+    direction; `shift` is the change of the accepted share; `p` is small when one direction prevails.
+    """
+    from scipy.stats import binomtest
+
+    both = (first != MISSING) & (second != MISSING)
+    a, b = first[both], second[both]
+    up, down = int((b > a).sum()), int((b < a).sum())
+    return {
+        "items": len(a),
+        "same": wilson(int((a == b).sum()), len(a)),
+        "kappa": estimate(kappa_statistic(b, a == 1), len(a), resamples=0)["value"],
+        "to_accept": up,
+        "to_reject": down,
+        "shift": estimate(mean_of((b - a).astype(np.float64)), len(a), **sampling),
+        "p": float(binomtest(up, up + down).pvalue) if up + down else 1.0,
+    }
+
+
 def compare_rounds(first: Iterable[_Record], second: Iterable[_Record], *, seed: int = 0) -> dict[str, Any]:
     """The second round's verdicts on `ID~NAME` compared with the first round's on `ID`, by judge and perturbation.
 
@@ -87,7 +111,7 @@ def compare_rounds(first: Iterable[_Record], second: Iterable[_Record], *, seed:
             votes = opinion(before[item].get(judge)).code, opinion(verdict).code
             pairs.setdefault(judge, {}).setdefault(name, []).append(votes)
     return {
-        judge: {name: judging.retest(*np.array(votes).T, seed=seed) for name, votes in by_name.items()}
+        judge: {name: compare_verdicts(*np.array(votes).T, seed=seed) for name, votes in by_name.items()}
         for judge, by_name in pairs.items()
     }
 

@@ -146,7 +146,6 @@ def find_topics(
     """Topics of texts by k-means on TF-IDF, or on `embeddings` (n, d). The same seed gives the same topics.
 
     Terms are told by TF-IDF in either case. Fewer topics come back when there are fewer different texts.
-    Raises ValueError for no texts.
     """
     vectors, names = tf_idf(texts)
     labels = spherical_k_means(vectors if embeddings is None else embeddings, number, seed=seed)
@@ -162,14 +161,11 @@ def find_topics(
 
 
 def spherical_k_means(vectors: Any, number: int, *, seed: int = 0) -> NDArray[np.int64]:
-    """Clusters of rows of length one (n, d), dense or sparse; labels 0, 1 … by falling size, none empty.
+    """Clusters of rows of length one (n, d), dense or sparse; labels 0, 1 … by falling size, none empty."""
+    from scipy.sparse import csr_matrix
 
-    Raises ValueError for no rows or fewer than one cluster.
-    """
     items = vectors.shape[0]
-    if not items or number < 1:
-        raise ValueError("topics need texts, and at least one topic")
-    rng = np.random.default_rng(seed)
+    ones, rng = np.ones(items), np.random.default_rng(seed)
     centres = _spread_out(vectors, min(number, items), rng)
     labels = np.full(items, -1, dtype=np.int64)
     for _ in range(ROUNDS):
@@ -177,7 +173,11 @@ def spherical_k_means(vectors: Any, number: int, *, seed: int = 0) -> NDArray[np
         if np.array_equal(nearest, labels):
             break
         labels = nearest.astype(np.int64)
-        centres = _centres(vectors, labels, centres)
+        # Mean directions of the clusters; an empty cluster keeps its centre.
+        member = csr_matrix((ones, (labels, np.arange(items))), shape=(len(centres), items))
+        sums = _dense(member @ vectors)
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        centres = np.where(norms > 0, sums / np.where(norms > 0, norms, 1), centres)
     names, members, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     rank = np.empty(len(names), dtype=np.int64)
     rank[np.argsort(-sizes, kind="stable")] = np.arange(len(names))
@@ -195,17 +195,6 @@ def _spread_out(vectors: Any, number: int, rng: np.random.Generator) -> Floats:
             break
         chosen.append(int(rng.choice(len(distance), p=distance / distance.sum())))
     return _dense(vectors[chosen])
-
-
-def _centres(vectors: Any, labels: NDArray[np.int64], before: Floats) -> Floats:
-    """Mean directions of the clusters; an empty cluster keeps its centre."""
-    from scipy.sparse import csr_matrix
-
-    ones = np.ones(len(labels))
-    member = csr_matrix((ones, (labels, np.arange(len(labels)))), shape=(len(before), len(labels)))
-    sums = _dense(member @ vectors)
-    norms = np.linalg.norm(sums, axis=1, keepdims=True)
-    return np.where(norms > 0, sums / np.where(norms > 0, norms, 1), before)
 
 
 def _dense(matrix: Any) -> Floats:

@@ -19,8 +19,7 @@ from kgqa_hpc.errors import ConfigError, InputError, ScriptError
 from kgqa_hpc.plugins.gasl.syntax import MAX_NESTING, Ref, Word
 from kgqa_hpc.plugins.gasl.values import is_deeper, text_of, to_json
 from kgqa_hpc.plugins.gasl.world import Model, Outcome, Prompt, World
-from kgqa_hpc.text import bounded_json
-from kgqa_hpc.text.streams import read_bytes
+from kgqa_hpc.text.streams import parse_json, read_bytes
 
 if TYPE_CHECKING:
     from kgqa_hpc.engines.engine import Request, Response
@@ -185,7 +184,7 @@ def _answer(response: Response, member: str) -> Any:
     if response.finish != "stop":
         return None
     try:
-        document = bounded_json.loads(response.text)
+        document = parse_json(response.text)
     except orjson.JSONDecodeError:
         return None
     return document.get(member) if isinstance(document, dict) else None

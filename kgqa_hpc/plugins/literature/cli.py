@@ -55,7 +55,7 @@ def index_search(
     """Print the documents that match a query best; with --json one line per query."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
-    from kgqa_hpc.plugins.literature.documents.document import read_queries
+    from kgqa_hpc.plugins.literature.documents.read import read_queries
 
     if (query is None) == (queries is None):
         raise InputError("one of QUERY and --queries FILE is needed", 'kgqa index search INDEX "some words"')

@@ -30,12 +30,11 @@ from pydantic import Field
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, Retriever
-from kgqa_hpc.plugins.literature.bm25.shard import read_manifest
+from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, read_manifest
 from kgqa_hpc.plugins.literature.documents.document import Document
-from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.plain_text import plain_line
 from kgqa_hpc.text.services import answer_within
+from kgqa_hpc.text.streams import parse_json
 
 FIELDS = ("id", "score", "title", "text")
 _BATCH = 16  # requests that are queued while one is answered
@@ -68,7 +67,7 @@ class IndexEngine:
 
     def __init__(self, settings: IndexSettings, memory: Path | None = None) -> None:
         if settings.path and not settings.url:
-            self._index: Retriever = Bm25Index(Path(settings.path))
+            self._index: Bm25Index | OpenSearchIndex = Bm25Index(Path(settings.path))
         elif settings.url and settings.name and not settings.path:
             self._index = OpenSearchIndex(settings.url, settings.name)
         else:
@@ -134,7 +133,7 @@ _PASSING = {429, 502, 503, 504}
 class OpenSearchIndex:
     """The index `name` of the service at `url`, whose documents have the fields `title` and `text`.
 
-    Implements `Retriever`. `pause`: seconds before the second attempt, doubled for each further attempt.
+    Its methods are those of `Bm25Index`. `pause`: seconds before the second attempt, doubled for each further attempt.
     Raises InputError if the service refuses a request, StoreError if it does not answer.
     """
 
@@ -186,7 +185,7 @@ class OpenSearchIndex:
                         if len(data) > LARGEST_REPLY:
                             problem = f"{url}: answered more than {LARGEST_REPLY >> 20} MiB"
                             raise StoreError(problem, "ask for fewer documents")
-                    return dict(bounded_json.loads(bytes(data)))
+                    return dict(parse_json(bytes(data)))
             except urllib.error.HTTPError as problem:
                 if problem.code not in _PASSING:
                     raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None

@@ -4,8 +4,7 @@ JSON Lines in SPLIT.json, as in LinkBERT's data/mc/medqa_usmle_hf and data/seqcl
 splits train, dev and test (`dataset.split`).
 """
 
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,19 @@ class LinkbertMedqa:
 
         LinkBERT's loader expects the endings of train.json in every record and reads a missing one as "None".
         """
-        numbers = set().union(*_write(source, folder, _medqa, len).values())
+        numbers = {len(line) - len(_BESIDE_ENDINGS) for _, line in _written(source, folder, self._line)}
         if len(numbers) > 1:
-            many = " and ".join(str(number - len(_BESIDE_ENDINGS)) for number in sorted(numbers))
+            many = " and ".join(map(str, sorted(numbers)))
             raise InputError(f"records have {many} options", "export those with one number of options")
+
+    def _line(self, split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
+        options, label = record.get("options"), record.get("correct_option")
+        if not options or label is None or not 0 <= label < len(options):
+            problem = f"{record['id']} has no options with a right one"
+            raise InputError(problem, "the step rephrase_medqa adds them")
+        endings = {f"ending{position}": option for position, option in enumerate(options)}
+        texts = {"id": f"{split}-{number:05d}", "sent1": record["question"], "sent2": ""}
+        return {**texts, **endings, "label": label}
 
 
 class LinkbertPubmedqa:
@@ -44,40 +52,23 @@ class LinkbertPubmedqa:
 
         LinkBERT's loader numbers the labels of train.json and fails at any other.
         """
-        labels = _write(source, folder, _pubmedqa, itemgetter("label"))
-        if missing := set().union(*labels.values()) - labels.get(TRAIN, set()):
+        labels = {(split, line["label"]) for split, line in _written(source, folder, self._line)}
+        if missing := {label for _, label in labels if (TRAIN, label) not in labels}:
             problem = f"no record of train says {' or '.join(sorted(missing))}"
             raise InputError(problem, "a larger share of train, or more records")
 
+    def _line(self, split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
+        if not record.get("final_decision"):
+            raise InputError(f"{record['id']} has no yes, no or maybe", "the step rephrase_pubmedqa adds it")
+        texts = {"sentence1": record["question"], "sentence2": record["context"]}
+        return {"id": record["id"], **texts, "label": record["final_decision"]}
 
-def _write(
-    source: ExportSource, folder: Path, line: Line, kind: Callable[[dict[str, Any]], Any]
-) -> dict[str, set[Any]]:
-    """Write one file per part; returns the kinds of lines in each part."""
-    kinds: dict[str, set[Any]] = {}
+
+def _written(source: ExportSource, folder: Path, line_of: Line) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Write one file per part; gives each line with its part."""
     for split in source.splits:
-        kinds_of_split = kinds.setdefault(split, set())
         with (folder / f"{split}.json").open("wb") as file:
             for number, record in enumerate(source.records(split)):
-                entry = line(split, number, record)
-                kinds_of_split.add(kind(entry))
-                file.write(orjson.dumps(entry) + b"\n")
-    return kinds
-
-
-def _medqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
-    options, label = record.get("options"), record.get("correct_option")
-    if not options or label is None or not 0 <= label < len(options):
-        raise InputError(
-            f"{record['id']} has no options with a right one", "the step rephrase_medqa adds them"
-        )
-    endings = {f"ending{position}": option for position, option in enumerate(options)}
-    texts = {"id": f"{split}-{number:05d}", "sent1": record["question"], "sent2": ""}
-    return {**texts, **endings, "label": label}
-
-
-def _pubmedqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
-    if not record.get("final_decision"):
-        raise InputError(f"{record['id']} has no yes, no or maybe", "the step rephrase_pubmedqa adds it")
-    texts = {"sentence1": record["question"], "sentence2": record["context"]}
-    return {"id": record["id"], **texts, "label": record["final_decision"]}
+                line = line_of(split, number, record)
+                file.write(orjson.dumps(line) + b"\n")
+                yield split, line

@@ -1,12 +1,11 @@
-"""Pairs with nasty texts, ratings of known quality, judges of known error rates, and scores from their histogram."""
+"""Pairs with nasty texts, ratings of known quality, and judges of known error rates."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.records import Verdicts
@@ -37,12 +36,6 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
-
-
-def expand_histogram(histogram: Mapping[float, int] | Sequence[int]) -> NDArray[np.float64]:
-    """Scores from how often each occurs; a plain sequence counts the scores 0, 1, 2 …"""
-    counts = histogram if isinstance(histogram, Mapping) else dict(enumerate(histogram))
-    return np.repeat(np.array(list(counts), dtype=np.float64), list(counts.values()))
 
 
 def rated(minimums: Sequence[float | None]) -> Ratings:

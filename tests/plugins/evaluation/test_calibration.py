@@ -20,7 +20,7 @@ from kgqa_hpc.plugins.evaluation.calibration import (
     out_of_fold,
     render,
 )
-from kgqa_hpc.plugins.evaluation.judges import rules, weighted
+from kgqa_hpc.plugins.evaluation.judges import length_preference, rules, weighted
 from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.plugins.evaluation.retest import ask_judges
@@ -110,6 +110,18 @@ def test_a_fitted_rule_never_sees_the_items_it_decides() -> None:
     assert out_of_fold(fit, 53, 0).tolist() == [1] * 53
     assert all(not inside & outside for inside, outside in seen)
     assert set().union(*(outside for _, outside in seen)) == set(range(53))
+
+
+def test_a_taste_for_length_shows_against_people() -> None:
+    rng = np.random.default_rng(2)
+    truth = rng.random(500) < 0.5
+    lengths = rng.normal(400, 100, 500)
+    fond = np.where(rng.random(500) < 0.5, lengths > 400, truth).astype(np.int64)
+    biased, fair = (
+        length_preference(v, truth, lengths, resamples=200) for v in (fond, truth.astype(np.int64))
+    )
+    assert biased["judge"]["low"] > biased["people"]["high"]
+    assert fair["judge"]["value"] == fair["people"]["value"]
 
 
 def test_the_number_of_ratings_that_is_needed_is_always_told() -> None:

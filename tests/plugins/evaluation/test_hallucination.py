@@ -27,10 +27,6 @@ def test_no_hallucination_left_gives_no_factor_but_the_ratio_of_means() -> None:
     assert document["factors"] == {"a": None, "b": 1.0}
     assert document["mean_of_factors"] is None
     assert document["ratio_of_means"] == pytest.approx(3.0)
-    assert "undefined" in reduction({"a": 0.2}, {"a": 0.0})["text"]
-    for before in ({"a": 1.0}, {}):
-        with pytest.raises(ValueError, match="same judges"):
-            reduction(before, {"b": 1.0} if before else {})
 
 
 def write_audit(path: Path, rates: dict[str, float], pairs: int = 100, model: str | None = None) -> Path:
@@ -99,4 +95,5 @@ def test_no_hallucination_left_has_no_factor_and_no_upper_end(tmp_path: Path) ->
     before = write_audit(tmp_path / "before.jsonl", {"a": 0.2})
     document = audit(before, write_audit(tmp_path / "after.jsonl", {"a": 0.0}), resamples=20)
     assert (document["factors"]["a"], document["intervals"]["ratio_of_means"]) == (None, None)
+    assert "undefined" in document["text"]
     assert "undefined" in render(document)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.human_sample import (
     Aim,
-    detectable_difference,
     draw_sample,
     pairs_for_difference,
     plan,
@@ -128,8 +127,7 @@ def test_106_ratings_give_kappa_within_19_hundredths_and_a_tenth_takes_about_390
 
 def test_the_detectable_difference_is_the_inverse_of_the_size_and_none_with_one_empty_side() -> None:
     pairs = pairs_for_difference(0.7, 0.15)
-    assert 0.148 <= (detectable_difference(pairs, pairs, Aim(expected=0.7)) or 1) <= 0.15
-    assert detectable_difference(50, 0, Aim()) is None
+    assert 0.148 <= (plan(pairs, pairs, Aim(expected=0.7)).detectable or 1) <= 0.15
     assert "nothing (one side is empty)" in str(plan(50, 0, Aim()))
 
 

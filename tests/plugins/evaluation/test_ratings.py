@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.evaluation.analysis import analyse, render
+from kgqa_hpc.plugins.evaluation.analysis import analyse, rating_figures, render
 from kgqa_hpc.plugins.evaluation.ratings import (
     CRITERIA,
     Ratings,
@@ -178,8 +178,6 @@ def test_control_characters_of_an_annotator_do_not_reach_the_terminal(tmp_path: 
 
 def test_figures_are_written_and_the_same_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from kgqa_hpc.plugins.evaluation.figures import rating_figures
-
     rows: list[list[object]] = [[r[0], "q", "a", *r[1:], i % 2] for i, r in enumerate(published())]
     ratings = read_ratings([write(tmp_path / "r.csv", [*PAIR, *CRITERIA, "accepted"], rows)])
     first, again = (rating_figures(ratings, tmp_path / name) for name in ("one", "two"))

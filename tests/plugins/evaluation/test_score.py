@@ -17,9 +17,8 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation import score as module
-from kgqa_hpc.plugins.evaluation.judge_prediction import ASPECTS, write_joined
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.evaluation.score import read_pairs, render, score
+from kgqa_hpc.plugins.evaluation.score import ASPECTS, read_pairs, render, score, write_joined
 from kgqa_hpc.run import Run
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item

@@ -12,10 +12,21 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats import contingency_tables, inter_rater, multitest, proportion
 
-from kgqa_hpc.plugins.evaluation.agreement import Votes, agreement_table, category_counts, make_votes
-from kgqa_hpc.plugins.evaluation.compare import cliffs_delta, holm, mann_whitney, wilcoxon_signed_rank
+from kgqa_hpc.plugins.evaluation.agreement import (
+    Votes,
+    agreement_table,
+    estimate,
+    interval,
+    interval_text,
+    make_votes,
+    mean_of,
+    rank_test,
+    ratio,
+)
 from kgqa_hpc.plugins.evaluation.human_sample import pairs_for_difference
-from kgqa_hpc.plugins.evaluation.judges import auc, length_preference, measure, retest, rules
+from kgqa_hpc.plugins.evaluation.judges import auc, measure, rules, wilson
+from kgqa_hpc.plugins.evaluation.retest import compare_verdicts
+from kgqa_hpc.plugins.evaluation.study import holm, wilcoxon_signed_rank
 from tests.plugins.evaluation.pairs import planted
 
 
@@ -106,8 +117,10 @@ TWO: dict[str, Pair] = {
         lambda a, b: finite(inter_rater.cohens_kappa(square(a, b), return_results=False)),
     ),
     "auc": (lambda a, b: auc(a.astype(float), b > 1, resamples=0)["value"], lambda a, b: u_share(a, b > 1)),
-    "mann-whitney": (mann_whitney, unpaired),
-    "cliff": (cliffs_delta, lambda a, b: np.sign(a[:, None] - b[None, :]).mean()),
+    "mann-whitney and cliff": (
+        rank_test,
+        lambda a, b: (*unpaired(a, b), np.sign(a[:, None] - b[None, :]).mean()),
+    ),
     "wilcoxon": (wilcoxon_signed_rank, paired),
     "holm": (lambda a, _: holm(list(a / 40)), corrected),
     "sample size": (
@@ -125,14 +138,14 @@ BINARY: dict[str, Pair] = {
         lambda a, b: shares(a == 1, b == 1),
     ),
     "mcnemar": (
-        lambda a, b: retest(a, b, resamples=0)["p"],
+        lambda a, b: compare_verdicts(a, b, resamples=0)["p"],
         lambda a, b: contingency_tables.mcnemar(square(a, b, 2), exact=True).pvalue,
     ),
 }
 ALL: dict[str, Pair] = {
     "fleiss": (
         lambda codes: coefficient(votes_of(codes), "fleiss_kappa"),
-        lambda codes: finite(inter_rater.fleiss_kappa(category_counts(codes, 4))),
+        lambda codes: finite(inter_rater.fleiss_kappa(inter_rater.aggregate_raters(codes, 4)[0])),
     )
 }
 
@@ -275,15 +288,15 @@ def coverage(seed: int) -> dict[str, tuple[dict[str, Any], float]]:
     for name, right in {"majority": 0.8**3 + 3 * 0.8**2 * 0.2, "all": (0.8**3 + 1 - 0.2**3) / 2}.items():
         intervals[name] = (measure(rules(first.votes)[name], truth, **sure)["accuracy"], right)
     again = np.where(~truth & (rng.random(200) < 0.2), 1, truth)
-    intervals["shift"] = (retest(truth.astype(np.int64), again, **sure)["shift"], 0.1)
+    intervals["shift"] = (compare_verdicts(truth.astype(np.int64), again, **sure)["shift"], 0.1)
     return intervals
 
 
 def test_intervals_cover_the_truth_at_about_their_rate() -> None:
     covered: dict[str, int] = {}
     for seed in range(200):
-        for name, (interval, truth) in coverage(seed).items():
-            covered[name] = covered.get(name, 0) + (interval["low"] <= truth <= interval["high"])
+        for name, (ends, truth) in coverage(seed).items():
+            covered[name] = covered.get(name, 0) + (ends["low"] <= truth <= ends["high"])
     print(covered)
     assert all(180 <= n <= 199 for n in covered.values()), covered  # 95 % of 200 is 190
 
@@ -293,22 +306,10 @@ def test_items_without_a_score_or_a_second_verdict_are_left_out() -> None:
     truth, scores = rng.random(80) < 0.4, rng.integers(0, 5, 80).astype(float)
     gaps = np.where(np.arange(80) < 10, np.nan, scores)
     assert auc(gaps, truth)["value"] == pytest.approx(auc(scores[10:], truth[10:])["value"])
-    comparison = retest(np.array([1, -1]), np.array([-1, 0]))
+    comparison = compare_verdicts(np.array([1, -1]), np.array([-1, 0]))
     assert (comparison["items"], comparison["same"]["value"], comparison["kappa"]) == (0, None, None)
-    same = retest(np.array([1, 0, 1, -1]), np.array([1, 0, 1, -1]))
+    same = compare_verdicts(np.array([1, 0, 1, -1]), np.array([1, 0, 1, -1]))
     assert (same["items"], same["same"]["value"], same["kappa"], same["p"]) == (3, 1.0, 1.0, 1.0)
-
-
-def test_a_taste_for_length_shows_against_people() -> None:
-    rng = np.random.default_rng(2)
-    truth = rng.random(500) < 0.5
-    lengths = rng.normal(400, 100, 500)
-    fond = np.where(rng.random(500) < 0.5, lengths > 400, truth).astype(np.int64)
-    biased, fair = (
-        length_preference(v, truth, lengths, resamples=200) for v in (fond, truth.astype(np.int64))
-    )
-    assert biased["judge"]["low"] > biased["people"]["high"]
-    assert fair["judge"]["value"] == fair["people"]["value"]
 
 
 def test_a_million_records_of_three_judges_have_few_patterns() -> None:
@@ -316,3 +317,16 @@ def test_a_million_records_of_three_judges_have_few_patterns() -> None:
     row = agreement_table(Votes(codes, ("a", "b", "c"), (False, True)))["krippendorff_alpha"]
     assert abs(row["value"]) < 0.01
     assert row["high"] - row["low"] < 0.01
+
+
+def test_few_items_and_undefined_values_are_told_apart() -> None:
+    assert estimate(mean_of(np.empty(0)), 0) == interval(None)
+    assert estimate(mean_of(np.array([2.0])), 1) == interval(2.0)
+    assert estimate(mean_of(np.array([np.nan, np.nan])), 2) == interval(None)
+    rare = estimate(mean_of(np.array([np.nan] * 5 + [1.0])), 6)
+    assert rare["value"] == 1.0
+    assert rare["undefined"] > 0
+    assert interval_text(interval(None)) == "undefined"
+    assert interval_text(interval(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+    assert np.isnan(ratio(np.array([1.0, 2.0]), np.array([0.0, 4.0]))).tolist() == [True, False]
+    assert wilson(0, 0)["value"] is None

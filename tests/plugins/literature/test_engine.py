@@ -16,7 +16,6 @@ from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import EngineConfigError, InputError, StoreError
 from kgqa_hpc.plugins.literature import engine
-from kgqa_hpc.plugins.literature.bm25.search import Retriever
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.plugins.literature.engine import CREDENTIALS, IndexEngine, OpenSearchIndex
 from kgqa_hpc.prompts.prompt import load_prompt
@@ -131,7 +130,7 @@ def service() -> Iterator[tuple[str, type[_Service]]]:
 
 def test_it_answers_queries_with_documents(service) -> None:
     url, handler = service
-    index: Retriever = OpenSearchIndex(url, "pubmed")
+    index = OpenSearchIndex(url, "pubmed")
     assert len(index.search('"cat" AND dog:* cat', 2)) == 2
     assert handler.asked[0][2]["query"]["multi_match"]["query"] == '"cat" AND dog:* cat'
     assert [hit.id for hit in index.search("cat")] == ["a", "b"]

@@ -79,13 +79,15 @@ def test_decisions_get_the_numbers_that_the_benchmarks_own_file_gives_them(tmp_p
 @pytest.mark.parametrize(
     ("format", "records", "message"),
     [
+        ("linkbert-medqa", [choices(0), decision("yes")], "r1 has no options with a right one"),
+        ("linkbert-pubmedqa", [choices(0)], "r0 has no yes, no or maybe"),
         # The loader would read the text "None" for the fifth option of an item with four.
         ("linkbert-medqa", [choices(0), choices(1), choices(2, options=4)], "records have 4 and 5 options"),
         # The loader numbers the labels of train, and stops at another one.
         ("linkbert-pubmedqa", map(decision, ("yes", "maybe", "no", "no")), "no record of train says maybe"),
     ],
 )
-def test_what_the_loader_would_misread_is_refused(
+def test_records_of_another_shape_and_what_the_loader_would_misread_are_refused(
     tmp_path: Path, format: str, records: Iterable[dict[str, Any]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):

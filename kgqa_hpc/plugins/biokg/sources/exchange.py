@@ -33,8 +33,7 @@ from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.graphml import add_graphml
 from kgqa_hpc.kg.tables import Buffer, Rows, constant, first_of, members, read_table
 from kgqa_hpc.plugins.biokg.sources.json_members import json_members
-from kgqa_hpc.text import bounded_json
-from kgqa_hpc.text.bounded_json import json_objects
+from kgqa_hpc.text.streams import json_objects, parse_json
 
 NAMED_THING = "biolink:NamedThing"
 _ENDS = ("subject", "predicate", "object")
@@ -186,7 +185,7 @@ def json_names(rows: Rows, cells: pa.Array, names: list[str]) -> pa.Array:
     result = []
     for row, text in enumerate(cells.to_pylist()):
         try:
-            result.append(first_of(bounded_json.loads(text or "{}"), names))
+            result.append(first_of(parse_json(text or "{}"), names))
         except (orjson.JSONDecodeError, AttributeError) as problem:
             reason = f"not JSON: {problem.msg}" if isinstance(problem, ValueError) else "no JSON object"
             raise GraphFormatError(

@@ -32,7 +32,7 @@ from kgqa_hpc.plugins.biokg.sources.neo4j_layout import (
     header_for,
     layout_of,
 )
-from kgqa_hpc.text.bounded_json import json_objects
+from kgqa_hpc.text.streams import json_objects
 
 _ENDINGS = {".csv", ".tsv", ".txt", ".jsonl", ".json"}
 

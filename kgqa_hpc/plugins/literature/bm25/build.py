@@ -1,31 +1,51 @@
 """Index build in three stages: input files are split into parts, parts become shards, shards form the index.
 
+An input file is read once and becomes a part: a folder with one compressed file of changes for each shard. A document
+and every later version or deletion of it go to the same shard, by a hash of its id, so each shard alone determines the
+documents that remain. A shard is a tantivy index with the documents stored in it. Its build first determines the latest
+version of each document, then adds the documents in one thread, so that memory stays at the writer's heap.
+
 The index is built in a hidden folder beside the target and renamed at the end, so after `kill -9` the target's
-name holds a whole index or nothing. Finished parts and shards stay, so the same command resumes. A build with
+name holds a whole index or nothing. Parts and shards appear whole and stay, so the same command resumes. A build with
 other documents or parameters starts the hidden folder afresh. A lock prevents a second build of the same index.
 The result tells the cost of the build, and its linear projection to all of PubMed.
 """
 
 import fcntl
+import hashlib
+import io
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple
+from importlib import metadata
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import orjson
+import tantivy
+
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import shard
-from kgqa_hpc.plugins.literature.documents.read import document_files
+from kgqa_hpc.plugins.literature.bm25 import search
+from kgqa_hpc.plugins.literature.bm25.search import K1, LONGEST_TERM, MANIFEST, TOKENIZER, B, load_document
+from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.plugins.literature.documents.read import Standing, changes, document_files
 from kgqa_hpc.store.atomic import make_folder, sync_folder
-from kgqa_hpc.store.canonical import read_document, write_document
+from kgqa_hpc.store.canonical import digest, read_document, sha256_of, write_document
+from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.terminal import StageProgress
 
 MAX_SHARDS = 1024
+_PART_FACTS = "part.json"
+_FACTS = "shard.json"
+# Bytes that the writer buffers before it writes a segment; tools/bench_index.py measures the effect.
+HEAP_BYTES = 64 << 20
 _PLAN = "plan.json"
 _LOCK = "lock"
 # A job: a function of this module, its arguments, and the folder that exists when it is done.
@@ -42,33 +62,53 @@ def build_index(
     if not 1 <= shards <= MAX_SHARDS:
         raise InputError(f"--shards {shards}: must be between 1 and {MAX_SHARDS}")
     files, target = document_files(documents), target.absolute()
-    parameters = {**shard.parameters(stem), "shards": shards}
-    inputs = [{"name": path.name, **shard.describe_file(path)} for path in files]
-    fingerprint = shard.fingerprint(parameters, inputs)
+    parameters = {**_parameters(stem), "shards": shards}
+    inputs = [{"name": path.name, **_described(path)} for path in files]
+    # Equal inputs and parameters, equal fingerprint.
+    fingerprint = digest({"parameters": parameters, "inputs": [source["sha256"] for source in inputs]})
     plan = {"fingerprint": fingerprint, "parameters": parameters, "inputs": inputs}
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        content = shard.read_manifest(target)
+        content = search.read_manifest(target)
         if content["fingerprint"] != fingerprint:
             problem = f"{target}: an index of other documents or with other parameters is there"
             raise InputError(problem, "choose another folder, or remove that one")
-        shard.verify(target, content, every_byte=True)
+        search.verify(target, content, every_byte=True)
         return content
     make_folder(target.parent)
     growing = target.with_name(f".{target.name}.building")
     with _locked(growing, plan):
         parts = [growing / "parts" / f"{n:06d}" for n in range(len(files))]
         folders = [growing / "shards" / f"{n:04d}" for n in range(shards)]
-        if not (growing / shard.MANIFEST).exists():
-            read, write = shard.write_part, shard.write_shard
-            reading = [(read, (file, part, shards), part) for file, part in zip(files, parts, strict=True)]
+        if not (growing / MANIFEST).exists():
+            by_part = zip(files, parts, strict=True)
+            reading = [(write_part, (file, part, shards), part) for file, part in by_part]
             _work(reading, "reading", workers, progress)
-            indexing = [(write, (parts, n, to, stem), to) for n, to in enumerate(folders)]
+            indexing = [(write_shard, (parts, n, to, stem), to) for n, to in enumerate(folders)]
             _work(indexing, "indexing", workers, progress)
             for leftover in set((growing / "shards").iterdir()) - set(folders):
                 _remove(leftover)  # left by a killed process
-            shard.write_manifest(growing, {**plan, **_summary(parts, folders)})
+            write_manifest(growing, {**plan, **_summary(parts, folders)})
         _publish(growing, target)
-    return shard.read_manifest(target)
+    return search.read_manifest(target)
+
+
+def _parameters(stem: bool) -> dict[str, Any]:
+    """Parameters of terms and scores, for the provenance."""
+    return {
+        "k1": K1,
+        "b": B,
+        "idf": "ln(1 + (N - n + 0.5) / (n + 0.5))",
+        "terms": "runs of letters and digits, lower case",
+        "stop_words": "english",
+        "stemmer": "english" if stem else None,
+        "longest_term_bytes": LONGEST_TERM,
+        "engine": f"tantivy {metadata.version('tantivy')}",
+    }
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """Size and sha256 of a file."""
+    return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 @contextmanager
@@ -81,7 +121,7 @@ def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
         except BlockingIOError:
             raise StoreError(f"{growing}: another build of this index is under way", "wait for it") from None
         if not (growing / _PLAN).exists() or read_document(growing / _PLAN) != plan:
-            for name in (shard.MANIFEST, "parts", "shards"):
+            for name in (MANIFEST, "parts", "shards"):
                 _remove(growing / name)
             write_document(growing / _PLAN, plan)
         make_folder(growing / "parts")
@@ -122,9 +162,90 @@ def _end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
+def write_part(source: Path, target: Path, shards: int) -> None:
+    """Split the changes of one file over the shards. Raises DocumentFormatError, DiskFull, and then leaves nothing."""
+    import pyarrow
+
+    began, records, deletions, size = time.process_time(), 0, 0, 0
+    with replaced_folder(target) as folder, ExitStack() as stack:
+        outputs = [
+            stack.enter_context(pyarrow.output_stream(_file(folder, shard), compression="zstd"))
+            for shard in range(shards)
+        ]
+        for name, version, make in changes(source):
+            content = content_of(make()) if make is not None else None
+            line = orjson.dumps([name, version, content], option=orjson.OPT_APPEND_NEWLINE)
+            # The same shard on every machine, whatever else is indexed.
+            shard = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) % shards
+            outputs[shard].write(line)
+            size += len(line)
+            records += content is not None
+            deletions += content is None
+        stack.close()
+        facts = {"records": records, "deletions": deletions, "text_bytes": size}
+        write_document(folder / _PART_FACTS, {**facts, "cpu_seconds": round(time.process_time() - began, 3)})
+
+
+def read_changes(parts: list[Path], shard: int) -> Iterator[Any]:
+    """The changes of one shard as they were written, in the order of the parts: [id, version, content]."""
+    import pyarrow
+
+    for part in parts:
+        with pyarrow.input_stream(_file(part, shard), compression="zstd") as stream:
+            for line in io.BufferedReader(stream, 1 << 20):
+                yield orjson.loads(line)
+
+
+def content_of(document: Document) -> list[Any]:
+    """The stored fields of a document besides id and version."""
+    abstracts = [astuple(abstract) for abstract in document.others]
+    return [document.title, document.text, document.retracted, abstracts]
+
+
+def _file(folder: Path, shard: int) -> str:
+    return str(folder / f"shard-{shard:04d}.zst")
+
+
+def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> None:
+    """Build shard `number` from its share of the parts; `target` appears whole.
+
+    Raises DiskFull, StoreError.
+    """
+    began = time.process_time()
+    standing = Standing()
+    for name, version, content in read_changes(parts, number):
+        standing.add(name, version, content is None)
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("id", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("terms", tokenizer_name=TOKENIZER, index_option="freq")
+    builder.add_bytes_field("document", stored=True)
+    with replaced_folder(target) as folder:
+        index = tantivy.Index(builder.build(), path=str(folder))
+        index.register_tokenizer(TOKENIZER, search.analyzer(stem))
+        writer = index.writer(heap_size=HEAP_BYTES, num_threads=1)
+        tokenizer, documents, words = search.analyzer(stem), 0, 0
+        for change_number, (name, version, content) in enumerate(read_changes(parts, number)):
+            if content is not None and standing.stands(change_number):
+                document = load_document(name, version, content)
+                documents, words = documents + 1, words + len(tokenizer.analyze(document.searchable))
+                entry = tantivy.Document()
+                entry.add_text("id", name)
+                entry.add_text("terms", document.searchable)
+                entry.add_bytes("document", orjson.dumps([name, version, content]))
+                writer.add_document(entry)
+        writer.commit()
+        writer.wait_merging_threads()
+        del writer
+        for lock in folder.glob(".*.lock"):
+            lock.unlink()
+        dropped = {"replaced": len(standing.replaced), "deleted": len(standing.deleted)}
+        facts = {"documents": documents, "terms": words, **dropped}
+        write_document(folder / _FACTS, {**facts, "cpu_seconds": round(time.process_time() - began, 3)})
+
+
 def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
-    read = [read_document(part / shard.PART_FACTS) for part in parts]
-    built = [read_document(folder / shard.FACTS) for folder in folders]
+    read = [read_document(part / _PART_FACTS) for part in parts]
+    built = [read_document(folder / _FACTS) for folder in folders]
     counts = {key: sum(facts[key] for facts in read) for key in ("records", "deletions")}
     counts |= {key: sum(facts[key] for facts in built) for key in ("documents", "replaced", "deleted")}
     scratch_bytes, index_bytes = (
@@ -140,6 +261,18 @@ def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
     }
     lengths = [{key: facts[key] for key in ("documents", "terms")} for facts in built]
     return {"counts": counts, "cost": cost, "shards": lengths}
+
+
+def write_manifest(folder: Path, content: dict[str, Any]) -> None:
+    """Describe every file of the finished shards. Raises DiskFull."""
+    files = {
+        str(path.relative_to(folder)): _described(path)
+        for path in sorted((folder / "shards").rglob("*"))
+        if path.is_file()
+    }
+    write_document(
+        folder / MANIFEST, {"format": "kgqa-index", "version": search.VERSION, **content, "files": files}
+    )
 
 
 def _publish(growing: Path, target: Path) -> None:

@@ -6,6 +6,10 @@ is then an upper bound of the exact one, up to a known factor of mean lengths. S
 first from all shards and scored exactly until no other can be among the k best (Fagin's threshold algorithm).
 Equal scores go by id. BM25 as in Robertson and Zaragoza (2009) with Lucene's idf, which is never negative; k1 and b
 are fixed in tantivy.
+
+Terms are runs of letters and digits, lower case, without English stop words (the list of tantivy, Lucene's); stemmed
+only when asked for. The manifest of an index, `index.json`, holds its parameters, the input files with their sha256,
+the counts, what building cost, and every file of the shards with its checksum. A finished index is never changed.
 """
 
 import heapq
@@ -16,12 +20,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
 
+import orjson
 import tantivy
 
-from kgqa_hpc.plugins.literature.bm25.shard import K1, B, Shard, analyzer, read_manifest, verify
-from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.errors import CorruptFile, InputError
+from kgqa_hpc.plugins.literature.documents.document import Document, OtherAbstract
+from kgqa_hpc.store import canonical
+
+K1 = 1.2
+B = 0.75
+TOKENIZER = "kgqa"
+# Longer runs of letters are sequences or damage, not words.
+LONGEST_TERM = 255
+MANIFEST = "index.json"
+VERSION = 1
+# Up to this size every byte is verified whenever an index is opened: it takes under a second.
+VERIFIED_ALWAYS = 512 << 20
+# tantivy's own thread may add its lock file once to a folder that is being removed.
+ATTEMPTS = 10
 
 # Distinct terms of a query that are used; a longer query is cut to its first terms.
 MAX_TERMS = 512
@@ -32,6 +52,48 @@ DIGITS = 6
 _STEP = 10.0**-DIGITS
 # tantivy adds in single precision.
 _ROUNDING = 1 + 1e-5
+
+
+def analyzer(stem: bool) -> tantivy.TextAnalyzer:
+    """The same text gives the same terms, in a document and in a query."""
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    builder = builder.filter(tantivy.Filter.remove_long(LONGEST_TERM + 1))
+    builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.stopword("english"))
+    if stem:
+        builder = builder.filter(tantivy.Filter.stemmer("english"))
+    return builder.build()
+
+
+def load_document(name: str, version: int, content: list[Any]) -> Document:
+    """The document that was written as [id, version, content]."""
+    title, text, retracted, abstracts = content
+    beside = tuple(OtherAbstract(*abstract) for abstract in abstracts)
+    return Document(name, title, text, version, retracted, beside)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished index. Raises InputError (the folder is none), CorruptFile, NewerFormat."""
+    if not (folder / MANIFEST).is_file():
+        problem = f"{folder}: not an index (no {MANIFEST} in it)"
+        raise InputError(problem, "make one: kgqa index build INDEX DOCS…")
+    return canonical.read_document(folder / MANIFEST, "index", VERSION)
+
+
+def verify(folder: Path, manifest: dict[str, Any], every_byte: bool | None = None) -> None:
+    """Check the files against the manifest: names and sizes always, every byte when small or when asked for.
+
+    Raises CorruptFile with the name of the file.
+    """
+    files = manifest["files"]
+    if every_byte is None:
+        every_byte = sum(file["bytes"] for file in files.values()) <= VERIFIED_ALWAYS
+    for name, expected in files.items():
+        path = folder / name
+        cure = "remove the index and build it again"
+        if not path.is_file() or path.stat().st_size != expected["bytes"]:
+            raise CorruptFile(f"{path}: missing, or not as long as it was written", cure)
+        if every_byte and canonical.sha256_of(path) != expected["sha256"]:
+            raise CorruptFile(f"{path}: the checksum does not match the content", cure)
 
 
 def idf(documents: int, containing: int) -> float:
@@ -53,16 +115,52 @@ class Hit:
     document: Document
 
 
-class Retriever(Protocol):
-    """Interface of search: our own index, or a site's search service with the same methods."""
+class Shard:
+    """An open shard. `documents` is their number.
 
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """The `k` best documents with any word of the query, best first; `query` is text, never syntax."""
-        ...
+    tantivy writes a lock file where it opens, which a read-only or foreign folder refuses; so it is given a
+    folder of links to the files. The links go as soon as the files are open, so that a process that is killed
+    leaves none behind.
+    """
 
-    def provenance(self) -> dict[str, Any]:
-        """The data needed to repeat a search: parameters and the fingerprint of the documents."""
-        ...
+    def __init__(self, folder: Path, stem: bool) -> None:
+        links = Path(mkdtemp(prefix="kgqa-shard-"))
+        try:
+            for path in folder.absolute().iterdir():
+                if path.suffix != ".lock":
+                    (links / path.name).symlink_to(path)
+            index = tantivy.Index.open(str(links))
+            index.register_tokenizer(TOKENIZER, analyzer(stem))
+            self._schema, self._searcher = index.schema, index.searcher()
+        finally:
+            for _ in range(ATTEMPTS):
+                rmtree(links, ignore_errors=True)
+        self.documents = self._searcher.num_docs
+
+    def containing(self, term: str) -> int:
+        """Number of documents that contain the term."""
+        return self._searcher.doc_freq("terms", term)
+
+    def ranked(self, weights: dict[str, float], limit: int) -> Iterator[tuple[float, tantivy.DocAddress]]:
+        """(score, address) of the documents with any of these terms, best first, fetched as they are needed.
+
+        `weights`: factors for the shard's own scores of the terms. `limit`: number of documents fetched first.
+        """
+        clauses = []
+        for term, weight in weights.items():
+            clause = tantivy.Query.term_query(self._schema, "terms", term, index_option="freq")
+            boosted = clause if weight == 1.0 else tantivy.Query.boost_query(clause, weight)
+            clauses.append((tantivy.Occur.Should, boosted))
+        query, offset = tantivy.Query.boolean_query(clauses), 0
+        while True:
+            hits = self._searcher.search(query, limit, count=False, offset=offset).hits
+            yield from hits
+            if len(hits) < limit:
+                return
+            offset, limit = offset + limit, 3 * (offset + limit)
+
+    def document(self, address: tantivy.DocAddress) -> Document:
+        return load_document(*orjson.loads(self._searcher.doc(address)["document"][0]))
 
 
 class Bm25Index:
@@ -88,7 +186,10 @@ class Bm25Index:
         ]
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """The `k` best documents with any word of the query, best first, equal scores by id."""
+        """The `k` best documents with any word of the query, best first, equal scores by id.
+
+        The query is text, never syntax.
+        """
         query_terms = dict(islice(Counter(self._analyzer.analyze(query)).items(), MAX_TERMS))
         blocks = {term: [shard.containing(term) for shard in self._shards] for term in query_terms}
         weights = {
@@ -113,6 +214,7 @@ class Bm25Index:
         return [Hit(name, -negative, document) for negative, name, document in best]
 
     def provenance(self) -> dict[str, Any]:
+        """The data needed to repeat a search: parameters and the fingerprint of the documents."""
         return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}
 
     def _candidates(

@@ -1,23 +1,35 @@
-"""A document: what can be indexed, searched, quoted and asked about; and the readers of rows.
+"""A document: what can be indexed, searched, quoted and asked about; and quotes of its text.
 
-Every reader of this folder turns a file into a stream of changes: records, and deletions of earlier ones. JSON Lines
-and Parquet have `id`, `title` and `text`; other columns are passed over. `id` is text or a whole number and must be
-there; a missing or null title or text is empty text. Files of queries are read here too.
+A snippet occurs in a text word for word, or it is no quote. Text and snippet are compared without regard to what
+copying changes: runs of blanks, the case of letters, kinds of hyphens and quotation marks, ligatures, composed or
+decomposed accents, invisible characters. Any other difference (a digit, a sign, a word) makes it another text.
+Quotation marks and dots around the snippet are removed first.
+
+`sentences` cuts a text into its sentences, so that a passage can be named by number instead of being copied.
 """
 
-from collections.abc import Callable, Iterator
+import re
+import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.text.bounded_json import json_objects
-from kgqa_hpc.text.streams import UNPACKED_FREELY, UNPACKED_RATIO, open_bytes
-
-BATCH_BYTES = 16 << 20  # bytes of text per batch, by the file's own metadata
-BATCH_ROWS = 1000
-LONGEST_ID = 1000
-_COLUMNS = ("id", "title", "text")
+# A character with the accents that follow it.
+_CLUSTER = re.compile(r"(?s).[\u0300-\u036f]{0,30}")
+_ALIKE = {
+    **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032`\u00b4", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+    "\u2026": "...",
+    "\u00b5": "\u03bc",
+}
+_LIGATURES = range(0xFB00, 0xFB07)
+_AROUND = " \"'.,;:[]()"
+# End of a sentence: its last character with closing quotes or brackets, before anything but a small letter.
+_END = re.compile(r"[.!?][)\]\"'\u2019\u201d]{0,2}[^\S\n]++(?=[^\sa-z])|\n++")
+# A full stop of an abbreviation or an initial, which ends no sentence.
+_ABBREVIATION = re.compile(r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|ca|approx|[Ff]igs?|No|Dr|St|spp?)\.$")
+_LONGEST_ABBREVIATION = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,78 +72,80 @@ class Document:
 Change = tuple[str, int, Callable[[], Document] | None]
 
 
-def jsonl_changes(path: Path) -> Iterator[Change]:
-    """One document a line. Raises DocumentFormatError with the line."""
-    for number, row in json_objects(path, DocumentFormatError):
-        if "text" not in row and "title" not in row:
-            problem = f"{path} line {number:,}: neither 'text' nor 'title'"
-            raise DocumentFormatError(problem, "a document is {id, title, text}")
-        yield _change(f"{path} line {number:,}", row)
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A quote: `text` is [start, end) of the document's text, in code points."""
+
+    start: int
+    end: int
+    text: str
 
 
-def parquet_changes(path: Path) -> Iterator[Change]:
-    """One document a row, read batch by batch. Raises DocumentFormatError with the row."""
-    import pyarrow
-    import pyarrow.parquet
+class QuotableText:
+    """A text to search for snippets; normalised once, in time linear in its length."""
 
-    try:
-        with open_bytes(path) as source:
-            names = pyarrow.parquet.read_schema(source).names
-            columns = [name for name in _COLUMNS if name in names]
-            if "id" not in columns or len(columns) < 2:
-                problem = f"{path}: has the columns {', '.join(names)[:200]}"
-                raise DocumentFormatError(problem, "documents need the columns id, title, text")
-            number = 0
-            file = pyarrow.parquet.ParquetFile(source, read_dictionary=columns)
-            rows = _batch_rows(path, file.metadata)
-            for batch in file.iter_batches(batch_size=rows, columns=columns):
-                for k in range(len(batch)):
-                    number += 1
-                    row = {name: batch.column(name)[k].as_py() for name in columns}
-                    yield _change(f"{path} row {number:,}", row)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DocumentFormatError(f"{path}: not readable as Parquet: {str(error)[:200]}") from None
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._plain, self._starts, self._ends = _normalise(text)
 
+    def find(self, snippet: str) -> Quote | None:
+        """The first occurrence of the snippet between word boundaries; None if there is none."""
+        normalised = _normalise(snippet)[0].strip(_AROUND)
+        if not normalised:
+            return None
+        at = self._plain.find(normalised)
+        while at >= 0:
+            end = at + len(normalised)
+            if self._is_boundary(at) and self._is_boundary(end):
+                start, stop = self._starts[at], self._ends[end - 1]
+                return Quote(start, stop, self._text[start:stop])
+            at = self._plain.find(normalised, at + 1)
+        return None
 
-def _batch_rows(path: Path, metadata: Any) -> int:
-    """Rows of a batch, so that it stays small. Raises DocumentFormatError for texts that are packed too much."""
-    largest = 1
-    for k in range(metadata.num_row_groups):
-        group = metadata.row_group(k)
-        packed = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
-        if group.total_byte_size > max(UNPACKED_FREELY, UNPACKED_RATIO.value * packed):
-            cure = f"write it again without compression, or set {UNPACKED_RATIO.variable} to a larger number"
-            raise DocumentFormatError(
-                f"{path}: {packed:,} bytes that unpack to {group.total_byte_size:,}", cure
-            )
-        largest = max(largest, group.total_byte_size // max(group.num_rows, 1))
-    return max(1, min(BATCH_ROWS, BATCH_BYTES // largest))
+    def _is_boundary(self, position: int) -> bool:
+        """Whether this position is a word boundary."""
+        around = self._plain[max(position - 1, 0) : position + 1]
+        return not (0 < position < len(self._plain) and around.isalnum())
 
 
-def document_id(location: str, value: Any) -> str:
-    """A document's id as text. Raises DocumentFormatError when it is neither text nor a whole number."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise DocumentFormatError(f"{location}: 'id' is missing or not text", "give each document an id")
-    if len(str(value)) > LONGEST_ID:
-        raise DocumentFormatError(f"{location}: 'id' is longer than {LONGEST_ID} characters")
-    return str(value)
+def sentences(text: str) -> list[Quote]:
+    """The sentences of a text in their order, each with its place; a line break ends one too. Linear in length."""
+    begin, ends = 0, []
+    for match in _END.finditer(text):
+        stop = match.start() + 1
+        before = max(begin, stop - _LONGEST_ABBREVIATION)
+        if text[match.start()] == "\n" or not _ABBREVIATION.search(text, before, stop):
+            ends.append(begin := match.end())
+    quotes, begin = [], 0
+    for end in [*ends, len(text)]:
+        if words := text[begin:end].strip():
+            start = text.index(words, begin)
+            quotes.append(Quote(start, start + len(words), words))
+        begin = end
+    return quotes
 
 
-def _change(location: str, row: dict[str, Any]) -> Change:
-    title, text = ("" if row.get(key) is None else row[key] for key in ("title", "text"))
-    for key, value in (("title", title), ("text", text)):
-        if not isinstance(value, str):
-            raise DocumentFormatError(f"{location}: '{key}' is not text")
-    document = Document(document_id(location, row.get("id")), title, text)
-    return document.id, document.version, lambda: document
+def _normalise(text: str) -> tuple[str, list[int], list[int]]:
+    """The normalised text, and for each of its characters the start and end in the original."""
+    plain: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for match in _CLUSTER.finditer(text):
+        for character in _comparable(match[0]):
+            if character == " " and plain and plain[-1] == " ":
+                ends[-1] = match.end()
+                continue
+            plain.append(character)
+            starts.append(match.start())
+            ends.append(match.end())
+    return "".join(plain), starts, ends
 
 
-def read_queries(path: Path) -> Iterator[tuple[str, str]]:
-    """(id, query) of each line of JSON Lines, in order; without `id` it has its number. Raises DocumentFormatError."""
-    if not path.is_file():
-        raise DocumentFormatError(f"{path}: no such file")
-    for number, row in json_objects(path, DocumentFormatError):
-        location = f"{path} line {number:,}"
-        if not isinstance(row.get("query"), str):
-            raise DocumentFormatError(f"{location}: 'query' is missing or not text", "a query is {id, query}")
-        yield (document_id(location, row["id"]) if "id" in row else str(number)), row["query"]
+def _comparable(cluster: str) -> str:
+    if len(cluster) > 1:
+        cluster = unicodedata.normalize("NFC", cluster)
+    elif ord(cluster) in _LIGATURES:
+        cluster = unicodedata.normalize("NFKC", cluster)
+    elif cluster.isspace():
+        return " "
+    return "".join(_ALIKE.get(character, character) for character in cluster).lower()

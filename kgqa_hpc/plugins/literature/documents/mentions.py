@@ -12,7 +12,6 @@ the symbol in the text is a name, even if a gene has that name.
 """
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ from kgqa_hpc.plugins.literature.documents.names import LOOKALIKES, WORDS, Case,
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
 _HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
 # A heading of a structured abstract, `BACKGROUND AND AIM: …`, at the beginning of a line; AIM is also a gene.
-_LABEL = re.compile(r"^[A-Z][A-Z &/,-]{0,79}(?=:)", re.MULTILINE)
+_LABEL = re.compile(r"[A-Z][A-Z &/,-]{0,79}(?=:)")
+_LONGEST_LABEL = 80
 # The name is the beginning of another name: `insulin-like growth factor`, `Kv1.3`.
 _GOES_ON = re.compile(
     rf"[{_HYPHENS}]like\b|(?<=\d)\.\d| like (?:growth|peptide|protein|receptor|factor|kinase)"
@@ -71,13 +71,14 @@ def usual_noise(text: str) -> Callable[[int, int], str | None]:
     """The reason why a span of the text is no name: a heading, a stop word, an abbreviation of something else, a
     part of another name.
     """
-    labels = cache(lambda: [match.span() for match in _LABEL.finditer(text)])
     otherwise = cache(lambda: _defined_otherwise(text))
 
     def why_not(start: int, end: int) -> str | None:
         name = text[start:end]
-        if name.lower() in WORDS and _within(labels(), start):
-            return "heading"
+        if name.lower() in WORDS:
+            line = text.rfind("\n", max(0, start - _LONGEST_LABEL), start) + 1
+            if (label := _LABEL.match(text, line)) and start < label.end():
+                return "heading"
         if name.isalpha() and name in otherwise():
             return "abbreviation"
         if _GOES_ON.match(text, end):
@@ -178,11 +179,6 @@ class NameFinder:
             return True
         folded = self._folded.get(pattern, ())
         return joined.lower() in folded or spelling.translate(_HYPHENATED).lower() in folded
-
-
-def _within(spans: list[tuple[int, int]], position: int) -> bool:
-    before = bisect_right(spans, position, key=lambda span: span[0])
-    return before > 0 and position < spans[before - 1][1]
 
 
 class _PlainTable(dict[int, int]):

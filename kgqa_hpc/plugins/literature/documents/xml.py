@@ -75,7 +75,7 @@ class _Measured(io.RawIOBase):
         return data
 
 
-def open_bytes(path: Path) -> io.BufferedReader:
+def buffered(path: Path) -> io.BufferedReader:
     """The file's bytes, unpacked when it is compressed. Raises DocumentFormatError with the file's name."""
     return io.BufferedReader(TextStream(path, DocumentFormatError, checked=False), 1 << 20)
 
@@ -94,7 +94,7 @@ def _elements(path: Path) -> Iterator[Any]:
 
     Raises DocumentFormatError for a file that is not well-formed, declares entities, or has no such element.
     """
-    with open_bytes(path) as file, _Measured(path, file) as source:
+    with buffered(path) as file, _Measured(path, file) as source:
         safe = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": False}
         ignored = {"remove_comments": True, "remove_pis": True}
         events = etree.iterparse(source, events=("end",), tag=(*_MEDLINE, *_JATS), **safe, **ignored)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.literature.documents.quotes import QuotableText, find_quote, sentences
+from kgqa_hpc.plugins.literature.documents.document import QuotableText, sentences
 from kgqa_hpc.plugins.literature.documents.read import read_documents
 from tests.foreign.watchdog import watched
 
@@ -34,7 +34,7 @@ TEXT = "We found that TP53 – the ‘guardian’ –\nbinds  DNA (P<0.001). It 
     ],
 )
 def test_only_what_copying_changes_is_forgiven(snippet: str, found: str | None) -> None:
-    quote = find_quote(snippet, TEXT)
+    quote = QuotableText(TEXT).find(snippet)
     assert (quote.text if quote else None) == found
     if quote:
         assert TEXT[quote.start : quote.end] == quote.text
@@ -45,19 +45,19 @@ def test_whatever_is_cut_out_at_word_boundaries_is_found(text: str, start: int, 
     padded = f"{text} planted words {text}"
     snippet = padded[start : len(text) + 14 + end]
     assume(start <= len(text) and "planted words" in snippet)
-    quote = find_quote(" planted words ", padded)
+    quote = QuotableText(padded).find(" planted words ")
     assert quote is not None
     assert quote.text.lower() == "planted words"
-    whole = find_quote(padded, padded)
+    whole = QuotableText(padded).find(padded)
     assert whole is not None
 
 
 @given(st.text(max_size=60), st.text(min_size=1, max_size=20))
 def test_a_quote_says_where_it_stands(text: str, snippet: str) -> None:
-    quote = find_quote(snippet, text)
+    quote = QuotableText(text).find(snippet)
     if quote is not None:
         assert text[quote.start : quote.end] == quote.text
-        assert find_quote(quote.text, text) is not None
+        assert QuotableText(text).find(quote.text) is not None
 
 
 def test_a_letter_with_a_hundred_thousand_accents_is_quoted_in_linear_time() -> None:

@@ -15,7 +15,7 @@ from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.plugins.evaluation.cli import grounding_counts
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.ground import Retrieve
+from kgqa_hpc.plugins.literature.ground import Retrieve
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.run_folder import RunFolder

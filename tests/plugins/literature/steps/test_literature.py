@@ -12,7 +12,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.judges import JudgeSupport
+from kgqa_hpc.plugins.literature.judges import JudgeCriteria, JudgeDecision, JudgeOptions, JudgeSupport
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 from kgqa_hpc.store.run_folder import RunFolder
@@ -135,11 +135,12 @@ def test_names_are_mapped_to_one_entry_and_taken_out_of_the_texts_or_rejected_by
     assert rows[2]["candidates"] == ["P24270", "Q00001"]
 
 
-@pytest.mark.parametrize("criterion", JudgeSupport.criteria)
-def test_one_criterion_that_fails_is_an_objection(criterion: str) -> None:
-    verdict = dict.fromkeys(JudgeSupport.criteria, True)
-    assert JudgeSupport.objection(verdict) is None
-    assert JudgeSupport.objection({**verdict, criterion: False}) == JudgeSupport.criteria[criterion]
+@pytest.mark.parametrize("judge", [JudgeSupport, JudgeOptions, JudgeDecision])
+def test_one_criterion_that_fails_is_an_objection(judge: type[JudgeCriteria]) -> None:
+    verdict = dict.fromkeys(judge.criteria, True)
+    assert judge.objection(verdict) is None
+    for criterion, objection in judge.criteria.items():
+        assert judge.objection({**verdict, criterion: False}) == objection
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgqa_hpc.plugins.literature.steps.prune import delexicalise, name_finder, pruned_by
+from kgqa_hpc.plugins.literature.prune import delexicalise, name_finder, pruned_by
 
 
 @pytest.mark.parametrize(

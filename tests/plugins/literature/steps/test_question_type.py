@@ -10,7 +10,7 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.question_type import CHOICES, question_form, question_type
+from kgqa_hpc.plugins.literature.judges import CHOICES, question_form, question_type
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Step

@@ -14,7 +14,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.publish import export
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.plugins.literature.steps.rephrase import Examples, options_trouble
+from kgqa_hpc.plugins.literature.rephrase import Examples, options_trouble
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 from kgqa_hpc.store.run_folder import RunFolder
@@ -143,17 +143,7 @@ def test_a_decision_and_its_context_come_from_the_answer_and_the_verified_quotes
         assert (item.output["final_decision"], item.output["context"]) == ("yes", context)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "objection"),
-    [
-        ({"decision_follows": True, "long_answer_follows": True}, None),
-        ({"decision_follows": False, "long_answer_follows": True}, "decision does not follow"),
-        ({"decision_follows": True, "long_answer_follows": False}, "long answer does not follow"),
-    ],
-)
-def test_the_judge_of_a_decision_sees_the_context_and_not_the_source_pair(
-    verdict: dict[str, bool], objection: str | None
-) -> None:
+def test_the_judge_of_a_decision_sees_the_context_and_not_the_source_pair() -> None:
     _, step = chain_of("rephrase_pubmedqa", "judge_decision")
     item = pair()
     item.output |= {"final_decision": "maybe", "context": "Copper leaves.", "source_answer": "Kept aside."}
@@ -161,7 +151,6 @@ def test_the_judge_of_a_decision_sees_the_context_and_not_the_source_pair(
     assert "Context: Copper leaves." in message
     assert "Decision: maybe" in message
     assert "Kept aside" not in message
-    assert type(step).objection(verdict) == objection
     item.output["context"] = ""
     assert not step.asks_about(item)
     assert step.compute(item) == Reject("judge_decision: no context")
@@ -249,10 +238,3 @@ def test_a_run_ends_in_linkberts_own_form(tmp_path: Path, form: str, judge: str,
     if FORMATS.exists():
         real = json.loads((FORMATS / reference).read_text().splitlines()[0])
         assert real.keys() <= line.keys()
-
-
-def test_a_dataset_of_another_shape_is_refused_in_one_line(tmp_path: Path) -> None:
-    jsonl(tmp_path / "pairs.jsonl", [{"id": "r1", "question": "What?", "answer": "That."}])
-    run = made_run(tmp_path, config_of("judge", engine={"kind": "scripted", "accept": 1.0}))
-    with pytest.raises(InputError, match="r1 has no options"):
-        export(RunFolder.open(run), "linkbert-medqa", tmp_path / "out")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, InputError, StoreError
-from kgqa_hpc.plugins.literature.bm25 import shard
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
+from kgqa_hpc.plugins.literature.bm25 import build
+from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, read_manifest
 from tests.plugins.literature.builders import deletion, index, jsonl, medline, record
 
 
 def _build(target: Path, *documents: Path, **settings: int) -> dict[str, Any]:
-    return shard.read_manifest(index(target, *documents, **{"shards": 3, **settings}))
+    return read_manifest(index(target, *documents, **{"shards": 3, **settings}))
 
 
 @pytest.fixture
@@ -34,38 +34,37 @@ def _answers(target: Path) -> list[str]:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kgqa_hpc.plugins.literature.bm25 import build, shard
-module, name, turn = sys.argv[1:4]
-module = {"build": build, "shard": shard}[module]
-real, calls = getattr(module, name), [0]
+from kgqa_hpc.plugins.literature.bm25 import build
+name, turn = sys.argv[1:3]
+real, calls = getattr(build, name), [0]
 def deadly(*a, **k):
     calls[0] += 1
     if calls[0] == int(turn):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*a, **k)
-setattr(module, name, deadly)
-build.build_index(Path(sys.argv[4]), [Path(p) for p in sys.argv[5:]], shards=3, stem=False, workers=1,
+setattr(build, name, deadly)
+build.build_index(Path(sys.argv[3]), [Path(p) for p in sys.argv[4:]], shards=3, stem=False, workers=1,
                   progress=lambda *a: None)
 """
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "turn"),
+    ("name", "turn"),
     [
-        ("shard", "content_of", 30),
-        ("shard", "write_document", 2),
-        ("shard", "_entry", 25),
-        ("shard", "write_document", 4),  # after those of both parts
-        ("shard", "write_manifest", 1),
-        ("build", "_publish", 1),
-        ("build", "sync_folder", 1),
+        ("content_of", 30),
+        ("write_document", 3),  # of the second part, after the plan and the first part
+        ("load_document", 25),
+        ("write_document", 5),  # of the second shard
+        ("write_manifest", 1),
+        ("_publish", 1),
+        ("sync_folder", 1),
     ],
 )
 def test_a_killed_build_leaves_nothing_and_the_same_command_finishes_it(
-    files: list[Path], tmp_path: Path, module: str, name: str, turn: int
+    files: list[Path], tmp_path: Path, name: str, turn: int
 ) -> None:
     target = tmp_path / "index"
-    arguments = [sys.executable, "-c", KILLED, module, name, str(turn), str(target), *map(str, files)]
+    arguments = [sys.executable, "-c", KILLED, name, str(turn), str(target), *map(str, files)]
     killed = subprocess.run(arguments, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not target.exists()
@@ -77,10 +76,10 @@ def test_a_killed_build_leaves_nothing_and_the_same_command_finishes_it(
 
 def test_what_was_finished_is_not_done_again(files: list[Path], tmp_path: Path, monkeypatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(shard, "write_shard", lambda *_: (_ for _ in ()).throw(StoreError("stop")))
+        patch.setattr(build, "write_shard", lambda *_: (_ for _ in ()).throw(StoreError("stop")))
         with pytest.raises(StoreError):
             _build(tmp_path / "index", *files)
-    monkeypatch.setattr(shard, "write_part", lambda *_: pytest.fail("a part was read again"))
+    monkeypatch.setattr(build, "write_part", lambda *_: pytest.fail("a part was read again"))
     assert _build(tmp_path / "index", *files)["counts"]["documents"] == 57
 
 

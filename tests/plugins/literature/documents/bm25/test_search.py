@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
-from kgqa_hpc.plugins.literature.bm25.shard import analyzer
+from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, analyzer
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.plugins.literature.documents.read import read_documents
 from tests.plugins.literature.builders import index, jsonl

@@ -38,8 +38,7 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
-from kgqa_hpc.text import bounded_json
-from kgqa_hpc.text.streams import TextStream
+from kgqa_hpc.text.streams import TextStream, json_lines, parse_json
 
 
 class Examples:
@@ -48,7 +47,7 @@ class Examples:
     def __init__(self, path: Path) -> None:
         import tantivy  # an extra's package, loaded with the first examples
 
-        from kgqa_hpc.plugins.literature.bm25.shard import TOKENIZER, analyzer
+        from kgqa_hpc.plugins.literature.bm25.search import TOKENIZER, analyzer
 
         self._texts = []
         for location, item in _items(path):
@@ -92,13 +91,13 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
     with TextStream(path, InputError) as stream:
         data = stream.readall()
     try:
-        whole = bounded_json.loads(data)
+        whole = parse_json(data)
     except orjson.JSONDecodeError:
         whole = None  # JSON Lines, or a damaged file, which the reader of lines reports
     if isinstance(whole, dict) and "question" not in whole:
         yield from ((f"item {key}", item) for key, item in whole.items())
         return
-    for number, item in bounded_json.json_lines(io.BytesIO(data), path):
+    for number, item in json_lines(io.BytesIO(data), path):
         yield f"line {number:,}", item
 
 

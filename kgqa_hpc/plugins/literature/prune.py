@@ -13,7 +13,7 @@ from pydantic import Field
 from kgqa_hpc.columns import Column
 from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
 from kgqa_hpc.plugins.literature.documents.names import case_of, spellings
-from kgqa_hpc.plugins.literature.steps.extract import kept
+from kgqa_hpc.plugins.literature.extract import kept
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step

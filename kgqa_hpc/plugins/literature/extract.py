@@ -23,6 +23,7 @@ from pydantic import Field
 from kgqa_hpc.anchors.family import own_words
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
+from kgqa_hpc.plugins.literature.documents.document import QuotableText
 from kgqa_hpc.plugins.literature.documents.mapping import ProteinTable, names_of
 from kgqa_hpc.plugins.literature.documents.proteins import (
     NO_ORGANISM,
@@ -30,7 +31,6 @@ from kgqa_hpc.plugins.literature.documents.proteins import (
     read_proteins,
     taxon_groups,
 )
-from kgqa_hpc.plugins.literature.documents.quotes import QuotableText
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step

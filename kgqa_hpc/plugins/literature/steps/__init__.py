@@ -1,1 +1,0 @@
-"""Steps over texts: QAProt's extraction and mapping, retrieval, grounding, rephrasing."""
