@@ -19,11 +19,9 @@ from typing import Any
 
 from kgqa_hpc.errors import InputError, ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
+from kgqa_hpc.plugins.gasl.language import Attempt, On, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.perform import perform, step_of
-from kgqa_hpc.plugins.gasl.syntax import Attempt, On, Plan, Script, Simple, Statement
-from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
-from kgqa_hpc.store.atomic import write_file
 from kgqa_hpc.text.streams import read_bytes
 
 FORMAT = 1
@@ -66,19 +64,13 @@ class State:
         return cls(**{name: members[name] for name in vars(cls("", ""))})
 
 
-def save_state(path: Path, state: State) -> None:
-    """Write the state, whole or not at all. Raises DiskFull or StoreError."""
-    write_file(path, to_json(state.to_dict()))
-
-
 def load_state(path: Path, script: str, graph: str) -> State:
     """Read the state from a file; a new state if the file is missing.
 
     Raises InputError when it is of another script or graph, or no state at all.
     """
     try:
-        document = json.loads(read_bytes(path))
-        state = State.from_dict(document)
+        state = State.from_dict(json.loads(read_bytes(path)))
     except FileNotFoundError:
         if not path.parent.is_dir():
             raise InputError(f"{path}: its folder does not exist", "create it first") from None
@@ -143,10 +135,9 @@ def execute(
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
     """Run the remaining steps of a script. `state` must be of this script and graph."""
-    run_graph = Graph(graph, state.nodes, state.edges)
-    world = World(run_graph, ask, state.variables, state.declared, bounds, state.work)
-    state.nodes, state.edges = run_graph.new_nodes, run_graph.new_edges
-    run = _Run(script.plan or Plan(stop_on_error=True, continue_on_empty=True), world, state, on_step)
+    own_graph = Graph(graph, state.nodes, state.edges)
+    world = World(own_graph, ask, state.variables, state.declared, bounds, state.work)
+    run = _Run(script, world, state, on_step)
     error = None
     try:
         run.block(script.statements, guarded=False)
@@ -163,7 +154,7 @@ def execute(
 class _Run:
     """A run of a script up to its next step; `position` is the number of steps that the walk has passed."""
 
-    plan: Plan
+    script: Script
     world: World
     state: State
     on_step: OnStep | None
@@ -180,24 +171,23 @@ class _Run:
                     self._attempt(statement, guarded)
                     continue
                 assert isinstance(statement, Simple)
-                step, handled = self._step(statement), False
+                step = self._step(statement)
                 ons: list[On] = []
                 while following and isinstance(on := following[0], On):
                     ons.append(on)
                     following.popleft()
                 for on in ons:
                     if on.status == step["status"]:
-                        handled = True
                         self._settle(self._step(on.simple), guarded)
                     else:
                         self._record(partial(step_of, on, "skipped"))
-                if not handled:
+                if all(on.status != step["status"] for on in ons):
                     self._settle(step, guarded)
             except _Unhandled as unhandled:
                 self._pass_over(unhandled, guarded)
 
     def _pass_over(self, unhandled: _Unhandled, guarded: bool) -> None:
-        if guarded or self.plan.stop_on_error or unhandled.step["error"]["kind"] == "assert":
+        if guarded or self.script.stop_on_error or unhandled.step["error"]["kind"] == "assert":
             raise unhandled
         self.passed_over = True
 
@@ -217,13 +207,13 @@ class _Run:
     def _settle(self, step: Step, guarded: bool) -> None:
         if step["status"] == "error":
             self._pass_over(_Unhandled(step), guarded)
-        elif step["status"] == "empty" and not self.plan.continue_on_empty:
+        elif step["status"] == "empty" and not self.script.continue_on_empty:
             raise _Stopped("empty")
 
     def _step(self, simple: Simple) -> Step:
         if simple.command.name == "cancel":
             (plan,) = simple.command.arguments
-            if plan is not None and plan.text != self.plan.plan_id:
+            if plan is not None and plan.text != self.script.plan_id:
                 return self._record(lambda: step_of(simple, "skipped"))
             self._record(lambda: step_of(simple, "success"))
             raise _Stopped("cancelled")

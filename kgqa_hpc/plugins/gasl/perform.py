@@ -4,52 +4,52 @@ The commands here read variables without a change, REQUIRE, ASSERT, SHOW, DEBUG 
 script's copy of the graph: DECLARE, SET and UPDATE, CREATE_NODES, CREATE_EDGES and CREATE_GROUPS.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import combining, finding, model, walking
-from kgqa_hpc.plugins.gasl.syntax import Condition, On, Ref, Simple, Word
-from kgqa_hpc.plugins.gasl.values import (
-    LARGEST,
+from kgqa_hpc.plugins.gasl import combining, computing, finding, walking
+from kgqa_hpc.plugins.gasl.language import (
+    MISSING,
     Item,
+    On,
+    Ref,
+    Simple,
+    Word,
     as_item,
     given,
-    item_bytes,
     items_of,
     kind_of,
-    sameness,
     text_of,
 )
-from kgqa_hpc.plugins.gasl.world import MAX_ITEMS, Outcome, World
+from kgqa_hpc.plugins.gasl.world import EMPTY, Outcome, World
 
 _SHOWN = 10
 LAST = "last"
 
 
 def check(world: World, verb: str, ref: Ref, test: tuple[Any, ...]) -> Outcome:
-    """No outcome if the test holds; otherwise `partial`, or for ASSERT an error."""
-    is_met = world.knows(ref) and _is_met(world, ref, *test)
+    """No outcome if the test holds; otherwise `partial`, or for ASSERT an error. No test of an unknown name holds."""
+    named: Any = world.variables
+    for entry in (ref.name, *ref.entries):
+        named = named.get(entry, MISSING) if isinstance(named, dict) else MISSING
+    is_met = named is not MISSING
+    if is_met:
+        value = world.value(ref)
+        match test:
+            case "compares", op, expected:
+                measured = len(value) if isinstance(value, list | dict) else value
+                is_met = finding.compare(op, finding.reading(expected, world))(measured)
+            case "has_field", field if isinstance(value, dict):
+                is_met = field.text in value
+            case "has_field", field:
+                items = world.items(ref)
+                is_met = bool(items) and all(given(item, field) is not None for item in items)
+            case "empty", is_wanted:  # null, 0 and collections without members are empty; false is not
+                is_met = (not value and value is not False) == is_wanted
     if not is_met and verb == "ASSERT":
         raise ScriptError("assert", f"{ref.text[:100]} is not as asserted")
     return Outcome(stores=False, partial=not is_met)
-
-
-def _is_met(world: World, ref: Ref, test: str, *operands: Any) -> bool:
-    value = world.value(ref)
-    match test, operands:
-        case "compares", (op, expected):
-            measured = len(value) if isinstance(value, list | dict) else value
-            return finding.compare(op, finding.reading(expected, world))(measured)
-        case "has_field", (field,) if isinstance(value, dict):
-            return field.text in value
-        case "has_field", (field,):
-            items = world.items(ref)
-            return bool(items) and all(given(item, field) is not None for item in items)
-        case "empty", (is_wanted,):  # null, 0 and collections without members are empty; false is not
-            return (not value and value is not False) == is_wanted
-    return True
 
 
 def _shown(value: Any, limit: int) -> dict[str, Any]:
@@ -83,62 +83,13 @@ def inspect(world: World, ref: Ref) -> Outcome:
     return Outcome(stores=False, notes={"output": output})
 
 
-_EMPTY: dict[str, Any] = {"LIST": [], "DICT": {}, "COUNTER": 0}
-
-
 def declare(world: World, word: Word, kind: str, description: str | None) -> Outcome:
     """Declare an empty variable of a fixed kind. Raises ScriptError `type` if it exists with another kind."""
     name = word.text
     if name in world.variables and (before := kind_of(world.variables[name])) != kind:
         raise ScriptError("type", f"{name} is a {before}; it cannot be declared a {kind}")
     world.declared[name] = {"kind": kind, "description": description}
-    return Outcome(_EMPTY[kind])
-
-
-def update(world: World, word: Word, ref: Ref, operation: str | None, condition: Condition | None) -> Outcome:
-    """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
-    name, operand = word.text, world.value(ref)
-    kind = kind_of(operand)
-    if kind == "VALUE":
-        raise ScriptError("type", f"{ref.text[:100]} is a VALUE: UPDATE takes LIST, DICT or COUNTER")
-    before = world.variables.get(name, _EMPTY[kind])
-    if kind_of(before) != kind:
-        raise ScriptError("type", f"{name} is a {kind_of(before)}, {ref.text[:100]} a {kind}")
-    if kind == "COUNTER" and (condition is not None or operation in ("FILTER", "DELETE")):
-        raise ScriptError(
-            "type", f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
-        )
-    replaces = operation in (None, "REPLACE", "FILTER")
-    if kind == "COUNTER":
-        if not (replaces or abs(before + operand) <= LARGEST):
-            raise ScriptError("limit", "a number beyond 1e308")
-        return Outcome(operand if replaces else before + operand)
-    chosen = finding.select(items_of(operand) or (), condition, world)
-    if kind == "DICT":
-        entries = {item["key"]: item["value"] for item in chosen}
-        if operation == "DELETE":
-            return Outcome({key: value for key, value in before.items() if key not in entries})
-        return Outcome(entries if replaces else {**before, **entries})
-    items = [as_item(element) for element in before]
-    if operation == "DELETE":
-        gone = {sameness(item) for item in chosen}
-        return Outcome(item for item in items if sameness(item) not in gone)
-    if operation == "MERGE":
-        return Outcome(_merged(items, chosen))
-    return Outcome(chosen if replaces else chain(items, chosen))
-
-
-def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterator[Item]:
-    """The items of `before` with the fields of the same items in `chosen`, then the other items of `chosen`."""
-    fields: dict[Hashable, Item] = {}
-    for item in chosen:
-        mark = sameness(item)
-        fields[mark] = {**fields.get(mark, {}), **item}
-    marks = [sameness(item) for item in before]
-    for item, mark in zip(before, marks, strict=True):
-        yield {**item, **fields.get(mark, {})}
-    seen = set(marks)
-    yield from (item for item in chosen if sameness(item) not in seen)
+    return Outcome(EMPTY[kind])
 
 
 _NAMES = ("name", "key", "value", "result")
@@ -219,11 +170,11 @@ _COMMANDS: dict[str, Callable[..., Outcome]] = {
     **{
         function.__name__: function
         for function in (
-            *(declare, update, create),
-            *(model.ask, model.generate, combining.iterate),
-            *(combining.count, combining.aggregate, combining.group),
+            *(declare, create),
+            *(computing.add_field, computing.ask, computing.generate, computing.iterate),
+            *(computing.count, computing.aggregate, combining.group, combining.update),
             *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
-            *(combining.add_field, walking.walk, walking.connect, walking.subgraph, walking.pattern),
+            *(walking.walk, walking.connect, walking.subgraph, walking.pattern),
             *(walking.cluster, check, show, inspect),
         )
     },
@@ -249,53 +200,28 @@ def perform(simple: Simple, world: World) -> dict[str, Any]:
 
 
 def _done(simple: Simple, world: World) -> dict[str, Any]:
-    command = simple.command
-    outcome = _COMMANDS[command.name](world, *command.arguments)
+    name, arguments = simple.command
+    outcome = _COMMANDS[name](world, *arguments)
     notes = {"skipped": outcome.skipped, **outcome.notes}
     if not outcome.stores:
         return {"status": "partial" if outcome.partial else "success", **notes}
-    value, truncated = _bounded(outcome.value, world)
-    name = _target(simple)
-    world.store(name, value)
-    if command.name == "debug":
+    # The variable that takes the result: the one after AS, else the one that the command updates, else `last`
+    variable = LAST
+    if simple.into is not None:
+        variable = simple.into.text
+    elif name in ("declare", "set", "update"):
+        variable = arguments[0].text
+    elif name in ("ask", "add_field", "rank") or (name == "iterate" and arguments[-1].name == "asked"):
+        ref: Ref = next(argument for argument in arguments if isinstance(argument, Ref))
+        variable = LAST if ref.entries else ref.name
+    value, truncated = world.store(variable, outcome.value)
+    if name == "debug":
         notes["output"] = _shown(value, _SHOWN)
     if truncated:
         notes["truncated"] = True
     parts = list(value.values()) if isinstance(value, dict) else [value]
-    has_none = command.name not in ("declare", "set") and all(part == [] for part in parts)
+    has_none = name not in ("declare", "set") and all(part == [] for part in parts)
     empty = outcome.empty or has_none
     status = "partial" if truncated or outcome.partial else "empty" if empty else "success"
     count = len(value) if isinstance(value, list | dict) else None
-    return {"status": status, "variable": name, "count": count, **notes}
-
-
-def _bounded(value: Any, world: World) -> tuple[Any, bool]:
-    """A result within its bounds, and whether a LIST in it was cut: a LIST, also in a DICT, keeps its first items."""
-    if value is None or isinstance(value, str | int | float | bool):
-        return value, False
-    if not isinstance(value, dict):
-        return world.keep(value)
-    parts, truncated = dict(value), False
-    for key, part in value.items():
-        if isinstance(part, Iterator):
-            parts[key], is_cut = world.keep(part)
-            truncated |= is_cut
-        elif isinstance(part, list):
-            for entry in part:
-                item_bytes(entry)  # raises ScriptError for one that is too large
-            parts[key] = part[:MAX_ITEMS]
-            truncated |= len(part) > MAX_ITEMS
-    return parts, truncated
-
-
-def _target(simple: Simple) -> str:
-    """The variable that takes the result: the one after AS, else the one that the command updates, else `last`."""
-    name, arguments = simple.command
-    if simple.into is not None:
-        return simple.into.text
-    if name in ("declare", "set", "update"):
-        return str(arguments[0].text)
-    if name in ("ask", "add_field", "rank") or (name == "iterate" and arguments[-1].name == "asked"):
-        ref: Ref = next(argument for argument in arguments if isinstance(argument, Ref))
-        return LAST if ref.entries else ref.name
-    return LAST
+    return {"status": status, "variable": variable, "count": count, **notes}

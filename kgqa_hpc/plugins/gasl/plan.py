@@ -9,15 +9,17 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
+
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.family import wording
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
-from kgqa_hpc.plugins.gasl.graph import PropertyGraph
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph, Table
+from kgqa_hpc.plugins.gasl.language import to_json
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
-from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import Bounds
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.prompts.safe_text import clean_text
@@ -108,21 +110,21 @@ def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:
 
     `state`: the state after the beginning of the script; it becomes the state after the whole script.
     """
-    import numpy as np
-
     try:
         parsed = parse(script.encode("utf-8", "replace"))
     except ScriptError as problem:
         return refused(problem)
+    ids = [node.id for node in anchor.nodes]
+    nodes = {"id": ids, "name": [n.name for n in anchor.nodes], "type": [n.type for n in anchor.nodes]}
+    sources = [relation.source for relation in anchor.relations]
+    targets = [relation.target for relation in anchor.relations]
+    ends = {"source": [ids[source] for source in sources], "target": [ids[target] for target in targets]}
+    edges = {**ends, "type": [relation.type for relation in anchor.relations]}
     graph = PropertyGraph(
-        ids=[node.id for node in anchor.nodes],
-        names=[node.name for node in anchor.nodes],
-        types=[node.type for node in anchor.nodes],
-        node_properties={},
-        sources=np.array([relation.source for relation in anchor.relations], np.int32),
-        targets=np.array([relation.target for relation in anchor.relations], np.int32),
-        edge_types=[relation.type for relation in anchor.relations],
-        edge_properties={},
+        Table(nodes, {}),
+        Table(edges, {}),
+        sources=np.array(sources, np.int32),
+        targets=np.array(targets, np.int32),
         digest=hashlib.sha256(anchor.id.encode()).hexdigest(),
     )
     return execute(parsed, graph, state or State("", ""), bounds=BOUNDS)

@@ -31,7 +31,7 @@ from kgqa_hpc.anchors.queries import QUERY, select
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.kg.export import LABEL, RELATIONS, iri
-from kgqa_hpc.plugins.gasl.syntax import (
+from kgqa_hpc.plugins.gasl.language import (
     ANY_TYPE,
     All,
     Comparison,
@@ -101,7 +101,7 @@ class ScriptAnchors(AnchorKind):
     def draw(self, source: Source, settings: ScriptSettings, seed: int, tools: Tools) -> Drawn:
         """Raises ConfigError for a script that cannot be read, EmptyGraphError when none gives an answer."""
         from kgqa_hpc.plugins.gasl.execute import State, execute
-        from kgqa_hpc.plugins.gasl.graph_files import from_run
+        from kgqa_hpc.plugins.gasl.graph import from_run
 
         for template in settings.scripts:
             _parsed(template, "x")

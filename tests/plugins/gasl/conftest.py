@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.cli import Answers
 from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
-from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.graph_files import read_tables
-from kgqa_hpc.plugins.gasl.model import Answers
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph, read_tables
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model
 

@@ -8,9 +8,8 @@ import pytest
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.file import write_graph
-from kgqa_hpc.plugins.gasl.cli import run_script
-from kgqa_hpc.plugins.gasl.graph_files import read_tables
-from kgqa_hpc.plugins.gasl.model import asking
+from kgqa_hpc.plugins.gasl.cli import asking, run_script
+from kgqa_hpc.plugins.gasl.graph import read_tables
 from kgqa_hpc.plugins.gasl.world import Prompt
 from tests import command
 from tests.kg.conftest import load_source

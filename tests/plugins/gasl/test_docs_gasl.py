@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.plugins.gasl.cli import Answers
 from kgqa_hpc.plugins.gasl.execute import Result
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import _grammar, _keywords
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guide" / "gasl.md").read_text(encoding="utf-8")

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plugins.gasl.cli import run_script
+from kgqa_hpc.plugins.gasl.cli import Answers, run_script
 from kgqa_hpc.plugins.gasl.execute import Result, State, execute
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.world import Prompt
 
