@@ -101,7 +101,7 @@ def run_script(
     Raises InputError for options that do not go together and files that cannot be read.
     """
     from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.plugins.gasl.execute import State, execute, load_state, refused
+    from kgqa_hpc.plugins.gasl.execute import Result, State, execute, load_state
     from kgqa_hpc.plugins.gasl.graph import from_run, read_tables
     from kgqa_hpc.plugins.gasl.parser import parse
     from kgqa_hpc.plugins.gasl.world import nobody
@@ -115,7 +115,7 @@ def run_script(
     try:
         commands = parse(read_input(script))
     except ScriptError as problem:
-        return refused(problem), 2
+        return Result("error", error=problem.report()), 2
     if nodes is not None and edges is not None:
         property_graph = read_tables(nodes, edges)
     elif graph is not None:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import InputError, ScriptError
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
 from kgqa_hpc.plugins.gasl.language import Attempt, On, Script, Simple, Statement
 from kgqa_hpc.plugins.gasl.perform import perform, step_of
@@ -31,8 +31,7 @@ FORMAT = 1
 class State:
     """Variables, declarations, created nodes and edges, and the finished steps of one script on one graph.
 
-    `script` and `graph` are their digests, `work` the work that the steps have used of the script's limits. The
-    next script on the same variables and the same graph starts from `after(script)`.
+    `script` and `graph` are their digests, `work` the work that the steps have used of the script's limits.
     """
 
     script: str
@@ -43,10 +42,6 @@ class State:
     nodes: list[dict[str, Any]] = field(default_factory=list)
     edges: list[dict[str, Any]] = field(default_factory=list)
     work: int = 0
-
-    def after(self, script: str) -> State:
-        """The initial state of a next script, with the variables and the graph of this one."""
-        return State(script, self.graph, [], self.variables, self.declared, self.nodes, self.edges)
 
     def to_dict(self) -> dict[str, Any]:
         """The state as JSON; its parts are those of the state, not copies."""
@@ -95,21 +90,19 @@ OnStep = Callable[[State], None]
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a script: success, partial, empty, cancelled or error (then with `error`)."""
+    """The result of a script: success, partial, empty, cancelled or error (then with `error`).
+
+    A script that cannot be read gives an error without variables and steps.
+    """
 
     status: str
-    variables: dict[str, Any]
-    steps: list[Step]
+    variables: dict[str, Any] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
     error: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         document = {"status": self.status, "variables": self.variables, "steps": self.steps}
         return document if self.error is None else {**document, "error": self.error}
-
-
-def refused(problem: ScriptError) -> Result:
-    """The result of a script that cannot be read."""
-    return Result("error", {}, [], problem.report())
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ simple paths between them. docs/guide/gasl.md, "Conditions".
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -12,17 +12,16 @@ from kgqa_hpc.plugins.gasl.graph import Graph
 from kgqa_hpc.plugins.gasl.language import (
     ALIASES,
     MISSING,
-    All,
-    Any_,
     Comparison,
+    Compound,
     Condition,
     Field,
     Found,
     Item,
-    Not,
     Ref,
     check_field,
     comparisons,
+    conjuncts,
     given,
     is_number,
     look_up,
@@ -81,15 +80,14 @@ def predicate(condition: Condition | None, world: World) -> Predicate:
     """Compile the condition to a function; `$` values are read now. Raises ScriptError `name` or `type`."""
     if condition is None:
         return lambda *ends: True
-    if isinstance(condition, Not):
-        part = predicate(condition.part, world)
-        return lambda *ends: not part(*ends)
     if isinstance(condition, Comparison):
         test, field = _test(condition, world), condition.field
         position = ("item", "source", "target").index(condition.end)
         return lambda *ends: test(given(ends[position], field))
-    parts = [predicate(condition_part, world) for condition_part in condition.parts]
-    combine = any if isinstance(condition, Any_) else all
+    parts = [predicate(part, world) for part in condition.parts]
+    if condition.operation == "not":
+        return lambda *ends: not parts[0](*ends)
+    combine = any if condition.operation == "or" else all
     return lambda *ends: combine(holds(*ends) for holds in parts)
 
 
@@ -222,45 +220,47 @@ def _items(command: Found, world: World) -> Iterator[Item]:
 
 def _id_of(condition: Condition | None, world: World) -> str | None:
     """The id that the condition demands; None if nodes with several ids may satisfy it."""
-    if isinstance(condition, All):
-        return next((only for part in condition.parts if (only := _id_of(part, world)) is not None), None)
-    if not isinstance(condition, Comparison) or (condition.field.steps, condition.op) != (("id",), "="):
-        return None
-    return reading(condition.values[0], world).text
+    if isinstance(condition, Comparison):
+        is_id = condition.field.steps == ("id",) and condition.op == "="
+        return reading(condition.values[0], world).text if is_id else None
+    parts = condition.parts if condition and condition.operation == "and" else ()
+    ids = (_id_of(part, world) for part in parts)
+    return next((only for only in ids if only is not None), None)
 
 
 def _paths(command: Found, world: World) -> Iterator[Item]:
     graph = world.graph
     # Conditions on one end alone are tested on that node, before paths are searched: the conditions that must all
     # hold, by the end of a path that they look at, `path` for both or more.
-    condition = command.condition
-    by_part: dict[str, list[Condition]] = {part: [] for part in _PARTS}
-    for conjunct in condition.parts if isinstance(condition, All) else [condition] if condition else []:
+    by_part: dict[str, list[Condition]] = {"source": [], "target": [], "path": []}
+    for conjunct in conjuncts(command.condition):
         looks = {_looked_at(comparison) for comparison in comparisons(conjunct)}
         by_part[looks.pop() if len(looks) == 1 else "path"].append(conjunct)
-    holds_at_start, last, holds_on_path = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
-    starts = [node for node in range(len(graph.nodes)) if _holds_at(holds_at_start, "source", graph, node)]
-    ends: dict[int, bool] = {}
+    at_start, at_end, on_path = (
+        predicate(Compound("and", tuple(parts)), world) for parts in by_part.values()
+    )
+    starts = [k for k, node in enumerate(graph.nodes) if at_start({"source": node["id"]}, node, node)]
+
+    @cache
+    def is_end(position: int) -> bool:
+        node = graph.nodes[position]
+        return at_end({"target": node["id"]}, node, node)
+
     step = stepper(world, command.direction)
     for length in range(1, command.depth + 1):
         found_any = False
         for route in routes(starts, [step] * length):
             found_any = True
             source, target = route.nodes[0], route.nodes[-1]
-            if target not in ends:
-                ends[target] = _holds_at(last, "target", graph, target)
-            if not ends[target]:
+            if not is_end(target):
                 continue
             nodes = (graph.nodes[source], graph.nodes[target]) if by_part["path"] else ({}, {})
             for item in route_items(graph, route):
                 world.spend(1)
-                if holds_on_path(item, *nodes):
+                if on_path(item, *nodes):
                     yield item
         if not found_any:
             return
-
-
-_PARTS = ("source", "target", "path")
 
 
 def _looked_at(comparison: Comparison) -> str:
@@ -268,8 +268,3 @@ def _looked_at(comparison: Comparison) -> str:
         return comparison.end
     name = ALIASES.get(comparison.field.steps[0], comparison.field.steps[0])
     return name if len(comparison.field.steps) == 1 and name in ("source", "target") else "path"
-
-
-def _holds_at(holds: Predicate, end: str, graph: Graph, node: int) -> bool:
-    item = graph.nodes[node]
-    return holds({end: item["id"]}, item, item)

@@ -66,19 +66,14 @@ class Comparison(NamedTuple):
     place: Place
 
 
-class Not(NamedTuple):
-    part: Condition
+class Compound(NamedTuple):
+    """Conditions joined by `and` or `or`, or one after `not`."""
 
-
-class All(NamedTuple):
+    operation: Literal["and", "or", "not"]
     parts: tuple[Condition, ...]
 
 
-class Any_(NamedTuple):
-    parts: tuple[Condition, ...]
-
-
-Condition = Comparison | Not | All | Any_
+Condition = Comparison | Compound
 
 
 def comparisons(condition: Condition | None) -> Iterator[Comparison]:
@@ -86,8 +81,15 @@ def comparisons(condition: Condition | None) -> Iterator[Comparison]:
     if isinstance(condition, Comparison):
         yield condition
     elif condition is not None:
-        for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
+        for part in condition.parts:
             yield from comparisons(part)
+
+
+def conjuncts(condition: Condition | None) -> tuple[Condition, ...]:
+    """The conditions that must all hold."""
+    if isinstance(condition, Compound) and condition.operation == "and":
+        return condition.parts
+    return () if condition is None else (condition,)
 
 
 class Expression(NamedTuple):

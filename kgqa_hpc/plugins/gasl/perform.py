@@ -95,17 +95,28 @@ def declare(world: World, word: Word, kind: str, description: str | None) -> Out
 _NAMES = ("name", "key", "value", "result")
 
 
-def create(world: World, verb: str, ref: Ref, kind: Word | None) -> Outcome:
+def create(world: World, verb: str, ref: Ref, word: Word | None) -> Outcome:
     """Nodes, edges or groups from items, without those that exist or are impossible."""
-    make = {"CREATE_NODES": _node, "CREATE_EDGES": _edge, "CREATE_GROUPS": _group}[verb]
-    items = world.items(ref)
-    created = [new for item in items if (new := make(item, kind.text if kind else None, world)) is not None]
+    items, kind = world.items(ref), word.text if word else None
+    created: list[Item] = []
+    for item in items:
+        if verb == "CREATE_EDGES":
+            new = _edge(item, kind, world)
+        else:
+            new = _node(item, kind or ("group" if verb == "CREATE_GROUPS" else None), world)
+        members = item.get("items") if verb == "CREATE_GROUPS" else None
+        if new is not None and isinstance(
+            members, list
+        ):  # an edge to a group from each of its items that is a node
+            for member in map(as_item, members):
+                _add_edge(member.get("id"), new["id"], "member_of", {}, world)
+        created += [] if new is None else [new]
     return Outcome(created, len(items) - len(created))
 
 
-def _node(item: Item, kind: str | None, world: World, default: str | None = None) -> Item | None:
+def _node(item: Item, kind: str | None, world: World) -> Item | None:
     """Add the node that an item describes; None if it has neither id nor name, or if the graph has the id."""
-    kind = kind or default or _text(item, "type") or "node"
+    kind = kind or _text(item, "type") or "node"
     used = next((name for name in _NAMES if given(item, name) is not None), None)
     name = _text(item, used) if used else None
     node_id = item.get("id")
@@ -119,16 +130,6 @@ def _node(item: Item, kind: str | None, world: World, default: str | None = None
     node = {"id": identifier, "name": name, "type": kind, "properties": properties}
     world.created(node)
     world.graph.add_node(dict(node))
-    return node
-
-
-def _group(item: Item, kind: str | None, world: World) -> Item | None:
-    """Add the node of a group, and an edge to it from each of the item's `items` that is a node."""
-    node = _node(item, kind, world, default="group")
-    members = item.get("items")
-    if node is not None and isinstance(members, list):
-        for member in map(as_item, members):
-            _add_edge(member.get("id"), node["id"], "member_of", {}, world)
     return node
 
 

@@ -15,7 +15,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.family import wording
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
+from kgqa_hpc.plugins.gasl.execute import Result, State, execute
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph, Table
 from kgqa_hpc.plugins.gasl.language import to_json
 from kgqa_hpc.plugins.gasl.parser import parse
@@ -113,7 +113,7 @@ def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:
     try:
         parsed = parse(script.encode("utf-8", "replace"))
     except ScriptError as problem:
-        return refused(problem)
+        return Result("error", error=problem.report())
     ids = [node.id for node in anchor.nodes]
     nodes = {"id": ids, "name": [n.name for n in anchor.nodes], "type": [n.type for n in anchor.nodes]}
     sources = [relation.source for relation in anchor.relations]
