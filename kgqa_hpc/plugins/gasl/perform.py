@@ -101,7 +101,9 @@ def create(world: World, verb: str, ref: Ref, word: Word | None) -> Outcome:
     created: list[Item] = []
     for item in items:
         if verb == "CREATE_EDGES":
-            new = _edge(item, kind, world)
+            properties = _properties(item, {"source", "target", "id", "type", "items"})
+            edge_type = kind or _text(item, "type") or "related_to"
+            new = _add_edge(given(item, "source"), given(item, "target"), edge_type, properties, world)
         else:
             new = _node(item, kind or ("group" if verb == "CREATE_GROUPS" else None), world)
         members = item.get("items") if verb == "CREATE_GROUPS" else None
@@ -131,12 +133,6 @@ def _node(item: Item, kind: str | None, world: World) -> Item | None:
     world.created(node)
     world.graph.add_node(dict(node))
     return node
-
-
-def _edge(item: Item, kind: str | None, world: World) -> Item | None:
-    properties = _properties(item, {"source", "target", "id", "type", "items"})
-    source, target = given(item, "source"), given(item, "target")
-    return _add_edge(source, target, kind or _text(item, "type") or "related_to", properties, world)
 
 
 def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: World) -> Item | None:

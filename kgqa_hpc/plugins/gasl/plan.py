@@ -64,11 +64,20 @@ class PlanScript(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         rounds, script_before = item.state.get("rounds", []), item.state.get("kept", "")
+        answers: list[str] = []
+        if answer["sufficient"] and script_before:
+            result = self._run(item.anchor, script_before, script_before)
+            answers = answers_of(result.variables.get("answer"))
         # A script that the model calls sufficient before its execution is executed first.
-        if answer["sufficient"] and (
-            self._answers(item.anchor, script_before) or not answer["script"].strip()
-        ):
-            return self._end(item, answer["question"], script_before, len(rounds))
+        if answer["sufficient"] and (answers or not answer["script"].strip()):
+            if not answers:
+                return Reject(f"{self.label}: no script gave an answer")
+            if objection := wording(answer["question"], [], answers):
+                return Reject(f"{self.label}: {objection}")
+            output = {"question": answer["question"], "answer": "; ".join(answers), "script": script_before}
+            item.output = {**item.output, **output}
+            item.annotations["rounds"] = len(rounds)
+            return Done()
         script = f"{script_before}\n{answer['script']}" if script_before else answer["script"]
         result = self._run(item.anchor, script_before, script)
         failed = result.status == "error"
@@ -77,20 +86,6 @@ class PlanScript(Step):
         round_ = [answer["script"], result.status, to_json(content).decode()[:SHOWN]]
         item.state = {"rounds": [*rounds, round_], "kept": script_before if failed else script}
         return Ask()
-
-    def _end(self, item: Item, question: str, script: str, rounds: int) -> Outcome:
-        answers = self._answers(item.anchor, script)
-        if not answers:
-            return Reject(f"{self.label}: no script gave an answer")
-        if objection := wording(question, [], answers):
-            return Reject(f"{self.label}: {objection}")
-        item.output = {**item.output, "question": question, "answer": "; ".join(answers), "script": script}
-        item.annotations["rounds"] = rounds
-        return Done()
-
-    def _answers(self, anchor: Anchor, script: str) -> list[str]:
-        """The value of a script's variable `answer` as answers; none for an empty script."""
-        return answers_of(self._run(anchor, script, script).variables.get("answer")) if script else []
 
     def _run(self, anchor: Anchor, before: str, script: str) -> Result:
         """The result of a script that begins with `before`, continued from the state after `before`."""

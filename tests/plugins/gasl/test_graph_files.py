@@ -1,7 +1,6 @@
 """The graph a script sees: typed columns of CSV files, a run's kg.h5, and what is wrong with a file."""
 
 import gzip
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +105,9 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
         read_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv")
 
 
-def knowledge_graph() -> KnowledgeGraph:
+def test_a_run_gives_its_nodes_and_edges_with_plain_values() -> None:
     codes = np.array([0, 1], np.int32)
-    return KnowledgeGraph(
+    graph = KnowledgeGraph(
         node_ids=np.array(["a", "b"], object),
         names=np.array(["A", ""], object),
         node_type=codes,
@@ -117,21 +116,11 @@ def knowledge_graph() -> KnowledgeGraph:
         edge_target=codes[::-1],
         edge_type=np.array([0, 0], np.int32),
         edge_types=("e",),
-    )
-
-
-def test_a_run_gives_its_nodes_and_edges() -> None:
-    graph = Graph(from_run(knowledge_graph(), "digest"))
-    assert list(graph.nodes)[1] == {"id": "b", "name": "", "type": "y", "properties": {}}
-    assert list(graph.edges)[1] == {"source": "b", "target": "a", "type": "e", "properties": {}}
-
-
-def test_typed_properties_of_a_run_are_plain_values() -> None:
-    typed = replace(
-        knowledge_graph(),
         node_properties={"year": pa.array([1999, None]), "never": pa.nulls(2, pa.large_string())},
         edge_properties={"weight": pa.array([0.5, None])},
     )
-    graph = Graph(from_run(typed, "digest"))
-    assert [node["properties"] for node in graph.nodes] == [{"year": 1999}, {}]
-    assert [edge["properties"] for edge in graph.edges] == [{"weight": 0.5}, {}]
+    nodes, edges = Graph(from_run(graph, "digest")).nodes, Graph(from_run(graph, "digest")).edges
+    assert [node["properties"] for node in nodes] == [{"year": 1999}, {}]
+    assert [edge["properties"] for edge in edges] == [{"weight": 0.5}, {}]
+    assert nodes[1] == {"id": "b", "name": "", "type": "y", "properties": {}}
+    assert edges[1] == {"source": "b", "target": "a", "type": "e", "properties": {}}
