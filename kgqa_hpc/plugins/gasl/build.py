@@ -7,6 +7,7 @@ of its parts; any other rule is a command, which keeps them as its arguments.
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
@@ -196,15 +197,16 @@ _PLACED: dict[str, Callable[..., Any]] = {
 }
 
 
+@dataclass(frozen=True)
 class Builder:
-    """Makes statements of the parse tree of a text; `problems` holds the first error of each faulty command.
+    """Makes statements of the parse tree of a text; `problems` takes the first error of each faulty command.
 
     `place` gives the position of an offset in the text.
     """
 
-    def __init__(self, text: str, place: Callable[[int], x.Place]) -> None:
-        self.text, self.place = text, place
-        self.problems: list[ScriptError] = []
+    text: str
+    place: Callable[[int], x.Place]
+    problems: list[ScriptError]
 
     def statements(self, tree: Tree) -> tuple[x.Statement, ...]:
         """The statements of a `start`, `part`, `statements` or `simple` tree."""

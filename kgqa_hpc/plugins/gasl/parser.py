@@ -10,14 +10,14 @@ import hashlib
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.build import Builder, Tree
-from kgqa_hpc.plugins.gasl.language import MAX_NESTING, Place, Script, nearest
+from kgqa_hpc.plugins.gasl.language import MAX_NESTING, Place, Script, Statement, nearest
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -52,40 +52,20 @@ def parse(data: bytes) -> Script:
 def read_script(data: bytes) -> tuple[Script | None, list[ScriptError]]:
     """The script, or the first error of every faulty command in the order of their places."""
     try:
-        source = _read_source(data)
+        reading = _reading_of(data)
     except ScriptError as problem:
         return None, [problem]
-    reading = _Reading(source)
     reading.run()
-    builder = Builder(source.text, source.place)
-    statements = builder.statements(reading.tree) if reading.tree is not None else ()
-    problems = sorted([*reading.problems, *builder.problems], key=lambda problem: problem.place or (1, 1))
-    if problems:
-        return None, problems
-    return Script(statements, hashlib.sha256(data).hexdigest(), *source.settings), []
+    statements: tuple[Statement, ...] = ()
+    if reading.tree is not None:
+        statements = Builder(reading.text, reading.place, reading.problems).statements(reading.tree)
+    if reading.problems:
+        return None, sorted(reading.problems, key=lambda problem: problem.place or (1, 1))
+    return Script(statements, hashlib.sha256(data).hexdigest(), *reading.settings), []
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The text for the parser; `joins` are the offsets at which a backslash and a line end were removed.
-
-    `settings`: plan_id, stop_on_error and continue_on_empty of a plan, or those of a script.
-    """
-
-    text: str
-    joins: tuple[int, ...]
-    starts: tuple[int, ...]
-    settings: tuple[str | None, bool, bool]
-
-    def place(self, offset: int) -> Place:
-        """The position in the original script of the character at an offset of `text`."""
-        original = offset + 2 * bisect_right(self.joins, offset)
-        line = bisect_right(self.starts, original) - 1
-        return Place(line + 1, original - self.starts[line] + 1)
-
-
-def _read_source(data: bytes) -> _Source:
-    """The source of a script or a plan. Raises ScriptError, `syntax` or `limit`, with the place."""
+def _reading_of(data: bytes) -> _Reading:
+    """The text of a script or a plan. Raises ScriptError, `syntax` or `limit`, with the place."""
     if len(data) > MAX_BYTES:
         raise ScriptError(
             "limit", f"the script has {len(data):,} bytes; {MAX_BYTES:,} are allowed", Place(1, 1)
@@ -104,7 +84,7 @@ def _read_source(data: bytes) -> _Source:
         text = "\n".join(commands)
     starts = (0, *(match.end() for match in re.finditer("\n", text)))
     joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
-    return _Source(_JOIN.sub("", text), joins, starts, settings)
+    return _Reading(_JOIN.sub("", text), joins, starts, settings)
 
 
 def _end(text: str) -> Place:
@@ -188,20 +168,32 @@ def _keywords(parser: InteractiveParser) -> list[str]:
     return keywords
 
 
+@dataclass
 class _Reading:
-    """One pass over a text. Afterwards `tree` is its parse tree, None when it has no whole one."""
+    """One pass over the text of a script. Afterwards `tree` is its parse tree, None when it has no whole one.
 
-    def __init__(self, source: _Source) -> None:
-        self.source = source
-        self.text = source.text
-        self.tree: Tree | None = None
-        self.problems: list[ScriptError] = []
+    `joins`: the offsets at which a backslash and a line end were removed; `starts`: those of the lines. `settings`:
+    plan_id, stop_on_error and continue_on_empty of a plan, or those of a script.
+    """
+
+    text: str
+    joins: tuple[int, ...]
+    starts: tuple[int, ...]
+    settings: tuple[str | None, bool, bool]
+    tree: Tree | None = None
+    problems: list[ScriptError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
         self._parser = _grammar().parse_interactive(self.text)
         # For each open block: the parser's state before its latest command, and the command's position.
         self._marks: list[tuple[InteractiveParser, int]] = []
-        self._end = 0  # where the last token ended
-        self._commands = 0
-        self._depth = 0
+        self._end = self._commands = self._depth = 0  # `_end`: where the last token ended
+
+    def place(self, offset: int) -> Place:
+        """The position in the original script of the character at an offset of `text`."""
+        original = offset + 2 * bisect_right(self.joins, offset)
+        line = bisect_right(self.starts, original) - 1
+        return Place(line + 1, original - self.starts[line] + 1)
 
     def run(self) -> None:
         from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -231,7 +223,7 @@ class _Reading:
             if token.type in ("_OPEN", "LPAR", "LSQB"):
                 self._depth += 1
                 if self._depth > MAX_NESTING:
-                    position = self.source.place(self._marks[-1][1])
+                    position = self.place(self._marks[-1][1])
                     raise ScriptError(
                         "limit", f"the command is nested more than {MAX_NESTING} deep", position
                     )
@@ -246,22 +238,20 @@ class _Reading:
         self._marks[_open_blocks(self._parser) :] = [(self._parser.copy(deepcopy_values=False), offset)]
         self._commands += _PREFIX.match(self.text, offset) is None
         if self._commands > MAX_COMMANDS:
-            position = self.source.place(offset)
+            position = self.place(offset)
             raise ScriptError("limit", f"the script has more than {MAX_COMMANDS:,} commands", position)
 
     def _note(self, at: int) -> None:
         self._mark(at)
         if at >= len(self.text) or self.text[at] in "\n;":
-            line, column = self.source.place(self._end - 1) if self._end else (1, 0)
+            line, column = self.place(self._end - 1) if self._end else (1, 0)
             position = Place(line, column + 1)
             self.problems.append(ScriptError("syntax", "the command is not finished", position))
             return
         word = _WORD.match(self.text, at)
         guess = nearest(word[0], _keywords(self._parser)) if word else None
         excerpt = word[0][:40] if word else self.text[at]
-        self.problems.append(
-            ScriptError("syntax", f"{excerpt!r} does not fit here", self.source.place(at), guess)
-        )
+        self.problems.append(ScriptError("syntax", f"{excerpt!r} does not fit here", self.place(at), guess))
 
     def _resume(self, at: int) -> None:
         """Continue after the faulty command, in the state that a correct command would have left."""
