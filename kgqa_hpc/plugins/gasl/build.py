@@ -201,11 +201,11 @@ _PLACED: dict[str, Callable[..., Any]] = {
 class Builder:
     """Makes statements of the parse tree of a text; `problems` takes the first error of each faulty command.
 
-    `place` gives the position of an offset in the text.
+    `position_of` gives the position of an offset in the text.
     """
 
     text: str
-    place: Callable[[int], x.Place]
+    position_of: Callable[[int], x.Place]
     problems: list[ScriptError]
 
     def statements(self, tree: Tree) -> tuple[x.Statement, ...]:
@@ -225,7 +225,7 @@ class Builder:
                 if before not in ("plain", "on"):
                     self._refuse(statement, "ON must follow a command")
                 start, status = statement.meta.start_pos, statement.children[0].lower()
-                text, at = self.text[start : statement.meta.end_pos], self.place(start)
+                text, at = self.text[start : statement.meta.end_pos], self.position_of(start)
                 built.extend(x.On(status, simple, text, at) for simple in self._simple(body))
             elif kind == "attempt":
                 following = kinds[position + 1 : position + 2]
@@ -249,7 +249,7 @@ class Builder:
         """The command of a tree; none if it is faulty."""
         if _is_broken(tree):
             return ()
-        position = self.place(tree.meta.start_pos)
+        position = self.position_of(tree.meta.start_pos)
         try:
             command, *into = map(self._build, tree.children)
         except ScriptError as problem:
@@ -262,7 +262,7 @@ class Builder:
         return (x.Simple(command, into[0] if into else None, text, position),)
 
     def _refuse(self, tree: Tree, message: str) -> None:
-        self.problems.append(ScriptError("syntax", message, self.place(tree.meta.start_pos)))
+        self.problems.append(ScriptError("syntax", message, self.position_of(tree.meta.start_pos)))
 
     def _build(self, tree: Tree | Token | None) -> Any:
         """The value of a rule; keywords in upper case, directions in lower case, other tokens as they are."""
@@ -274,7 +274,7 @@ class Builder:
             return tree.upper() if tree.type.startswith("_KW_") else tree
         parts = [self._build(child) for child in tree.children]
         if tree.data in _PLACED:
-            return _PLACED[tree.data](self.place(tree.meta.start_pos), *parts)
+            return _PLACED[tree.data](self.position_of(tree.meta.start_pos), *parts)
         build = _BUILD.get(tree.data)
         return build(*parts) if build else x.Command(str(tree.data), tuple(parts))
 

@@ -117,7 +117,7 @@ def layout_of(header: str, dialect: Dialect) -> Layout | None:
                     label = option[1].strip()
         return Layout(dialect, columns, roles, spaces, names, label)
     roles_of = next(
-        (known for known in (_APOC, _QUERY_EDGES, _QUERY_NODES) if known.keys() <= set(fields)), None
+        (roles for roles in (_APOC, _QUERY_EDGES, _QUERY_NODES) if roles.keys() <= set(fields)), None
     )
     if roles_of is None:
         if "ID" not in fields and not {"START_ID", "END_ID"} <= set(fields):
