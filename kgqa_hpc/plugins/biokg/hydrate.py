@@ -49,7 +49,8 @@ def hydrate(
     """
     spaces = Spaces(recipe, recipe.path(recipe.cache) if recipe.cache else cache, web=web)
     work = _Work(graph, recipe, recipe.path(recipe.folder) if recipe.folder else folder, spaces)
-    classes = {kind: recipe.class_of(kind) for kind in graph.node_types}
+    # The class of each node type; None if the recipe does not name nodes of this type
+    classes = {kind: recipe.classes.get(kind) or recipe.classes.get("*") for kind in graph.node_types}
     for kind, entity in classes.items():
         if entity is not None:
             work.collect(kind, entity)
