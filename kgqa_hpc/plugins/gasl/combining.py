@@ -1,5 +1,5 @@
-"""The commands that make lists from lists: JOIN, MERGE, COMPARE, SELECT, RANK, GROUP and UPDATE; and when two items or
-values are the same.
+"""The commands that make lists from lists, JOIN, MERGE, COMPARE, SELECT, RANK and GROUP; that change variables, DECLARE
+and UPDATE; and the script's copy of the graph, CREATE_NODES, CREATE_EDGES and CREATE_GROUPS.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -22,6 +22,7 @@ from kgqa_hpc.plugins.gasl.language import (
     is_number,
     items_of,
     kind_of,
+    text_of,
 )
 from kgqa_hpc.plugins.gasl.world import EMPTY, Outcome, World
 
@@ -187,6 +188,15 @@ def group(world: World, ref: Ref, by: Field) -> Outcome:
     return Outcome(({"key": given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
 
 
+def declare(world: World, word: Word, kind: str, description: str | None) -> Outcome:
+    """Declare an empty variable of a fixed kind. Raises ScriptError `type` if it exists with another kind."""
+    name = word.text
+    if name in world.variables and (before := kind_of(world.variables[name])) != kind:
+        raise ScriptError("type", f"{name} is a {before}; it cannot be declared a {kind}")
+    world.declared[name] = {"kind": kind, "description": description}
+    return Outcome(EMPTY[kind])
+
+
 def update(world: World, word: Word, ref: Ref, operation: str | None, condition: Condition | None) -> Outcome:
     """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
     name, operand = word.text, world.value(ref)
@@ -232,3 +242,71 @@ def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterator[Item]:
         yield {**item, **fields.get(mark, {})}
     seen = set(marks)
     yield from (item for item in chosen if sameness(item) not in seen)
+
+
+_NAMES = ("name", "key", "value", "result")
+
+
+def create(world: World, verb: str, ref: Ref, word: Word | None) -> Outcome:
+    """Nodes, edges or groups from items, without those that exist or are impossible."""
+    items, kind = world.items(ref), word.text if word else None
+    created: list[Item] = []
+    for item in items:
+        if verb == "CREATE_EDGES":
+            properties = _properties(item, {"source", "target", "id", "type", "items"})
+            edge_type = kind or _text(item, "type") or "related_to"
+            new = _add_edge(given(item, "source"), given(item, "target"), edge_type, properties, world)
+        else:
+            new = _node(item, kind or ("group" if verb == "CREATE_GROUPS" else None), world)
+        members = item.get("items") if verb == "CREATE_GROUPS" else None
+        if new is not None and isinstance(
+            members, list
+        ):  # an edge to a group from each of its items that is a node
+            for member in map(as_item, members):
+                _add_edge(member.get("id"), new["id"], "member_of", {}, world)
+        created += [] if new is None else [new]
+    return Outcome(created, len(items) - len(created))
+
+
+def _node(item: Item, kind: str | None, world: World) -> Item | None:
+    """Add the node that an item describes; None if it has neither id nor name, or if the graph has the id."""
+    kind = kind or _text(item, "type") or "node"
+    used = next((name for name in _NAMES if given(item, name) is not None), None)
+    name = _text(item, used) if used else None
+    node_id = item.get("id")
+    if node_id is None and name is None:
+        return None
+    identifier = text_of(node_id) if node_id is not None else f"{kind}:{name}"
+    if world.graph.position(identifier) is not None:
+        return None
+    properties = _properties(item, {"id", "name", "type", "items", used})
+    name = identifier if name is None else name
+    node = {"id": identifier, "name": name, "type": kind, "properties": properties}
+    world.created(node)
+    world.graph.add_node(dict(node))
+    return node
+
+
+def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: World) -> Item | None:
+    """Add an edge; None if an end is no node, or if the edge exists."""
+    start, last = world.graph.position(source), world.graph.position(target)
+    if start is None or last is None or world.graph.has_edge(start, last, kind):
+        return None
+    edge = {"source": source, "target": target, "type": kind, "properties": properties}
+    world.created(edge)
+    world.graph.add_edge(edge)
+    return edge
+
+
+def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
+    """The item's properties and other non-null top-level fields, without some names."""
+    merged = {**item}
+    if isinstance(members := item.get("properties"), dict):
+        del merged["properties"]
+        merged = {**members, **merged}
+    return {key: value for key, value in merged.items() if key not in left_out and value is not None}
+
+
+def _text(item: Item, name: str) -> str | None:
+    value = given(item, name)
+    return None if value is None else text_of(value)

@@ -1,5 +1,5 @@
 """The commands that compute values from items: ADD_FIELD by an expression, PROCESS, CLASSIFY and GENERATE by a model;
-COUNT and AGGREGATE, and ITERATE, which runs them on batches.
+COUNT and AGGREGATE, and ITERATE, which runs them on batches. REQUIRE, ASSERT, SHOW and INSPECT look at variables.
 """
 
 import math
@@ -13,6 +13,7 @@ from kgqa_hpc.plugins.gasl.combining import free_name, identity, sameness
 from kgqa_hpc.plugins.gasl.language import (
     LARGEST,
     MAX_ITEM_BYTES,
+    MISSING,
     Command,
     Condition,
     Expression,
@@ -24,6 +25,7 @@ from kgqa_hpc.plugins.gasl.language import (
     check_field,
     given,
     is_number,
+    items_of,
     kind_of,
     names_in,
     text_of,
@@ -268,3 +270,61 @@ def iterate(world: World, ref: Ref, size: int, body: Command) -> Outcome:
         outcomes = [_counted(filter(holds, batch), field, by, unique) for batch in batches]
     values = [{"batch": number, "value": outcome.value} for number, outcome in enumerate(outcomes, 1)]
     return Outcome(values, sum(outcome.skipped for outcome in outcomes))
+
+
+SHOWN = 10  # items of a variable, unless the script says otherwise
+
+
+def check(world: World, verb: str, ref: Ref, test: tuple[Any, ...]) -> Outcome:
+    """No outcome if the test holds; otherwise `partial`, or for ASSERT an error. No test of an unknown name holds."""
+    named: Any = world.variables
+    for entry in (ref.name, *ref.entries):
+        named = named.get(entry, MISSING) if isinstance(named, dict) else MISSING
+    is_met = named is not MISSING
+    if is_met:
+        value = world.value(ref)
+        match test:
+            case "compares", op, expected:
+                measured = len(value) if isinstance(value, list | dict) else value
+                is_met = finding.compare(op, finding.reading(expected, world))(measured)
+            case "has_field", field if isinstance(value, dict):
+                is_met = field.text in value
+            case "has_field", field:
+                items = world.items(ref)
+                is_met = bool(items) and all(given(item, field) is not None for item in items)
+            case "empty", is_wanted:  # null, 0 and collections without members are empty; false is not
+                is_met = (not value and value is not False) == is_wanted
+    if not is_met and verb == "ASSERT":
+        raise ScriptError("assert", f"{ref.text[:100]} is not as asserted")
+    return Outcome(stores=False, partial=not is_met)
+
+
+def shown(value: Any, limit: int) -> dict[str, Any]:
+    """The kind of a value with its first `limit` items; a value without items is given whole."""
+    items = items_of(value)
+    if items is None:
+        return {"kind": kind_of(value), "value": value}
+    return {"kind": kind_of(value), "count": len(items), "items": items[:limit]}
+
+
+def show(world: World, ref: Ref, limit: int | None) -> Outcome:
+    return Outcome(stores=False, notes={"output": shown(world.value(ref), limit or SHOWN)})
+
+
+def inspect(world: World, ref: Ref) -> Outcome:
+    """The fields of a variable's items, with the number of items that have each."""
+    value = world.value(ref)
+    output = shown(value, 0)
+    if output.pop("items", None) is not None:
+        fields: dict[str, int] = {}
+        for item in items_of(value) or ():
+            properties = item.get("properties")
+            if isinstance(properties, dict):
+                item = {
+                    **properties,
+                    **{name: member for name, member in item.items() if name != "properties"},
+                }
+            for name, member in item.items():
+                fields[name] = fields.get(name, 0) + (member is not None)
+        output["fields"] = fields
+    return Outcome(stores=False, notes={"output": output})

@@ -1,4 +1,4 @@
-"""Execution of a script: each command is a step; TRY, ON and plans decide which command follows.
+"""Execution of a script: each command gives a step; TRY, ON and plans decide which command follows.
 
 `execute` changes the given state, which is plain JSON and complete after each step, so that the same script can
 continue from it after a kill. Steps are kept whole: to go on, the script is walked through again with the finished
@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import InputError, ScriptError
+from kgqa_hpc.plugins.gasl import combining, computing, finding, walking
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
-from kgqa_hpc.plugins.gasl.language import Attempt, On, Script, Simple, Statement
-from kgqa_hpc.plugins.gasl.perform import perform, step_of
-from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
+from kgqa_hpc.plugins.gasl.language import Attempt, On, Ref, Script, Simple, Statement
+from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, Outcome, World, nobody
 from kgqa_hpc.text.streams import read_bytes
 
 FORMAT = 1
@@ -225,3 +225,67 @@ class _Run:
                 self.on_step(self.state)
         self.position += 1
         return step
+
+
+LAST = "last"
+# The function of each command by its rule in grammar.lark; the values of the rule's parts are its arguments.
+_COMMANDS: dict[str, Callable[..., Outcome]] = {
+    "set": lambda world, name, value: Outcome(value),
+    **dict.fromkeys(("find", "debug"), lambda world, search: Outcome(finding.find(world, search))),
+    **{
+        function.__name__: function
+        for function in (
+            *(computing.add_field, computing.ask, computing.generate, computing.count, computing.aggregate),
+            *(computing.iterate, computing.check, computing.show, computing.inspect),
+            *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
+            *(combining.group, combining.declare, combining.update, combining.create),
+            *(walking.walk, walking.connect, walking.subgraph, walking.pattern, walking.cluster),
+        )
+    },
+}
+
+
+def step_of(statement: Simple | On, status: str) -> dict[str, Any]:
+    """The step of a statement without a result."""
+    step = {"line": statement.place.line, "column": statement.place.column, "command": statement.text}
+    return {**step, "status": status, "variable": None, "count": None, "skipped": 0}
+
+
+def perform(simple: Simple, world: World) -> dict[str, Any]:
+    """Execute a command and return its step; a command that fails changes nothing."""
+    step = step_of(simple, "success")
+    try:
+        with world.undoing():
+            step.update(_done(simple, world))
+    except ScriptError as problem:
+        problem.place = problem.place or simple.place
+        step.update(status="error", error=problem.report())
+    return step
+
+
+def _done(simple: Simple, world: World) -> dict[str, Any]:
+    name, arguments = simple.command
+    outcome = _COMMANDS[name](world, *arguments)
+    notes = {"skipped": outcome.skipped, **outcome.notes}
+    if not outcome.stores:
+        return {"status": "partial" if outcome.partial else "success", **notes}
+    # The variable that takes the result: the one after AS, else the one that the command updates, else `last`
+    variable = LAST
+    if simple.into is not None:
+        variable = simple.into.text
+    elif name in ("declare", "set", "update"):
+        variable = arguments[0].text
+    elif name in ("ask", "add_field", "rank") or (name == "iterate" and arguments[-1].name == "asked"):
+        ref: Ref = next(argument for argument in arguments if isinstance(argument, Ref))
+        variable = LAST if ref.entries else ref.name
+    value, truncated = world.store(variable, outcome.value)
+    if name == "debug":
+        notes["output"] = computing.shown(value, computing.SHOWN)
+    if truncated:
+        notes["truncated"] = True
+    parts = list(value.values()) if isinstance(value, dict) else [value]
+    has_none = name not in ("declare", "set") and all(part == [] for part in parts)
+    empty = outcome.empty or has_none
+    status = "partial" if truncated or outcome.partial else "empty" if empty else "success"
+    count = len(value) if isinstance(value, list | dict) else None
+    return {"status": status, "variable": variable, "count": count, **notes}

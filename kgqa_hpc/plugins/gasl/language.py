@@ -117,7 +117,7 @@ class Found(NamedTuple):
 class Command(NamedTuple):
     """A command as the name of its rule in grammar.lark and the values of the rule's parts, None for an absent clause.
 
-    The function of this name in `perform` takes the values as its arguments.
+    The function of this name takes the values as its arguments.
     """
 
     name: str
