@@ -258,10 +258,9 @@ def create(world: World, verb: str, ref: Ref, word: Word | None) -> Outcome:
             new = _add_edge(given(item, "source"), given(item, "target"), edge_type, properties, world)
         else:
             new = _node(item, kind or ("group" if verb == "CREATE_GROUPS" else None), world)
+        # An edge to a group from each of its items that is a node
         members = item.get("items") if verb == "CREATE_GROUPS" else None
-        if new is not None and isinstance(
-            members, list
-        ):  # an edge to a group from each of its items that is a node
+        if new is not None and isinstance(members, list):
             for member in map(as_item, members):
                 _add_edge(member.get("id"), new["id"], "member_of", {}, world)
         created += [] if new is None else [new]
