@@ -33,7 +33,7 @@ GIVEN = {
     "plugins/evaluation/records.py": {"where"},
     "plugins/evaluation/retest.py": {"first", "where"},
     "plugins/evaluation/study.py": {"first", "other"},
-    "plugins/gasl/syntax.py": {"place"},
+    "plugins/gasl/language.py": {"place"},
     "plugins/literature/documents/document.py": {"others"},
     "plugins/literature/documents/names.py": {"kept"},
     "prompts/template_language.py": {"left"},

@@ -31,7 +31,7 @@ def documents(path: str) -> None:
 
 
 def script(path: str) -> None:
-    from kgqa_hpc.plugins.gasl.model import read_input
+    from kgqa_hpc.plugins.gasl.cli import read_input
     from kgqa_hpc.plugins.gasl.parser import read_script
 
     read_script(read_input(Path(path)))

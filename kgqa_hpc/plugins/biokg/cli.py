@@ -23,8 +23,6 @@ def hydrate(
     as_json: AsJson = False,
 ) -> None:
     """Name the nodes of an imported graph from tables and web services, by a recipe."""
-    from dataclasses import asdict
-
     import orjson
 
     from kgqa_hpc.kg.file import read_graph, write_graph
@@ -55,24 +53,23 @@ def hydrate(
         origin = graph_origin(folder.manifest().sections, recorded(folder))
         write_graph(folder.kg, named, {}, origin)
     make_folder(folder.stats)
-    document = asdict(report)
-    write_file(folder.stats / _REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
-    if report.unreachable:  # graph and report are already written
-        problem = f"{report.unreachable:,} ids got no answer; all others are kept"
+    write_file(folder.stats / _REPORT, orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
+    if report["unreachable"]:  # graph and report are already written
+        problem = f"{report['unreachable']:,} ids got no answer; all others are kept"
         raise StoppedEarly(problem, "run the same command again")
-    print_result(document, _render(document), as_json)
+    print_result(report, _render(report), as_json)
 
 
-def _render(document: dict[str, Any]) -> str:
+def _render(report: dict[str, Any]) -> str:
     """The report as text: coverage by class, as in BioGraphletQA, Appendix B, and problems of the tables."""
     lines = []
-    for kind, row in document["classes"].items():
+    for kind, row in report["classes"].items():
         spaces = ", ".join(f"{space} {count:,}" for space, count in row["by_space"].items())
         lines.append(f"{kind[:24]:<26}{row['nodes']:>9,} nodes {row['named']:>9,} named  {spaces}")
         odd = [(key.replace("_", " "), row.get(key, 0)) for key in _ODD]
         if any(count for _, count in odd):
             lines.append(f"{'':<26}{', '.join(f'{count:,} {noun}' for noun, count in odd if count)}")
-    for space, row in document["spaces"].items():
+    for space, row in report["spaces"].items():
         if row["table_is_missing"]:
             lines.append(f"space {space}: there is no table {row['table']}")
         if row["conflicts"]:

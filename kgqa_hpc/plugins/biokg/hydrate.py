@@ -14,7 +14,6 @@ import dataclasses
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,6 @@ _BRACKETS = {"]": "[", ")": "("}
 _LIMIT = 10_000
 
 
-@dataclass
-class Report:
-    """Coverage of each class and space by name, as plain data."""
-
-    classes: dict[str, dict[str, Any]]
-    spaces: dict[str, dict[str, Any]]
-    unreachable: int
-
-
 def hydrate(
     graph: KnowledgeGraph,
     recipe: Recipe,
@@ -51,21 +41,23 @@ def hydrate(
     folder: Path | None = None,
     cache: Path | None = None,
     web: bool = False,
-) -> tuple[KnowledgeGraph, Report]:
-    """The graph with names, and the report.
+) -> tuple[KnowledgeGraph, dict[str, Any]]:
+    """The graph with names, and a report: coverage of `classes` and `spaces`, number of `unreachable` ids.
 
     `folder`: the folder of class tables, unless the recipe names another; `cache`: the folder of stored answers of
     web services; `web`: also query these services. Raises GraphFormatError for a table that cannot be read.
     """
-    work = _Work(graph, recipe, recipe.path(recipe.folder) if recipe.folder else folder)
     spaces = Spaces(recipe, recipe.path(recipe.cache) if recipe.cache else cache, web=web)
-    classes = {kind: recipe.class_of(kind) for kind in graph.node_types}
+    work = _Work(graph, recipe, recipe.path(recipe.folder) if recipe.folder else folder, spaces)
+    # The class of each node type; None if the recipe does not name nodes of this type
+    classes = {kind: recipe.classes.get(kind) or recipe.classes.get("*") for kind in graph.node_types}
     for kind, entity in classes.items():
         if entity is not None:
-            work.collect(kind, entity, spaces)
-    coverage = {kind: work.name_class(kind, entity, spaces) for kind, entity in classes.items()}
+            work.collect(kind, entity)
+    coverage = {kind: work.name_class(kind, entity) for kind, entity in classes.items()}
     report = spaces.report()
-    return work.result(), Report(coverage, report, sum(space["unreachable"] for space in report.values()))
+    unreachable = sum(space["unreachable"] for space in report.values())
+    return work.result(), {"classes": coverage, "spaces": report, "unreachable": unreachable}
 
 
 def hydrated(graph: KnowledgeGraph, recipe_file: Path, tables: Path | None) -> KnowledgeGraph:
@@ -77,8 +69,8 @@ def hydrated(graph: KnowledgeGraph, recipe_file: Path, tables: Path | None) -> K
 class _Work:
     """The names assigned so far, and the ids of each node in each identifier space."""
 
-    def __init__(self, graph: KnowledgeGraph, recipe: Recipe, folder: Path | None) -> None:
-        self._graph, self._recipe, self._folder = graph, recipe, folder
+    def __init__(self, graph: KnowledgeGraph, recipe: Recipe, folder: Path | None, spaces: Spaces) -> None:
+        self._graph, self._recipe, self._folder, self._spaces = graph, recipe, folder, spaces
         self._given = _given_names(graph)
         self._names = np.array([""] * graph.num_nodes, dtype=object)
         self._origin = [_NO_ORIGIN] * graph.num_nodes
@@ -88,7 +80,7 @@ class _Work:
             for code, kind in enumerate(graph.node_types)
         }
 
-    def collect(self, kind: str, entity: EntityClass, spaces: Spaces) -> None:
+    def collect(self, kind: str, entity: EntityClass) -> None:
         """Find the ids of the nodes of a class and register them with their spaces."""
         columns = list(dict.fromkeys(source.column for source in entity.names if source.column))
         cells: dict[str, dict[str, str]] = {}
@@ -107,7 +99,7 @@ class _Work:
                     keys[node] = key if source.is_name else self._recipe.spaces[source.space].local(key)
             self._ids[kind, number] = keys
             if not source.is_name:
-                spaces.want(source.space, keys.values())
+                self._spaces.want(source.space, keys.values())
 
     def _cell(self, source: Source, node: int, cells: dict[str, dict[str, str]]) -> str:
         key = str(self._graph.node_ids[node])
@@ -119,7 +111,7 @@ class _Work:
             return "" if value is None else str(value)
         return key.partition(source.after)[2] if source.after else key
 
-    def name_class(self, kind: str, entity: EntityClass | None, spaces: Spaces) -> dict[str, Any]:
+    def name_class(self, kind: str, entity: EntityClass | None) -> dict[str, Any]:
         """Name the nodes of a class and return its coverage; if `entity` is None, the names stay unchanged."""
         unnamed, counts, by_space = self._members[kind], Counter[str](), Counter[str]()
         if entity is None:
@@ -133,10 +125,10 @@ class _Work:
         for number, source in order:
             ids = self._ids.get((kind, number), {})
             if source.space != GIVEN and not source.is_name:
-                spaces.ask(source.space, [ids[node] for node in unnamed if node in ids])
+                self._spaces.ask(source.space, [ids[node] for node in unnamed if node in ids])
             still_unnamed = []
             for node in unnamed:
-                name, origin = self._name(source, node, ids.get(node, ""), spaces, counts)
+                name, origin = self._name(source, node, ids.get(node, ""), counts)
                 if not name:
                     still_unnamed.append(node)
                     continue
@@ -145,16 +137,14 @@ class _Work:
             unnamed = still_unnamed
         return self._coverage(kind, by_space, counts)
 
-    def _name(
-        self, source: Source, node: int, key: str, spaces: Spaces, counts: Counter[str]
-    ) -> tuple[str, _Origin]:
+    def _name(self, source: Source, node: int, key: str, counts: Counter[str]) -> tuple[str, _Origin]:
         rules, node_id = self._recipe.rules, str(self._graph.node_ids[node])
         if source.space == GIVEN:
             return cleaned(str(self._given[node]), [node_id], rules, counts), _FROM_GIVEN
         if source.is_name:
             name = cleaned(key, [node_id], rules, counts, underscores=source.underscores)
             return name, (source.space, "", source.column or source.property or "", "")
-        named = spaces.name(source.space, key) if key else None
+        named = self._spaces.name(source.space, key) if key else None
         if named is None:
             counts["no_identifier" if not key else "identifier_without_name"] += 1
             return "", _NO_ORIGIN

@@ -137,10 +137,6 @@ class Recipe(Settings):
                     raise ValueError(f"classes.{name}: column {source.column} of which table?")
         return self
 
-    def class_of(self, kind: str) -> EntityClass | None:
-        """The entity class of a node type; None if the recipe does not name nodes of this type."""
-        return self.classes.get(kind) or self.classes.get("*")
-
     def path(self, name: str) -> Path:
         """A path in the recipe as a full path; a relative path starts in the recipe's folder."""
         return self.home / Path(name).expanduser()

@@ -76,21 +76,18 @@ class Web:
                 self._in_vain += 1
                 continue
             self._in_vain = 0
-            self._keep(key, name)
-
-    def _keep(self, key: str, name: str | None) -> None:
-        """Append an answer to the file; it is on disk when this method returns."""
-        answer = {"id": key, "name": name, "date": datetime.now(UTC).date().isoformat()}
-        make_folder(self._path.parent)
-        with open(open_append(self._path), "ab") as file:
-            if file.tell() > self._whole:
-                file.truncate(self._whole)
-                file.seek(self._whole)
-            file.write(orjson.dumps(answer) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-            self._whole = file.tell()
-        self.known[key] = answer
+            # The answer is on disk before the next request.
+            answer = {"id": key, "name": name, "date": datetime.now(UTC).date().isoformat()}
+            make_folder(self._path.parent)
+            with open(open_append(self._path), "ab") as file:
+                if file.tell() > self._whole:
+                    file.truncate(self._whole)
+                    file.seek(self._whole)
+                file.write(orjson.dumps(answer) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+                self._whole = file.tell()
+            self.known[key] = answer
 
     def _ask(self, key: str) -> tuple[str, str | None]:
         """Reason of a failed request ("" if it succeeded), and the name; None if the service has no name."""
@@ -137,19 +134,16 @@ class Found:
     conflicts: dict[str, list[str]] = field(default_factory=dict)  # id -> all its names, where they differ
     missing: bool = False  # the file does not exist
 
-    def add(self, key: str, name: str) -> None:
-        registered = self.names.setdefault(key, name)
-        if registered != name and name not in self.conflicts.setdefault(key, [registered]):
-            self.conflicts[key].append(name)
-
 
 def read_names(space: Space, path: Path, keys: set[str]) -> Found:
     """The names of the requested ids; none if the file is missing. Raises GraphFormatError with file and line."""
-    names = Found(path.name, missing=not path.exists())
-    for key, name in () if names.missing else _rows(space, path):
+    table = Found(path.name, missing=not path.exists())
+    for key, name in () if table.missing else _rows(space, path):
         if name.strip() and (key := space.local(key)) in keys:
-            names.add(key, name)
-    return names
+            registered = table.names.setdefault(key, name)
+            if registered != name and name not in table.conflicts.setdefault(key, [registered]):
+                table.conflicts[key].append(name)
+    return table
 
 
 def _rows(space: Space, path: Path) -> Iterator[tuple[str, str]]:

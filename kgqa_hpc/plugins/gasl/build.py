@@ -7,18 +7,18 @@ of its parts; any other rule is a command, which keeps them as its arguments.
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl import syntax as x
-from kgqa_hpc.plugins.gasl import values as v
-from kgqa_hpc.plugins.gasl.syntax import Source
+from kgqa_hpc.plugins.gasl import language as x
 
 # Lark's trees and tokens; the children of a tree are of no one type.
 Tree = Any
 Token = Any
 
 MAX_PATTERN = 200
+FUNCTIONS = ("lower", "upper", "length")
 
 _MAX_DEPTH = 10
 _ESCAPE = re.compile(r"""\\(?:(["'\\nt])|u([0-9A-Fa-f]{4}))""")
@@ -37,7 +37,7 @@ def _of_items(condition: x.Condition | None) -> x.Condition | None:
 
 def _set(name: x.Word, value: Any) -> x.Command:
     for item in value if isinstance(value, list) else ():
-        v.item_bytes(item)  # raises ScriptError for one that is too large
+        x.item_bytes(item)  # raises ScriptError for one that is too large
     return x.Command("set", (name, str(value) if isinstance(value, str) else value))
 
 
@@ -56,7 +56,7 @@ def _hops(digits: Token) -> int:
 
 
 def _json_number(digits: Token) -> int | float:
-    if (value := v.number(digits)) is None:
+    if (value := x.number(digits)) is None:
         raise ScriptError("limit", "a number beyond 1e308")
     return value
 
@@ -114,31 +114,30 @@ def _regex(at: x.Place, token: Token) -> str:
     return pattern
 
 
-def _call(at: x.Place, function: Token, argument: v.Expression) -> v.Expression:
-    if function.lower() not in v.FUNCTIONS:
-        guess = x.nearest(str(function), (name.upper() for name in v.FUNCTIONS))
-        message = f"no function {function[:40]!r}: lower, upper, length"
+def _call(at: x.Place, function: Token, argument: x.Expression) -> x.Expression:
+    if function.lower() not in FUNCTIONS:
+        guess = x.nearest(str(function), (name.upper() for name in FUNCTIONS))
+        message = f"no function {function[:40]!r}: {', '.join(FUNCTIONS)}"
         raise ScriptError("syntax", message, at, guess)
-    return v.call(function.lower(), argument)
+    return x.Expression("call", (function.lower(), argument))
 
 
-def _template(at: x.Place, token: Token) -> v.Expression:
+def _template(at: x.Place, token: Token) -> x.Expression:
     """A STRING in an expression, as alternating texts and `{fields}`."""
-    texts, fields = [""], []
+    pieces: list[Any] = [""]
     text, end = _string(at, token), 0
     for piece in _PIECE.finditer(text):
-        texts[-1] += text[end : piece.start()]
+        pieces[-1] += text[end : piece.start()]
         end = piece.end()
         if piece[1]:
-            fields.append(x.Field(piece[1], tuple(piece[1].split(".")), at))
-            texts.append("")
+            pieces += [x.Field(piece[1], tuple(piece[1].split(".")), at), ""]
         elif piece[0] in ("{{", "}}"):
-            texts[-1] += piece[0][0]
+            pieces[-1] += piece[0][0]
         else:
             message = f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}"
             raise ScriptError("syntax", message, at)
-    texts[-1] += text[end:]
-    return v.template(texts, fields)
+    pieces[-1] += text[end:]
+    return x.Expression("template", tuple(pieces))
 
 
 # The value of a rule from the values of its parts; None for an absent clause.
@@ -161,19 +160,18 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "has_field": lambda field: ("has_field", field),
     "exists": lambda: ("exists",),
     "empty": lambda *words: ("empty", "NOT" not in words),
-    "cond": lambda *parts: x.Any_(parts),
-    "conj": lambda *parts: x.All(parts),
-    "negated": lambda signs, condition: x.Not(condition) if signs % 2 else condition,
+    "cond": lambda *parts: x.Compound("or", parts),
+    "conj": lambda *parts: x.Compound("and", parts),
+    "negated": lambda signs, condition: x.Compound("not", (condition,)) if signs % 2 else condition,
     "nots": lambda *signs: len(signs),
     "rel": lambda op, *operand: ("_".join([op, *operand]), ()) if op == "IS" else (str(op), *operand),
     "values": lambda *values: values,
-    "expr": v.arithmetic,
-    "term": v.arithmetic,
-    "minus": v.minus,
+    **dict.fromkeys(("expr", "term"), lambda *parts: x.Expression("arithmetic", parts)),
+    "minus": lambda *parts: x.Expression("minus", parts),
     "minuses": lambda *signs: len(signs),
-    "number": lambda digits: v.constant(v.number(digits)),
-    "read": v.variable,
-    "bracketed": lambda part: part._replace(word=None),
+    "number": lambda digits: x.Expression("number", (x.number(digits),)),
+    "read": lambda ref: x.Expression("variable", (ref,)),
+    "bracketed": lambda part: x.Expression("bracketed", (part,)),
     "json_number": _json_number,
     "json_array": lambda *members: list(members),
     "json_object": lambda *pairs: dict(pairs),
@@ -190,7 +188,7 @@ _PLACED: dict[str, Callable[..., Any]] = {
     "ref": _ref,
     "variable": lambda at, token: _ref(at, token[1:]),
     "field": _field,
-    "item_field": lambda at, token: v.field_value(_field(at, token)),
+    "item_field": lambda at, token: x.Expression("field", (_field(at, token),)),
     "value": lambda at, token: _ref(at, token[1:]) if token.type == "VARREF" else _string(at, token),
     "comparison": _comparison,
     "regex": _regex,
@@ -199,12 +197,16 @@ _PLACED: dict[str, Callable[..., Any]] = {
 }
 
 
+@dataclass(frozen=True)
 class Builder:
-    """Makes statements of the parse tree of one source; `problems` holds the first error of each faulty command."""
+    """Makes statements of the parse tree of a text; `problems` takes the first error of each faulty command.
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.problems: list[ScriptError] = []
+    `position_of` gives the position of an offset in the text.
+    """
+
+    text: str
+    position_of: Callable[[int], x.Place]
+    problems: list[ScriptError]
 
     def statements(self, tree: Tree) -> tuple[x.Statement, ...]:
         """The statements of a `start`, `part`, `statements` or `simple` tree."""
@@ -223,7 +225,7 @@ class Builder:
                 if before not in ("plain", "on"):
                     self._refuse(statement, "ON must follow a command")
                 start, status = statement.meta.start_pos, statement.children[0].lower()
-                text, at = self.source.text[start : statement.meta.end_pos], self.source.place(start)
+                text, at = self.text[start : statement.meta.end_pos], self.position_of(start)
                 built.extend(x.On(status, simple, text, at) for simple in self._simple(body))
             elif kind == "attempt":
                 following = kinds[position + 1 : position + 2]
@@ -247,7 +249,7 @@ class Builder:
         """The command of a tree; none if it is faulty."""
         if _is_broken(tree):
             return ()
-        position = self.source.place(tree.meta.start_pos)
+        position = self.position_of(tree.meta.start_pos)
         try:
             command, *into = map(self._build, tree.children)
         except ScriptError as problem:
@@ -256,11 +258,11 @@ class Builder:
             return ()
         if isinstance(command, x.Found):
             command = x.Command("find", (command,))
-        text = self.source.text[tree.meta.start_pos : tree.meta.end_pos]
+        text = self.text[tree.meta.start_pos : tree.meta.end_pos]
         return (x.Simple(command, into[0] if into else None, text, position),)
 
     def _refuse(self, tree: Tree, message: str) -> None:
-        self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
+        self.problems.append(ScriptError("syntax", message, self.position_of(tree.meta.start_pos)))
 
     def _build(self, tree: Tree | Token | None) -> Any:
         """The value of a rule; keywords in upper case, directions in lower case, other tokens as they are."""
@@ -272,7 +274,7 @@ class Builder:
             return tree.upper() if tree.type.startswith("_KW_") else tree
         parts = [self._build(child) for child in tree.children]
         if tree.data in _PLACED:
-            return _PLACED[tree.data](self.source.place(tree.meta.start_pos), *parts)
+            return _PLACED[tree.data](self.position_of(tree.meta.start_pos), *parts)
         build = _BUILD.get(tree.data)
         return build(*parts) if build else x.Command(str(tree.data), tuple(parts))
 

@@ -1,22 +1,29 @@
-"""The verbs of graph scripts: run one, or only check how it is written."""
+"""The verbs of graph scripts: run one, or only check how it is written. A file of answers or an engine answers the
+prompts of a script.
+"""
 
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from kgqa_hpc.cli.app import AsJson, print_json, say
-from kgqa_hpc.errors import InputError, ScriptError
+from kgqa_hpc.errors import ConfigError, InputError, ScriptError
+from kgqa_hpc.plugins.gasl.language import to_json
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text.streams import parse_json, read_bytes
 
 if TYPE_CHECKING:
+    from kgqa_hpc.engines.engine import Request
     from kgqa_hpc.plugins.gasl.execute import Result
-    from kgqa_hpc.plugins.gasl.world import Model
+    from kgqa_hpc.plugins.gasl.world import Model, Prompt
 
 gasl = typer.Typer(
     help="Graph scripts: find, count, join and rank nodes and edges of a graph.", no_args_is_help=True
@@ -65,7 +72,6 @@ def run(
 @gasl.command()
 def check(script: ScriptFile, as_json: AsJson = False) -> None:
     """Parse a graph script and list the first error of each command."""
-    from kgqa_hpc.plugins.gasl.model import read_input
     from kgqa_hpc.plugins.gasl.parser import read_script
 
     problems = read_script(read_input(script))[1]
@@ -94,11 +100,11 @@ def run_script(
     Raises InputError for options that do not go together and files that cannot be read.
     """
     from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.plugins.gasl.execute import State, execute, load_state, refused, save_state
-    from kgqa_hpc.plugins.gasl.graph_files import from_run, read_tables
-    from kgqa_hpc.plugins.gasl.model import Answers, asking, read_input
+    from kgqa_hpc.plugins.gasl.execute import Result, State, execute, load_state
+    from kgqa_hpc.plugins.gasl.graph import from_run, read_tables
     from kgqa_hpc.plugins.gasl.parser import parse
     from kgqa_hpc.plugins.gasl.world import nobody
+    from kgqa_hpc.store.atomic import write_file
     from kgqa_hpc.store.canonical import sha256_of
 
     if (nodes is None) != (edges is None) or (graph is None) == (nodes is None):
@@ -108,7 +114,7 @@ def run_script(
     try:
         commands = parse(read_input(script))
     except ScriptError as problem:
-        return refused(problem), 2
+        return Result("error", error=problem.report()), 2
     if nodes is not None and edges is not None:
         property_graph = read_tables(nodes, edges)
     elif graph is not None:
@@ -122,6 +128,124 @@ def run_script(
     with ExitStack() as stack:
         model: Model = Answers.read(answers) if answers else nobody
         model = stack.enter_context(asking(engine)) if engine else model
-        on_step = partial(save_state, state) if state else None
-        result = execute(commands, property_graph, initial, model, on_step)
+
+        def save(current: State) -> None:
+            if state:
+                write_file(state, to_json(current.to_dict()))
+
+        result = execute(commands, property_graph, initial, model, save)
     return result, 1 if result.status == "error" else 0
+
+
+def read_input(path: Path) -> bytes:
+    """The bytes of a file that the user named. Raises InputError when it cannot be read."""
+    try:
+        return read_bytes(path)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+
+
+_EVERY_OTHER = "*"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers from a file: {instruction: {item: answer, "*": answer of every other item}}."""
+
+    entries: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path) -> Answers:
+        """Raises InputError when the file is not there or not of this shape."""
+        try:
+            document = orjson.loads(read_input(path))
+        except orjson.JSONDecodeError as problem:
+            raise InputError(f"{path}: is not JSON: {problem}") from None
+        if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
+            raise InputError(f"{path}: must be an object {{instruction: {{item: answer}}}}")
+        return cls(document)
+
+    def __call__(self, prompts: Sequence[Prompt]) -> Sequence[Any]:
+        answers = []
+        for prompt in prompts:
+            instruction = prompt.kind if prompt.verb == "GENERATE" else prompt.instruction
+            entry = self.entries.get(instruction, {})
+            key = prompt.key if prompt.key in entry else _EVERY_OTHER
+            if key not in entry:
+                description = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
+                raise ScriptError("model", f"the file of answers has none for {description}")
+            answers.append(entry[key])
+        return answers
+
+
+# Largest number of characters of an item or variable in a prompt; more may not fit into the context.
+_MAX_SHOWN = 8000
+_MAX_TOKENS = 500
+
+_TASK = {
+    "PROCESS": "Apply the instruction to the item. Answer with the result alone.",
+    "CLASSIFY": "Put the item into one category, as the instruction says. Answer with the category alone.",
+    "GENERATE": "Write a text of the kind that is asked for from the data. Use nothing but the data.",
+}
+
+
+@contextmanager
+def asking(path: Path) -> Iterator[Model]:
+    """An `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
+    or a whole configuration. The engine is closed at the end.
+
+    Raises InputError, ConfigError, or EngineConfigError when it cannot start.
+    """
+    from pydantic import ValidationError
+
+    from kgqa_hpc.engines.mailbox import Mailbox
+    from kgqa_hpc.engines.registry import ENGINES, parse_engine
+    from kgqa_hpc.plugins.gasl.world import ANSWER_FIELDS
+    from kgqa_hpc.settings import problems_of
+    from kgqa_hpc.store.yaml_file import load_yaml
+
+    try:
+        document = load_yaml(path)
+        section = document.get("engine", document) if isinstance(document, dict) else document
+        settings = parse_engine(section, path.parent)
+    except FileNotFoundError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+    except ValidationError as problem:
+        lines = [f"{'.'.join(map(str, entry.key))}: {entry.text}" for entry in problems_of(problem)]
+        raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
+    engine = ENGINES.get(settings.kind)(settings)
+
+    def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
+        """One answer for each prompt; None where it fails or does not parse."""
+        members = [ANSWER_FIELDS[prompt.verb] for prompt in prompts]
+        requests = [_request(str(k), prompt, members[k]) for k, prompt in enumerate(prompts)]
+        answers: list[Any] = [None] * len(prompts)
+        for response in engine.generate(Mailbox.holding(requests)):
+            try:
+                content = parse_json(response.text) if response.finish == "stop" else None
+            except orjson.JSONDecodeError:
+                continue
+            if isinstance(content, dict):
+                answers[int(response.id)] = content.get(members[int(response.id)])
+        return answers
+
+    try:
+        yield ask
+    finally:
+        engine.close()
+
+
+def _request(request_id: str, prompt: Prompt, member: str) -> Request:
+    """The request for an answer as JSON in one member, a text."""
+    from kgqa_hpc.engines.engine import Request
+
+    properties = {member: {"type": "string"}}
+    closed = {"required": [member], "additionalProperties": False}
+    schema = {"type": "object", "properties": properties, **closed}
+    # The part common to all items of a command comes first, for the engine's prefix cache.
+    system = f'{_TASK[prompt.verb]} Answer in JSON: {{"{member}": "…"}}'
+    content = to_json(prompt.content).decode("utf-8")[:_MAX_SHOWN]
+    kind = f"Kind: {prompt.kind}\n" if prompt.kind else ""
+    user = f"Instruction: {prompt.instruction}\n{kind}\nData:\n{content}"
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": user})
+    return Request(request_id, messages, _MAX_TOKENS, schema=schema)

@@ -1,35 +1,66 @@
-"""The commands that make lists from lists, JOIN, MERGE, COMPARE, SELECT, RANK and ADD_FIELD, and that count: COUNT,
-AGGREGATE, GROUP, and ITERATE, which runs the first two on batches.
+"""The commands that make lists from lists, JOIN, MERGE, COMPARE, SELECT, RANK and GROUP; that change variables, DECLARE
+and UPDATE; and the script's copy of the graph, CREATE_NODES, CREATE_EDGES and CREATE_GROUPS.
 """
 
-import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl import finding
-from kgqa_hpc.plugins.gasl.finding import check_fields, predicate
-from kgqa_hpc.plugins.gasl.model import ask
-from kgqa_hpc.plugins.gasl.syntax import Command, Condition, Field, Found, Ref, Word, comparisons
-from kgqa_hpc.plugins.gasl.values import (
+from kgqa_hpc.plugins.gasl.language import (
     ALIASES,
     LARGEST,
-    Expression,
+    Condition,
+    Field,
     Item,
-    Nothing,
+    Ref,
+    Word,
+    as_item,
     check_field,
     given,
-    grouped,
-    identity,
     is_number,
-    names_in,
-    sameness,
+    items_of,
+    kind_of,
     text_of,
-    variable,
 )
-from kgqa_hpc.plugins.gasl.world import Outcome, World
+from kgqa_hpc.plugins.gasl.world import EMPTY, Outcome, World
+
+
+def identity(value: Any) -> Hashable:
+    """A key that is equal for equal values: 2 equals 2.0, true is not 1, the order of an object's fields is ignored."""
+    if isinstance(value, bool):
+        return ("truth", value)
+    if isinstance(value, list):
+        return ("list", tuple(identity(element) for element in value))
+    if isinstance(value, dict):
+        return ("object", frozenset((key, identity(element)) for key, element in value.items()))
+    return value if value is None or isinstance(value, str) else ("number", value)
+
+
+def sameness(item: Item) -> Hashable:
+    """A key that is equal for the same items: their `id` if they have one, otherwise all fields."""
+    item_id = item.get("id")
+    return ("id", identity(item_id)) if item_id is not None else ("fields", identity(item))
+
+
+def grouped(items: Sequence[Item], field: Field) -> tuple[dict[Hashable, list[Item]], int]:
+    """The items by the identity of a field's value, and the number of items that lack the field."""
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        if (value := given(item, field)) is not None:
+            groups.setdefault(identity(value), []).append(item)
+    return groups, len(items) - sum(map(len, groups.values()))
+
+
+def free_name(name: str, used: Iterable[str]) -> str:
+    """The name, or name_1, name_2 … if it is in `used`."""
+    if name not in used:
+        return name
+    number = 1
+    while f"{name}_{number}" in used:
+        number += 1
+    return f"{name}_{number}"
 
 
 def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field | None) -> Outcome:
@@ -37,7 +68,18 @@ def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field 
     left_items, right_items = world.items(ref), world.items(with_ref)
     if not left_items or not right_items:
         return Outcome([])
-    f, g = _sides(left_items, right_items, field, with_field or field)
+    # The join fields of both lists, swapped if they only exist that way round
+    f, g = field, with_field or field
+    try:
+        check_field(left_items, f)
+        check_field(right_items, g)
+    except ScriptError as problem:
+        f, g = g, f
+        try:
+            check_field(left_items, f)
+            check_field(right_items, g)
+        except ScriptError:
+            raise problem from None
     groups, skipped = grouped(right_items, g)
     partners = {mark: [_without(item, g) for item in items] for mark, items in groups.items()}
     values = [given(item, f) for item in left_items]
@@ -53,21 +95,6 @@ def join(world: World, ref: Ref, with_ref: Ref, field: Field, with_field: Field 
     return Outcome(pairs(), skipped + sum(value is None for value in values))
 
 
-def _sides(left_items: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
-    """The join fields of both lists, swapped if they only exist that way round. Raises ScriptError `name`."""
-    try:
-        check_field(left_items, f)
-        check_field(right, g)
-    except ScriptError as problem:
-        try:
-            check_field(left_items, g)
-            check_field(right, f)
-        except ScriptError:
-            raise problem from None
-        return g, f
-    return f, g
-
-
 def _without(item: Item, field: Field) -> Item:
     """The item without the top-level field to which a one-step field refers."""
     name = field.steps[0]
@@ -79,16 +106,6 @@ def _without(item: Item, field: Field) -> Item:
             return item
         name = ALIASES.get(name, name)
     return {key: value for key, value in item.items() if key != name}
-
-
-def free_name(name: str, used: Iterable[str]) -> str:
-    """The name, or name_1, name_2 … if it is in `used`."""
-    if name not in used:
-        return name
-    number = 1
-    while f"{name}_{number}" in used:
-        number += 1
-    return f"{name}_{number}"
 
 
 def merge(world: World, *refs: Ref) -> Outcome:
@@ -162,108 +179,6 @@ def rank(world: World, ref: Ref, by: Field, order: str | None, top: int | None) 
     return Outcome(islice(ranked, top))
 
 
-def add_field(world: World, ref: Ref, name: Word | str, value: Expression) -> Outcome:
-    """Each item with one more field."""
-    items = world.items(ref)
-    values = _evaluate(value, items, world)
-    field = free_name(name.text if isinstance(name, Word) else name, names_in(items))
-    extended = ({**item, field: result} for item, result in zip(items, values, strict=True))
-    return Outcome(extended, values.count(None), notes={"field": field})
-
-
-def _evaluate(expression: Expression, items: Sequence[Item], world: World) -> list[Any]:
-    """The value for each item, None where it is null. Raises ScriptError `name`, `type` or `limit`."""
-    word = expression.word
-    if word is not None and word.text in world.variables:
-        expression = variable(Ref(word.text, word.text, (), word.place))
-    world.spend(len(items) * expression.work)
-    for field in expression.fields:
-        check_field(items, field, also=() if word is None else world.variables)
-    columns: dict[Ref, Sequence[Any]] = {}
-    for ref in expression.refs:
-        column = world.column(ref)
-        columns[ref] = [world.single(ref)] * len(items) if column is None else column
-        if len(columns[ref]) != len(items):
-            message = f"${ref.text[:100]} has {len(columns[ref]):,} items for {len(items):,}"
-            raise ScriptError("type", message)
-    values: list[Any] = []
-    for position, item in enumerate(items):
-        try:
-            values.append(expression.value(item, {ref: column[position] for ref, column in columns.items()}))
-        except Nothing:
-            values.append(None)
-    return values
-
-
-def count(
-    world: World,
-    source: Ref | Found,
-    field: Field | None,
-    condition: Condition | None,
-    by: Field | None,
-    unique: str | None,
-) -> Outcome:
-    """The number of items: in all, by value of a field, or of a field's values by another field."""
-    if isinstance(source, Found):
-        for name in filter(None, (field, by)):
-            finding.check_found_field(source.kind, name, world.graph)
-        return _counted(finding.find(world, source), field, by, unique)
-    items = world.items(source)
-    _check(items, condition, field, by)
-    return _counted(finding.select(items, condition, world), field, by, unique)
-
-
-def _check(items: Sequence[Item], condition: Condition | None, *fields: Field | None) -> None:
-    check_fields(items, condition)
-    for field in filter(None, fields):
-        check_field(items, field)
-
-
-def _counted(items: Iterable[Item], field: Field | None, by: Field | None, unique: str | None) -> Outcome:
-    counts: dict[str, int] = {}
-    total = skipped = 0
-    seen: set[Hashable] = set()
-    for item in items:
-        group = given(item, by) if by else None
-        value = given(item, field) if field else None
-        if (by and group is None) or (field and value is None):
-            skipped += 1
-            continue
-        key = text_of(group) if by else text_of(value) if field and not unique else ""
-        if unique:
-            mark = (key, identity(value) if field else sameness(item))
-            if mark in seen:
-                continue
-            seen.add(mark)
-        total += 1
-        counts[key] = counts.get(key, 0) + 1
-    return Outcome(counts if by or (field and not unique) else total, skipped)
-
-
-def aggregate(world: World, ref: Ref, by: Field, op: str, of: Field | None) -> Outcome:
-    """COUNT, SUM, AVG, MIN or MAX of a field, for each value of another or of the field itself."""
-    items = world.items(ref)
-    _check(items, None, by, of)
-    return _aggregated(items, by, op, of)
-
-
-def _aggregated(items: Sequence[Item], by: Field, op: str, of: Field | None) -> Outcome:
-    if of is None and op != "COUNT":
-        values = [value for value in (given(item, by) for item in items) if value is not None]
-        result = _OPERATIONS[op](values)
-        return Outcome(result, len(items) - len(values), empty=result is None)
-    groups: dict[str, list[Any]] = {}
-    skipped = 0
-    for item in items:
-        key = given(item, by)
-        value = given(item, of) if of else True
-        if key is None or value is None:
-            skipped += 1
-        else:
-            groups.setdefault(text_of(key), []).append(value)
-    return Outcome({key: _OPERATIONS[op](values) for key, values in groups.items()}, skipped)
-
-
 def group(world: World, ref: Ref, by: Field) -> Outcome:
     """The items by the values of a field."""
     items = world.items(ref)
@@ -273,55 +188,124 @@ def group(world: World, ref: Ref, by: Field) -> Outcome:
     return Outcome(({"key": given(m[0], by), "count": len(m), "items": m} for m in lists), skipped)
 
 
-def iterate(world: World, ref: Ref, size: int, body: Command) -> Outcome:
-    """Run a command on batches of items; a COUNT or AGGREGATE gives one item for each batch."""
-    if body.name == "asked":
-        verb, text = body.arguments
-        return ask(world, verb, ref, text, size)
-    items = world.items(ref)
-    starts = range(0, len(items), size)
-    if body.name == "aggregated":
-        by, op, of = body.arguments
-        _check(items, None, by, of)
-        outcomes = [_aggregated(items[start : start + size], by, op, of) for start in starts]
-    else:
-        field, condition, by, unique = body.arguments
-        _check(items, condition, field, by)
-        world.spend(len(items) * sum(1 for _ in comparisons(condition)))
-        holds = predicate(condition, world)
-        batches = ([item for item in items[start : start + size] if holds(item)] for start in starts)
-        outcomes = [_counted(batch, field, by, unique) for batch in batches]
-    values = [{"batch": number, "value": outcome.value} for number, outcome in enumerate(outcomes, 1)]
-    return Outcome(values, sum(outcome.skipped for outcome in outcomes))
+def declare(world: World, word: Word, kind: str, description: str | None) -> Outcome:
+    """Declare an empty variable of a fixed kind. Raises ScriptError `type` if it exists with another kind."""
+    name = word.text
+    if name in world.variables and (before := kind_of(world.variables[name])) != kind:
+        raise ScriptError("type", f"{name} is a {before}; it cannot be declared a {kind}")
+    world.declared[name] = {"kind": kind, "description": description}
+    return Outcome(EMPTY[kind])
 
 
-def _sum(values: Sequence[Any]) -> int | float:
-    _want_numbers(values)
-    try:
-        total = sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
-    except OverflowError:
-        total = math.inf
-    if not abs(total) <= LARGEST:
-        raise ScriptError("limit", "a number beyond 1e308")
-    return total
+def update(world: World, word: Word, ref: Ref, operation: str | None, condition: Condition | None) -> Outcome:
+    """Change a variable by another of its kind: replace, filter, append, merge, or remove the other's items."""
+    name, operand = word.text, world.value(ref)
+    kind = kind_of(operand)
+    if kind == "VALUE":
+        raise ScriptError("type", f"{ref.text[:100]} is a VALUE: UPDATE takes LIST, DICT or COUNTER")
+    before = world.variables.get(name, EMPTY[kind])
+    if kind_of(before) != kind:
+        raise ScriptError("type", f"{name} is a {kind_of(before)}, {ref.text[:100]} a {kind}")
+    if kind == "COUNTER" and (condition is not None or operation in ("FILTER", "DELETE")):
+        raise ScriptError(
+            "type", f"UPDATE of a COUNTER: no WHERE, and not {(operation or 'replace').lower()}"
+        )
+    replaces = operation in (None, "REPLACE", "FILTER")
+    if kind == "COUNTER":
+        if not (replaces or abs(before + operand) <= LARGEST):
+            raise ScriptError("limit", "a number beyond 1e308")
+        return Outcome(operand if replaces else before + operand)
+    entries = items_of(operand) or []
+    chosen = list(filter(finding.checked(world, entries, condition), entries))
+    if kind == "DICT":
+        changes = {item["key"]: item["value"] for item in chosen}
+        if operation == "DELETE":
+            return Outcome({key: value for key, value in before.items() if key not in changes})
+        return Outcome(changes if replaces else {**before, **changes})
+    items = [as_item(element) for element in before]
+    if operation == "DELETE":
+        gone = {sameness(item) for item in chosen}
+        return Outcome(item for item in items if sameness(item) not in gone)
+    if operation == "MERGE":
+        return Outcome(_merged(items, chosen))
+    return Outcome(chosen if replaces else chain(items, chosen))
 
 
-def _extreme(choose: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
-    if not all(isinstance(value, str) for value in values):
-        _want_numbers(values)
-    return choose(values) if values else None
+def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterator[Item]:
+    """The items of `before` with the fields of the same items in `chosen`, then the other items of `chosen`."""
+    fields: dict[Hashable, Item] = {}
+    for item in chosen:
+        mark = sameness(item)
+        fields[mark] = {**fields.get(mark, {}), **item}
+    marks = [sameness(item) for item in before]
+    for item, mark in zip(before, marks, strict=True):
+        yield {**item, **fields.get(mark, {})}
+    seen = set(marks)
+    yield from (item for item in chosen if sameness(item) not in seen)
 
 
-def _want_numbers(values: Sequence[Any]) -> None:
-    for value in values:
-        if not is_number(value):
-            raise ScriptError("type", f"a number is needed here, not {text_of(value)[:100]!r}")
+_NAMES = ("name", "key", "value", "result")
 
 
-_OPERATIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
-    "COUNT": len,
-    "SUM": _sum,
-    "AVG": lambda values: _sum(values) / len(values) if values else None,
-    "MIN": partial(_extreme, min),
-    "MAX": partial(_extreme, max),
-}
+def create(world: World, verb: str, ref: Ref, word: Word | None) -> Outcome:
+    """Nodes, edges or groups from items, without those that exist or are impossible."""
+    items, kind = world.items(ref), word.text if word else None
+    created: list[Item] = []
+    for item in items:
+        if verb == "CREATE_EDGES":
+            properties = _properties(item, {"source", "target", "id", "type", "items"})
+            edge_type = kind or _text(item, "type") or "related_to"
+            new = _add_edge(given(item, "source"), given(item, "target"), edge_type, properties, world)
+        else:
+            new = _node(item, kind or ("group" if verb == "CREATE_GROUPS" else None), world)
+        # An edge to a group from each of its items that is a node
+        members = item.get("items") if verb == "CREATE_GROUPS" else None
+        if new is not None and isinstance(members, list):
+            for member in map(as_item, members):
+                _add_edge(member.get("id"), new["id"], "member_of", {}, world)
+        created += [] if new is None else [new]
+    return Outcome(created, len(items) - len(created))
+
+
+def _node(item: Item, kind: str | None, world: World) -> Item | None:
+    """Add the node that an item describes; None if it has neither id nor name, or if the graph has the id."""
+    kind = kind or _text(item, "type") or "node"
+    used = next((name for name in _NAMES if given(item, name) is not None), None)
+    name = _text(item, used) if used else None
+    node_id = item.get("id")
+    if node_id is None and name is None:
+        return None
+    identifier = text_of(node_id) if node_id is not None else f"{kind}:{name}"
+    if world.graph.position(identifier) is not None:
+        return None
+    properties = _properties(item, {"id", "name", "type", "items", used})
+    name = identifier if name is None else name
+    node = {"id": identifier, "name": name, "type": kind, "properties": properties}
+    world.created(node)
+    world.graph.add_node(dict(node))
+    return node
+
+
+def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: World) -> Item | None:
+    """Add an edge; None if an end is no node, or if the edge exists."""
+    start, last = world.graph.position(source), world.graph.position(target)
+    if start is None or last is None or world.graph.has_edge(start, last, kind):
+        return None
+    edge = {"source": source, "target": target, "type": kind, "properties": properties}
+    world.created(edge)
+    world.graph.add_edge(edge)
+    return edge
+
+
+def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
+    """The item's properties and other non-null top-level fields, without some names."""
+    merged = {**item}
+    if isinstance(members := item.get("properties"), dict):
+        del merged["properties"]
+        merged = {**members, **merged}
+    return {key: value for key, value in merged.items() if key not in left_out and value is not None}
+
+
+def _text(item: Item, name: str) -> str | None:
+    value = given(item, name)
+    return None if value is None else text_of(value)

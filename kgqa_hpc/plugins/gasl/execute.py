@@ -1,4 +1,4 @@
-"""Execution of a script: each command is a step; TRY, ON and plans decide which command follows.
+"""Execution of a script: each command gives a step; TRY, ON and plans decide which command follows.
 
 `execute` changes the given state, which is plain JSON and complete after each step, so that the same script can
 continue from it after a kill. Steps are kept whole: to go on, the script is walked through again with the finished
@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import InputError, ScriptError
+from kgqa_hpc.plugins.gasl import combining, computing, finding, walking
 from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
-from kgqa_hpc.plugins.gasl.perform import perform, step_of
-from kgqa_hpc.plugins.gasl.syntax import Attempt, On, Plan, Script, Simple, Statement
-from kgqa_hpc.plugins.gasl.values import to_json
-from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, World, nobody
-from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.plugins.gasl.language import Attempt, On, Ref, Script, Simple, Statement
+from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model, Outcome, World, nobody
 from kgqa_hpc.text.streams import read_bytes
 
 FORMAT = 1
@@ -33,8 +31,7 @@ FORMAT = 1
 class State:
     """Variables, declarations, created nodes and edges, and the finished steps of one script on one graph.
 
-    `script` and `graph` are their digests, `work` the work that the steps have used of the script's limits. The
-    next script on the same variables and the same graph starts from `after(script)`.
+    `script` and `graph` are their digests, `work` the work that the steps have used of the script's limits.
     """
 
     script: str
@@ -45,10 +42,6 @@ class State:
     nodes: list[dict[str, Any]] = field(default_factory=list)
     edges: list[dict[str, Any]] = field(default_factory=list)
     work: int = 0
-
-    def after(self, script: str) -> State:
-        """The initial state of a next script, with the variables and the graph of this one."""
-        return State(script, self.graph, [], self.variables, self.declared, self.nodes, self.edges)
 
     def to_dict(self) -> dict[str, Any]:
         """The state as JSON; its parts are those of the state, not copies."""
@@ -66,19 +59,13 @@ class State:
         return cls(**{name: members[name] for name in vars(cls("", ""))})
 
 
-def save_state(path: Path, state: State) -> None:
-    """Write the state, whole or not at all. Raises DiskFull or StoreError."""
-    write_file(path, to_json(state.to_dict()))
-
-
 def load_state(path: Path, script: str, graph: str) -> State:
     """Read the state from a file; a new state if the file is missing.
 
     Raises InputError when it is of another script or graph, or no state at all.
     """
     try:
-        document = json.loads(read_bytes(path))
-        state = State.from_dict(document)
+        state = State.from_dict(json.loads(read_bytes(path)))
     except FileNotFoundError:
         if not path.parent.is_dir():
             raise InputError(f"{path}: its folder does not exist", "create it first") from None
@@ -103,21 +90,19 @@ OnStep = Callable[[State], None]
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a script: success, partial, empty, cancelled or error (then with `error`)."""
+    """The result of a script: success, partial, empty, cancelled or error (then with `error`).
+
+    A script that cannot be read gives an error without variables and steps.
+    """
 
     status: str
-    variables: dict[str, Any]
-    steps: list[Step]
+    variables: dict[str, Any] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
     error: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         document = {"status": self.status, "variables": self.variables, "steps": self.steps}
         return document if self.error is None else {**document, "error": self.error}
-
-
-def refused(problem: ScriptError) -> Result:
-    """The result of a script that cannot be read."""
-    return Result("error", {}, [], problem.report())
 
 
 @dataclass(eq=False)
@@ -143,10 +128,9 @@ def execute(
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
     """Run the remaining steps of a script. `state` must be of this script and graph."""
-    run_graph = Graph(graph, state.nodes, state.edges)
-    world = World(run_graph, ask, state.variables, state.declared, bounds, state.work)
-    state.nodes, state.edges = run_graph.new_nodes, run_graph.new_edges
-    run = _Run(script.plan or Plan(stop_on_error=True, continue_on_empty=True), world, state, on_step)
+    own_graph = Graph(graph, state.nodes, state.edges)
+    world = World(own_graph, ask, state.variables, state.declared, bounds, state.work)
+    run = _Run(script, world, state, on_step)
     error = None
     try:
         run.block(script.statements, guarded=False)
@@ -163,7 +147,7 @@ def execute(
 class _Run:
     """A run of a script up to its next step; `position` is the number of steps that the walk has passed."""
 
-    plan: Plan
+    script: Script
     world: World
     state: State
     on_step: OnStep | None
@@ -180,24 +164,23 @@ class _Run:
                     self._attempt(statement, guarded)
                     continue
                 assert isinstance(statement, Simple)
-                step, handled = self._step(statement), False
+                step = self._step(statement)
                 ons: list[On] = []
                 while following and isinstance(on := following[0], On):
                     ons.append(on)
                     following.popleft()
                 for on in ons:
                     if on.status == step["status"]:
-                        handled = True
                         self._settle(self._step(on.simple), guarded)
                     else:
                         self._record(partial(step_of, on, "skipped"))
-                if not handled:
+                if all(on.status != step["status"] for on in ons):
                     self._settle(step, guarded)
             except _Unhandled as unhandled:
                 self._pass_over(unhandled, guarded)
 
     def _pass_over(self, unhandled: _Unhandled, guarded: bool) -> None:
-        if guarded or self.plan.stop_on_error or unhandled.step["error"]["kind"] == "assert":
+        if guarded or self.script.stop_on_error or unhandled.step["error"]["kind"] == "assert":
             raise unhandled
         self.passed_over = True
 
@@ -217,13 +200,13 @@ class _Run:
     def _settle(self, step: Step, guarded: bool) -> None:
         if step["status"] == "error":
             self._pass_over(_Unhandled(step), guarded)
-        elif step["status"] == "empty" and not self.plan.continue_on_empty:
+        elif step["status"] == "empty" and not self.script.continue_on_empty:
             raise _Stopped("empty")
 
     def _step(self, simple: Simple) -> Step:
         if simple.command.name == "cancel":
             (plan,) = simple.command.arguments
-            if plan is not None and plan.text != self.plan.plan_id:
+            if plan is not None and plan.text != self.script.plan_id:
                 return self._record(lambda: step_of(simple, "skipped"))
             self._record(lambda: step_of(simple, "success"))
             raise _Stopped("cancelled")
@@ -242,3 +225,67 @@ class _Run:
                 self.on_step(self.state)
         self.position += 1
         return step
+
+
+LAST = "last"
+# The function of each command by its rule in grammar.lark; the values of the rule's parts are its arguments.
+_COMMANDS: dict[str, Callable[..., Outcome]] = {
+    "set": lambda world, name, value: Outcome(value),
+    **dict.fromkeys(("find", "debug"), lambda world, search: Outcome(finding.find(world, search))),
+    **{
+        function.__name__: function
+        for function in (
+            *(computing.add_field, computing.ask, computing.generate, computing.count, computing.aggregate),
+            *(computing.iterate, computing.check, computing.show, computing.inspect),
+            *(combining.join, combining.merge, combining.compare, combining.select, combining.rank),
+            *(combining.group, combining.declare, combining.update, combining.create),
+            *(walking.walk, walking.connect, walking.subgraph, walking.pattern, walking.cluster),
+        )
+    },
+}
+
+
+def step_of(statement: Simple | On, status: str) -> dict[str, Any]:
+    """The step of a statement without a result."""
+    step = {"line": statement.place.line, "column": statement.place.column, "command": statement.text}
+    return {**step, "status": status, "variable": None, "count": None, "skipped": 0}
+
+
+def perform(simple: Simple, world: World) -> dict[str, Any]:
+    """Execute a command and return its step; a command that fails changes nothing."""
+    step = step_of(simple, "success")
+    try:
+        with world.undoing():
+            step.update(_done(simple, world))
+    except ScriptError as problem:
+        problem.place = problem.place or simple.place
+        step.update(status="error", error=problem.report())
+    return step
+
+
+def _done(simple: Simple, world: World) -> dict[str, Any]:
+    name, arguments = simple.command
+    outcome = _COMMANDS[name](world, *arguments)
+    notes = {"skipped": outcome.skipped, **outcome.notes}
+    if not outcome.stores:
+        return {"status": "partial" if outcome.partial else "success", **notes}
+    # The variable that takes the result: the one after AS, else the one that the command updates, else `last`
+    variable = LAST
+    if simple.into is not None:
+        variable = simple.into.text
+    elif name in ("declare", "set", "update"):
+        variable = arguments[0].text
+    elif name in ("ask", "add_field", "rank") or (name == "iterate" and arguments[-1].name == "asked"):
+        ref: Ref = next(argument for argument in arguments if isinstance(argument, Ref))
+        variable = LAST if ref.entries else ref.name
+    value, truncated = world.store(variable, outcome.value)
+    if name == "debug":
+        notes["output"] = computing.shown(value, computing.SHOWN)
+    if truncated:
+        notes["truncated"] = True
+    parts = list(value.values()) if isinstance(value, dict) else [value]
+    has_none = name not in ("declare", "set") and all(part == [] for part in parts)
+    empty = outcome.empty or has_none
+    status = "partial" if truncated or outcome.partial else "empty" if empty else "success"
+    count = len(value) if isinstance(value, list | dict) else None
+    return {"status": status, "variable": variable, "count": count, **notes}

@@ -4,17 +4,24 @@ simple paths between them. docs/guide/gasl.md, "Conditions".
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
 from kgqa_hpc.plugins.gasl.graph import Graph
-from kgqa_hpc.plugins.gasl.syntax import All, Any_, Comparison, Condition, Field, Found, Not, Ref, comparisons
-from kgqa_hpc.plugins.gasl.values import (
+from kgqa_hpc.plugins.gasl.language import (
     ALIASES,
     MISSING,
+    Comparison,
+    Compound,
+    Condition,
+    Field,
+    Found,
     Item,
+    Ref,
     check_field,
+    comparisons,
+    conjuncts,
     given,
     is_number,
     look_up,
@@ -22,7 +29,7 @@ from kgqa_hpc.plugins.gasl.values import (
     text_of,
     unknown_field,
 )
-from kgqa_hpc.plugins.gasl.walking import Meter, route_items, routes, stepper
+from kgqa_hpc.plugins.gasl.walking import route_items, routes, stepper
 from kgqa_hpc.plugins.gasl.world import World
 
 # A function of an item and, for an edge or a path, of its first and last node.
@@ -54,36 +61,33 @@ def reading(value: Any, world: World) -> Reading:
     return Reading(text, value) if is_number(value) else Reading(text, truth=value)
 
 
-def check_fields(items: Sequence[Item], condition: Condition | None) -> None:
-    """Raises ScriptError `name` for a field that no item has, unless the condition only tests for null."""
-    for comparison in comparisons(condition):
-        if comparison.op not in ("is_null", "is_not_null"):
-            check_field(items, comparison.field)
+def checked(
+    world: World, items: Sequence[Item], condition: Condition | None, *fields: Field | None
+) -> Predicate:
+    """The WHERE condition of a command on items, as a function, after a check of all fields that the command names.
 
-
-def select(items: Sequence[Item], condition: Condition | None, world: World) -> Sequence[Item]:
-    """The items for which a WHERE holds. Raises ScriptError `name` or `type`."""
-    if condition is None:
-        return items
-    world.spend(len(items) * sum(1 for _ in comparisons(condition)))
-    check_fields(items, condition)
-    holds = predicate(condition, world)
-    return [item for item in items if holds(item)]
+    Raises ScriptError `type`, or `name` for a field that no item has, unless the condition only tests it for null.
+    """
+    tests = list(comparisons(condition))
+    named = [test.field for test in tests if test.op not in ("is_null", "is_not_null")]
+    for field in filter(None, (*named, *fields)):
+        check_field(items, field)
+    world.spend(len(items) * len(tests))
+    return predicate(condition, world)
 
 
 def predicate(condition: Condition | None, world: World) -> Predicate:
     """Compile the condition to a function; `$` values are read now. Raises ScriptError `name` or `type`."""
     if condition is None:
         return lambda *ends: True
-    if isinstance(condition, Not):
-        part = predicate(condition.part, world)
-        return lambda *ends: not part(*ends)
     if isinstance(condition, Comparison):
         test, field = _test(condition, world), condition.field
         position = ("item", "source", "target").index(condition.end)
         return lambda *ends: test(given(ends[position], field))
-    parts = [predicate(condition_part, world) for condition_part in condition.parts]
-    combine = any if isinstance(condition, Any_) else all
+    parts = [predicate(part, world) for part in condition.parts]
+    if condition.operation == "not":
+        return lambda *ends: not parts[0](*ends)
+    combine = any if condition.operation == "or" else all
     return lambda *ends: combine(holds(*ends) for holds in parts)
 
 
@@ -162,7 +166,7 @@ PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
 def find(world: World, command: Found) -> Iterator[Item]:
     """Matches of FIND, in graph order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
     for comparison in comparisons(command.condition):
-        if command.kind == "edges" and not world.graph.num_edges:
+        if command.kind == "edges" and not len(world.graph.edges):
             break  # an empty graph is no error
         if comparison.op in ("is_null", "is_not_null"):
             continue
@@ -179,13 +183,11 @@ def check_found_field(kind: str, field: Field, graph: Graph) -> None:
         if look_up(blank, field.steps) is MISSING:
             raise unknown_field(field, fields)
         return
-    items = graph.nodes() if kind == "nodes" else graph.edges()
-    fields = graph.fields("nodes" if kind == "nodes" else "edges")
-    head = field.steps[0]
-    if len(field.steps) == 1 and (head in fields or ALIASES.get(head) in fields):
+    items = graph.nodes if kind == "nodes" else graph.edges
+    fields, name = items.fields(), field.steps[0]
+    if len(field.steps) == 1 and (name in fields or ALIASES.get(name) in fields):
         return
-    empty = (graph.num_nodes if kind == "nodes" else graph.num_edges) == 0
-    if not empty and not any(look_up(item, field.steps) is not MISSING for item in items):
+    if len(items) and not any(look_up(item, field.steps) is not MISSING for item in items):
         raise unknown_field(field, fields)
 
 
@@ -201,60 +203,64 @@ def _items(command: Found, world: World) -> Iterator[Item]:
     if command.kind == "nodes":
         only = _id_of(condition, world)
         if only is None:
-            return filter(holds, graph.nodes())
+            return filter(holds, graph.nodes)
         position = graph.position(only)
-        return filter(holds, [] if position is None else [graph.node(position)])
+        return filter(holds, [] if position is None else [graph.nodes[position]])
     if all(comparison.end == "item" for comparison in tests):
-        return filter(holds, graph.edges())
-    node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
-    return (
-        item
-        for position, item in enumerate(graph.edges())
-        if holds(item, *(node(end) for end in graph.ends(position)))
-    )
+        return filter(holds, graph.edges)
+
+    @lru_cache(maxsize=_NODES_KEPT)
+    def node(node_id: str) -> Item:
+        position = graph.position(node_id)
+        assert position is not None
+        return graph.nodes[position]
+
+    return (edge for edge in graph.edges if holds(edge, node(edge["source"]), node(edge["target"])))
 
 
 def _id_of(condition: Condition | None, world: World) -> str | None:
     """The id that the condition demands; None if nodes with several ids may satisfy it."""
-    if isinstance(condition, All):
-        return next((only for part in condition.parts if (only := _id_of(part, world)) is not None), None)
-    if not isinstance(condition, Comparison) or (condition.field.steps, condition.op) != (("id",), "="):
-        return None
-    return reading(condition.values[0], world).text
+    if isinstance(condition, Comparison):
+        is_id = condition.field.steps == ("id",) and condition.op == "="
+        return reading(condition.values[0], world).text if is_id else None
+    parts = condition.parts if condition and condition.operation == "and" else ()
+    ids = (_id_of(part, world) for part in parts)
+    return next((only for only in ids if only is not None), None)
 
 
 def _paths(command: Found, world: World) -> Iterator[Item]:
     graph = world.graph
     # Conditions on one end alone are tested on that node, before paths are searched: the conditions that must all
     # hold, by the end of a path that they look at, `path` for both or more.
-    condition = command.condition
-    by_part: dict[str, list[Condition]] = {part: [] for part in _PARTS}
-    for conjunct in condition.parts if isinstance(condition, All) else [condition] if condition else []:
+    by_part: dict[str, list[Condition]] = {"source": [], "target": [], "path": []}
+    for conjunct in conjuncts(command.condition):
         looks = {_looked_at(comparison) for comparison in comparisons(conjunct)}
         by_part[looks.pop() if len(looks) == 1 else "path"].append(conjunct)
-    holds_at_start, last, holds_on_path = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
-    starts = [node for node in range(graph.num_nodes) if _holds_at(holds_at_start, "source", graph, node)]
-    ends: dict[int, bool] = {}
-    step = stepper(Meter(world), command.direction)
+    at_start, at_end, on_path = (
+        predicate(Compound("and", tuple(parts)), world) for parts in by_part.values()
+    )
+    starts = [k for k, node in enumerate(graph.nodes) if at_start({"source": node["id"]}, node, node)]
+
+    @cache
+    def is_end(position: int) -> bool:
+        node = graph.nodes[position]
+        return at_end({"target": node["id"]}, node, node)
+
+    step = stepper(world, command.direction)
     for length in range(1, command.depth + 1):
         found_any = False
         for route in routes(starts, [step] * length):
             found_any = True
             source, target = route.nodes[0], route.nodes[-1]
-            if target not in ends:
-                ends[target] = _holds_at(last, "target", graph, target)
-            if not ends[target]:
+            if not is_end(target):
                 continue
-            nodes = (graph.node(source), graph.node(target)) if by_part["path"] else ({}, {})
+            nodes = (graph.nodes[source], graph.nodes[target]) if by_part["path"] else ({}, {})
             for item in route_items(graph, route):
                 world.spend(1)
-                if holds_on_path(item, *nodes):
+                if on_path(item, *nodes):
                     yield item
         if not found_any:
             return
-
-
-_PARTS = ("source", "target", "path")
 
 
 def _looked_at(comparison: Comparison) -> str:
@@ -262,8 +268,3 @@ def _looked_at(comparison: Comparison) -> str:
         return comparison.end
     name = ALIASES.get(comparison.field.steps[0], comparison.field.steps[0])
     return name if len(comparison.field.steps) == 1 and name in ("source", "target") else "path"
-
-
-def _holds_at(holds: Predicate, end: str, graph: Graph, node: int) -> bool:
-    item = graph.node(node)
-    return holds({end: item["id"]}, item, item)

@@ -1,97 +1,155 @@
-"""The graph of a script: typed nodes and edges with properties, and the nodes and edges that the script created.
+"""The graph of a script: typed nodes and edges with properties, read from two CSV files or the kg.h5 of a run, and the
+nodes and edges that the script created.
 
 The graph that was read never changes; created nodes and edges have the positions after it. Neighbourhoods are sorted
 rows, built when a search first needs them.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.delimited import CSV, DelimitedFile
+from kgqa_hpc.kg.graph import INTEGER, KnowledgeGraph, typed
+from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
+from kgqa_hpc.kg.tables import header_names, unique
+from kgqa_hpc.plugins.gasl.language import number
+from kgqa_hpc.text.streams import TextStream
 
 Item = dict[str, Any]
 # Where each node's row begins, the other end and the position of each edge in it.
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 # Another node and the positions of the edges that lead there.
 Step = tuple[int, list[int]]
-NODE_FIELDS = ("id", "name", "type", "properties")
-EDGE_FIELDS = ("source", "target", "type", "properties")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Nodes or edges as they were read, in columns of one length.
+
+    `columns`: id, name and type of nodes; source and target (ids of nodes) and type of edges. A column of `properties`
+    holds one JSON value for each node or edge, None where it lacks the property.
+    """
+
+    columns: Mapping[str, Sequence[str]]
+    properties: Mapping[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns["type"])
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        return frozenset(self.columns["type"])
 
 
 @dataclass(frozen=True, eq=False)
 class PropertyGraph:
-    """A graph as it was read. All sequences of nodes are of one length n, all of edges of one length m.
+    """A graph as it was read, of m edges.
 
-    `sources` and `targets`: int32 (m,), positions of nodes. A column of properties holds one JSON value for
-    each node or edge, None where it lacks the property. `digest`: SHA-256 of what was read.
+    `sources` and `targets`: int32 (m,), positions of nodes. `digest`: SHA-256 of what was read.
     """
 
-    ids: Sequence[str]
-    names: Sequence[str]
-    types: Sequence[str]
-    node_properties: Mapping[str, Sequence[Any]]
+    nodes: Table
+    edges: Table
     sources: np.ndarray
     targets: np.ndarray
-    edge_types: Sequence[str]
-    edge_properties: Mapping[str, Sequence[Any]]
     digest: str
     # Sorted neighbourhoods by direction, built when a search first needs them; every script shares them.
     rows: dict[str, Rows] = field(default_factory=dict, init=False)
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        return {node_id: position for position, node_id in enumerate(self.ids)}
+        return {node_id: position for position, node_id in enumerate(self.nodes.columns["id"])}
 
-    @cached_property
-    def ends(self) -> tuple[list[int], list[int]]:
-        """Sources and targets as lists, because a search reads single edges, which is slow in arrays."""
-        return self.sources.tolist(), self.targets.tolist()
+    def row(self, node: int, direction: str) -> list[tuple[int, int]]:
+        """The edges at a node as pairs (other end, position of the edge), sorted."""
+        if direction not in self.rows:
+            near, far, edges = self.sources, self.targets, np.arange(len(self.sources))
+            if direction == "in":
+                near, far = far, near
+            elif direction == "both":
+                near, far = np.concatenate((near, far)), np.concatenate((far, near))
+                edges = np.concatenate((edges, edges))
+            order = np.lexsort((edges, far, near))
+            starts = np.zeros(len(self.nodes) + 1, np.int64)
+            np.cumsum(np.bincount(near, minlength=len(self.nodes)), out=starts[1:])
+            self.rows[direction] = starts, far[order], edges[order]
+        starts, ends, edges = self.rows[direction]
+        part = slice(starts[node], starts[node + 1])
+        return list(zip(ends[part].tolist(), edges[part].tolist(), strict=True))
 
-    @cached_property
-    def known_types(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Types of nodes and of edges."""
-        return frozenset(self.types), frozenset(self.edge_types)
+
+@dataclass(frozen=True)
+class Items:
+    """Nodes or edges as items by position: those that were read, followed by those that a script created (`new`)."""
+
+    table: Table
+    new: list[Item]
+
+    def __len__(self) -> int:
+        return len(self.table) + len(self.new)
+
+    def __getitem__(self, position: int) -> Item:
+        count = len(self.table)
+        if position >= count:
+            return self.new[position - count]
+        properties = ((name, column[position]) for name, column in self.table.properties.items())
+        item: Item = {name: column[position] for name, column in self.table.columns.items()}
+        return item | {"properties": {name: value for name, value in properties if value is not None}}
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self.__getitem__, range(len(self)))
+
+    def cell(self, column: str, position: int) -> str:
+        """The id, type … of one node or edge; faster than the whole item."""
+        cells = self.table.columns[column]
+        text: str = cells[position] if position < len(cells) else self.new[position - len(cells)][column]
+        return text
+
+    def types(self) -> set[str]:
+        return {*self.table.types, *(item["type"] for item in self.new)}
+
+    def fields(self) -> set[str]:
+        """All names that the first step of a field can have; requires at least one node or edge."""
+        created = (name for item in self.new for name in item["properties"])
+        return {*self.table.columns, "properties", *self.table.properties, *created}
 
 
-@dataclass
 class Graph:
     """A graph that was read, followed by the nodes and edges that a script created."""
 
-    base: PropertyGraph
-    new_nodes: list[Item] = field(default_factory=list)
-    new_edges: list[Item] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, base: PropertyGraph, new_nodes: list[Item] | None = None, new_edges: list[Item] | None = None
+    ) -> None:
+        self.base = base
+        self.nodes = Items(base.nodes, [] if new_nodes is None else new_nodes)
+        self.edges = Items(base.edges, [] if new_edges is None else new_edges)
         self._index()
 
     def _index(self) -> None:
-        self._new_positions: dict[str, int] = {}
-        self._new_ends: list[tuple[int, int]] = []
+        count = len(self.base.nodes)
+        self._new_positions = {node["id"]: position for position, node in enumerate(self.nodes.new, count)}
         self._new_rows: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self._keys: dict[int, set[tuple[int, str]]] = {}
-        for position, node in enumerate(self.new_nodes, len(self.base.ids)):
-            self._new_positions[node["id"]] = position
-        for position, edge in enumerate(self.new_edges, len(self.base.sources)):
+        for position, edge in enumerate(self.edges.new, len(self.base.sources)):
             self._index_edge(position, edge)
 
-    def _index_edge(self, position: int, edge: Item) -> tuple[int, int]:
+    def _index_edge(self, position: int, edge: Item) -> None:
         source, target = self.position(edge["source"]), self.position(edge["target"])
         assert source is not None
         assert target is not None
         self._new_rows.setdefault(("out", source), []).append((target, position))
         self._new_rows.setdefault(("in", target), []).append((source, position))
-        self._new_ends.append((source, target))
-        return source, target
-
-    @property
-    def num_nodes(self) -> int:
-        return len(self.base.ids) + len(self.new_nodes)
-
-    @property
-    def num_edges(self) -> int:
-        return len(self.base.sources) + len(self.new_edges)
+        if source in self._keys:
+            self._keys[source].add((target, edge["type"]))
 
     def position(self, node: Any) -> int | None:
         """The position of the node with an id."""
@@ -99,106 +157,42 @@ class Graph:
             return None
         return self.base.positions.get(node, self._new_positions.get(node))
 
-    def node_id(self, position: int) -> str:
-        n = len(self.base.ids)
-        return self.base.ids[position] if position < n else self.new_nodes[position - n]["id"]
-
-    def node_type(self, position: int) -> str:
-        n = len(self.base.types)
-        return self.base.types[position] if position < n else self.new_nodes[position - n]["type"]
-
-    def edge_type(self, position: int) -> str:
-        m = len(self.base.sources)
-        return self.base.edge_types[position] if position < m else self.new_edges[position - m]["type"]
-
-    def node(self, position: int) -> Item:
-        """A node as an item."""
-        n = len(self.base.ids)
-        if position >= n:
-            return self.new_nodes[position - n]
-        return {
-            "id": self.base.ids[position],
-            "name": self.base.names[position],
-            "type": self.base.types[position],
-            "properties": _row(self.base.node_properties, position),
-        }
-
-    def edge(self, position: int) -> Item:
-        """An edge as an item."""
-        m = len(self.base.sources)
-        if position >= m:
-            return self.new_edges[position - m]
-        return {
-            "source": self.base.ids[self.base.ends[0][position]],
-            "target": self.base.ids[self.base.ends[1][position]],
-            "type": self.base.edge_types[position],
-            "properties": _row(self.base.edge_properties, position),
-        }
-
-    def nodes(self) -> Iterator[Item]:
-        return map(self.node, range(self.num_nodes))
-
-    def edges(self) -> Iterator[Item]:
-        return map(self.edge, range(self.num_edges))
-
-    def ends(self, edge: int) -> tuple[int, int]:
-        """The positions of an edge's source and target."""
-        m = len(self.base.sources)
-        if edge < m:
-            return self.base.ends[0][edge], self.base.ends[1][edge]
-        return self._new_ends[edge - m]
-
-    def types(self, of: Literal["nodes", "edges"]) -> set[str]:
-        """All types of nodes or edges in the graph."""
-        cached, new = (0, self.new_nodes) if of == "nodes" else (1, self.new_edges)
-        return set(self.base.known_types[cached]) | {item["type"] for item in new}
-
-    def fields(self, of: Literal["nodes", "edges"]) -> set[str]:
-        """All names that the first step of a field can have in nodes or edges; requires at least one node or edge."""
-        columns = self.base.node_properties if of == "nodes" else self.base.edge_properties
-        new = self.new_nodes if of == "nodes" else self.new_edges
-        return {
-            *(NODE_FIELDS if of == "nodes" else EDGE_FIELDS),
-            *columns,
-            *(name for item in new for name in item["properties"]),
-        }
-
     def has_edge(self, source: int, target: int, kind: str) -> bool:
         """Whether an edge of this type leads from one node to the other."""
         if source not in self._keys:
-            row = self._row("out", source)
-            self._keys[source] = {(end, self.edge_type(edge)) for end, edge in row}
+            self._keys[source] = {(end, self.edges.cell("type", edge)) for end, edge in self.row(source)}
         return (target, kind) in self._keys[source]
 
     def add_node(self, item: Item) -> None:
-        self._new_positions[item["id"]] = self.num_nodes
-        self.new_nodes.append(item)
+        self._new_positions[item["id"]] = len(self.nodes)
+        self.nodes.new.append(item)
 
     def add_edge(self, item: Item) -> None:
         """Add an edge between two existing nodes."""
-        source, target = self._index_edge(self.num_edges, item)
-        self.new_edges.append(item)
-        if source in self._keys:
-            self._keys[source].add((target, item["type"]))
+        self._index_edge(len(self.edges), item)
+        self.edges.new.append(item)
 
     def forget(self, nodes: int, edges: int) -> int:
         """Undo the creation of nodes and edges beyond the first `nodes` and `edges`; return how many were reindexed."""
-        if (nodes, edges) == (len(self.new_nodes), len(self.new_edges)):
+        if (nodes, edges) == (len(self.nodes.new), len(self.edges.new)):
             return 0
-        del self.new_nodes[nodes:]
-        del self.new_edges[edges:]
+        del self.nodes.new[nodes:]
+        del self.edges.new[edges:]
         self._index()
         return nodes + edges
 
-    def out_edges(self, node: int) -> list[int]:
-        """Positions of all edges from a node, loops too."""
-        return sorted(edge for _, edge in self._row("out", node))
+    def row(self, node: int, direction: str = "out") -> list[tuple[int, int]]:
+        """The edges at a node, loops too, as pairs (other end, position of the edge), sorted."""
+        row = self.base.row(node, direction) if node < len(self.base.nodes) else []
+        sides = ("out", "in") if direction == "both" else (direction,)
+        new = [pair for side in sides for pair in self._new_rows.get((side, node), ())]
+        return sorted(row + new) if new else row
 
     def neighbours(self, node: int, direction: str) -> list[Step]:
         """Adjacent nodes, without the node itself, sorted by position; each with its connecting edges, sorted too."""
         steps: list[Step] = []
         last = node
-        for end, edge in self._row(direction, node):
+        for end, edge in self.row(node, direction):
             if end == node:
                 continue
             if end != last:
@@ -207,35 +201,93 @@ class Graph:
             steps[-1][1].append(edge)
         return steps
 
-    def _row(self, direction: str, node: int) -> list[tuple[int, int]]:
-        """The edges at a node as pairs (other end, position of the edge), sorted."""
-        row: list[tuple[int, int]] = []
-        if node < len(self.base.ids):
-            rows = self.base.rows
-            if direction not in rows:
-                rows[direction] = _rows(self.base, direction)
-            starts, ends, edges = rows[direction]
-            part = slice(starts[node], starts[node + 1])
-            row = list(zip(ends[part].tolist(), edges[part].tolist(), strict=True))
-        sides = ("out", "in") if direction == "both" else (direction,)
-        new = [pair for side in sides for pair in self._new_rows.get((side, node), ())]
-        return sorted(row + new) if new else row
+
+def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
+    """The graph of nodes.csv and edges.csv; further columns become properties.
+
+    Unlike a run's graph it may lack nodes or edges, and texts stay exactly as they are. Raises
+    GraphFormatError with file and line for a missing or doubled column, a doubled id, an unknown end.
+    """
+    node_file, node_texts, node_properties = _table(nodes, NODE_COLUMNS)
+    edge_file, edge_texts, edge_properties = _table(edges, EDGE_COLUMNS)
+
+    def refuse(file: DelimitedFile, texts: pa.Array, wrong: np.ndarray, problem: str, cure: str) -> None:
+        """Raise GraphFormatError for the first row that is `wrong`, bool (n,)."""
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            position = f"{file.file} line {file.line_of(row, header=True):,}"
+            raise GraphFormatError(f"{position}: {problem.format(texts[row].as_py()[:80])}", cure)
+
+    ids = node_texts["id"]
+    codes = ids.dictionary_encode().indices.to_numpy()
+    # Codes are given in order of appearance, so a new id is one above everything before it.
+    again = codes <= np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes
+    refuse(node_file, ids, again, "node id {!r} stands twice", "delete one of them")
+    ends = []
+    for column in ("source_id", "target_id"):
+        texts = edge_texts[column]
+        positions = pc.fill_null(pc.index_in(texts, value_set=ids), -1).to_numpy(zero_copy_only=False)
+        problem, cure = "{!r} is not in the file of nodes", "add it there, or delete the line"
+        refuse(edge_file, texts, positions < 0, problem, cure)
+        ends.append(positions)
+    digest = hashlib.sha256()
+    for path in (nodes, edges):
+        with TextStream(path) as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    node_columns = {name: texts.to_pylist() for name, texts in node_texts.items()}
+    edge_columns = {name.removesuffix("_id"): texts.to_pylist() for name, texts in edge_texts.items()}
+    tables = Table(node_columns, node_properties), Table(edge_columns, edge_properties)
+    return PropertyGraph(*tables, ends[0], ends[1], digest.hexdigest())
 
 
-def _rows(base: PropertyGraph, direction: str) -> Rows:
-    near_ends, there = base.sources, base.targets
-    edges = np.arange(len(near_ends))
-    if direction == "in":
-        near_ends, there = there, near_ends
-    if direction == "both":
-        near_ends, there = np.concatenate((near_ends, there)), np.concatenate((there, near_ends))
-        edges = np.concatenate((edges, edges))
-    order = np.lexsort((edges, there, near_ends))
-    starts = np.zeros(len(base.ids) + 1, np.int64)
-    np.cumsum(np.bincount(near_ends, minlength=len(base.ids)), out=starts[1:])
-    return starts, there[order], edges[order]
+def from_run(graph: KnowledgeGraph, digest: str) -> PropertyGraph:
+    """The graph of a run's kg.h5."""
+    node_types = np.asarray(graph.node_types, dtype=object)[graph.node_type]
+    edge_types = np.asarray(graph.edge_types, dtype=object)[graph.edge_type]
+    sources, targets = (graph.node_ids[ends].tolist() for ends in (graph.edge_source, graph.edge_target))
+    nodes = {"id": graph.node_ids.tolist(), "name": graph.names.tolist(), "type": node_types.tolist()}
+    edges = {"source": sources, "target": targets, "type": edge_types.tolist()}
+    return PropertyGraph(
+        Table(nodes, _plain(graph.node_properties)),
+        Table(edges, _plain(graph.edge_properties)),
+        sources=graph.edge_source,
+        targets=graph.edge_target,
+        digest=digest,
+    )
 
 
-def _row(columns: Mapping[str, Sequence[Any]], position: int) -> Item:
-    values = ((name, column[position]) for name, column in columns.items())
-    return {name: value for name, value in values if value is not None}
+def _table(
+    path: Path, required: Sequence[str]
+) -> tuple[DelimitedFile, dict[str, pa.Array], dict[str, list[Any]]]:
+    """A file with its required columns, large_string arrays of one length, and its typed properties."""
+    file = DelimitedFile.open(path, CSV)
+    names = header_names(file, required)
+    for name in names:
+        if names.count(name) > 1:
+            position = f"{file.file} line {file.first_record.line:,}"
+            raise GraphFormatError(f"{position}: column {name[:100]!r} stands twice", "rename one of them")
+    names = unique(names)
+    batches = [batch for _, batch in file.batches(names, names, header=True)]
+    columns = {name: pa.concat_arrays([batch[name] for batch in batches]) for name in names}
+    texts = {name: columns.pop(name) for name in required}
+    return file, texts, _plain({name: _typed(column) for name, column in columns.items()})
+
+
+def _typed(cells: pa.Array) -> pa.Array | list[Any]:
+    """The column with the type that all its cells have; whole numbers of any size stay whole."""
+    column = typed(cells)
+    if pa.types.is_large_string(column.type):
+        matches = pc.match_substring_regex(column, INTEGER)
+        if column.null_count < len(column) and pc.all(matches, skip_nulls=True).as_py():
+            numbers = [None if cell is None else number(cell) for cell in column.to_pylist()]
+            if numbers.count(None) == column.null_count:  # none beyond 1e308
+                return numbers
+    return column
+
+
+def _plain(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Columns that any node or edge has, as lists of JSON values and None."""
+    lists = {
+        name: column if isinstance(column, list) else column.to_pylist() for name, column in columns.items()
+    }
+    return {name: values for name, values in lists.items() if any(value is not None for value in values)}

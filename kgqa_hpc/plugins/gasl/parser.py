@@ -1,4 +1,4 @@
-"""Parser of scripts, which finds the first error of every faulty command.
+"""Parser of scripts and JSON plans, which finds the first error of every faulty command.
 
 Lark's LALR parser is driven token by token: at an error the state before the faulty command is restored, a BROKEN token
 takes the command's place, and parsing continues after it.
@@ -7,21 +7,28 @@ takes the command's place, and parsing continues after it.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.build import Builder, Tree
-from kgqa_hpc.plugins.gasl.syntax import MAX_NESTING, Script, Source, nearest, read_source
+from kgqa_hpc.plugins.gasl.language import MAX_NESTING, Place, Script, Statement, nearest
 
 if TYPE_CHECKING:
     from lark import Lark
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
+MAX_BYTES = 256 * 1024
 MAX_COMMANDS = 1000
 
+_JOIN = re.compile(r"\\\n")
+_NOT_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[\[\]{}]', re.DOTALL)
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _STRING = re.compile(r""""(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'""")
 _PREFIX = re.compile(r"(TRY|CATCH|FINALLY|ON)(?![A-Za-z0-9_])", re.IGNORECASE)
@@ -45,17 +52,95 @@ def parse(data: bytes) -> Script:
 def read_script(data: bytes) -> tuple[Script | None, list[ScriptError]]:
     """The script, or the first error of every faulty command in the order of their places."""
     try:
-        source = read_source(data)
+        reading = _reading_of(data)
     except ScriptError as problem:
         return None, [problem]
-    reading = _Reading(source)
     reading.run()
-    builder = Builder(source)
-    statements = builder.statements(reading.tree) if reading.tree is not None else ()
-    problems = sorted([*reading.problems, *builder.problems], key=lambda problem: problem.place or (1, 1))
-    if problems:
-        return None, problems
-    return Script(statements, source.plan, hashlib.sha256(data).hexdigest()), []
+    statements: tuple[Statement, ...] = ()
+    if reading.tree is not None:
+        statements = Builder(reading.text, reading.place, reading.problems).statements(reading.tree)
+    if reading.problems:
+        return None, sorted(reading.problems, key=lambda problem: problem.place or (1, 1))
+    return Script(statements, hashlib.sha256(data).hexdigest(), *reading.settings), []
+
+
+def _reading_of(data: bytes) -> _Reading:
+    """The text of a script or a plan. Raises ScriptError, `syntax` or `limit`, with the place."""
+    if len(data) > MAX_BYTES:
+        raise ScriptError(
+            "limit", f"the script has {len(data):,} bytes; {MAX_BYTES:,} are allowed", Place(1, 1)
+        )
+    bad_byte = None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        text, bad_byte = data[: problem.start].decode("utf-8"), data[problem.start]
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if bad_byte is not None:
+        raise ScriptError("syntax", f"byte 0x{bad_byte:02X} is not UTF-8", _end(text))
+    settings: tuple[str | None, bool, bool] = (None, True, True)
+    if text.lstrip().startswith("{"):
+        settings, commands = _plan(text)
+        text = "\n".join(commands)
+    starts = (0, *(match.end() for match in re.finditer("\n", text)))
+    joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
+    return _Reading(_JOIN.sub("", text), joins, starts, settings)
+
+
+def _end(text: str) -> Place:
+    """The position after a text."""
+    return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
+
+
+def _plan(text: str) -> tuple[tuple[str | None, bool, bool], list[str]]:
+    """Settings and commands of a JSON plan. Raises ScriptError."""
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_NESTING:
+            message = f"the plan is nested more than {MAX_NESTING} deep"
+            raise ScriptError("limit", message, Place(1, 1))
+
+    def refuse(_: str) -> Any:
+        """Refuse NaN and Infinity, which Python's parser accepts."""
+        match = next(m for m in _NOT_JSON.finditer(text) if not m[0].startswith('"'))
+        raise ScriptError("syntax", f"not JSON: {match[0]}", _end(text[: match.start()]))
+
+    try:
+        return _shape(json.loads(text, parse_int=str, parse_constant=refuse))
+    except json.JSONDecodeError as problem:
+        offset = problem.pos
+        if text[offset : offset + 1] == ",":  # Python 3.13 points at the comma, we at the bracket behind it
+            following = re.compile(r",\s*([\]}])").match(text, offset)
+            offset = following.start(1) if following else offset
+        position = _end(text[: min(offset, len(text.rstrip()))])
+        raise ScriptError("syntax", f"not JSON: {problem.msg}", position) from None
+    except ValueError as problem:
+        raise ScriptError("syntax", f"not a plan: {problem}", Place(1, 1)) from None
+
+
+def _shape(document: dict[str, Any]) -> tuple[tuple[str | None, bool, bool], list[str]]:
+    """Raises ValueError when the JSON is not a plan."""
+    commands = document.get("commands")
+    if not isinstance(commands, list):
+        raise ValueError("`commands` must be a list")
+    texts: list[Any] = [entry.get("command") if isinstance(entry, dict) else entry for entry in commands]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("each of `commands` must be a string or an object with a `command`")
+    plan_id = document.get("plan_id")
+    if plan_id is not None and not isinstance(plan_id, str):
+        raise ValueError("`plan_id` must be a string")
+    config = {} if document.get("config") is None else document["config"]
+    if not isinstance(config, dict):
+        raise ValueError("`config` must be an object")
+    settings = config.get("stop_on_error", True), config.get("continue_on_empty", False)
+    if not all(isinstance(value, bool) for value in settings):
+        raise ValueError("`stop_on_error` and `continue_on_empty` must be true or false")
+    try:
+        "".join([*texts, plan_id or ""]).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a \\u escape is half of a character") from None
+    return (plan_id, *settings), [re.sub(r"[\r\n]", " ", text) for text in texts]
 
 
 @cache
@@ -83,20 +168,32 @@ def _keywords(parser: InteractiveParser) -> list[str]:
     return keywords
 
 
+@dataclass
 class _Reading:
-    """One pass over a text. Afterwards `tree` is its parse tree, None when it has no whole one."""
+    """One pass over the text of a script. Afterwards `tree` is its parse tree, None when it has no whole one.
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.text = source.text
-        self.tree: Tree | None = None
-        self.problems: list[ScriptError] = []
+    `joins`: the offsets at which a backslash and a line end were removed; `starts`: those of the lines. `settings`:
+    plan_id, stop_on_error and continue_on_empty of a plan, or those of a script.
+    """
+
+    text: str
+    joins: tuple[int, ...]
+    starts: tuple[int, ...]
+    settings: tuple[str | None, bool, bool]
+    tree: Tree | None = None
+    problems: list[ScriptError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
         self._parser = _grammar().parse_interactive(self.text)
         # For each open block: the parser's state before its latest command, and the command's position.
         self._marks: list[tuple[InteractiveParser, int]] = []
-        self._end = 0  # where the last token ended
-        self._commands = 0
-        self._depth = 0
+        self._end = self._commands = self._depth = 0  # `_end`: where the last token ended
+
+    def place(self, offset: int) -> Place:
+        """The position in the original script of the character at an offset of `text`."""
+        original = offset + 2 * bisect_right(self.joins, offset)
+        line = bisect_right(self.starts, original) - 1
+        return Place(line + 1, original - self.starts[line] + 1)
 
     def run(self) -> None:
         from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -126,7 +223,7 @@ class _Reading:
             if token.type in ("_OPEN", "LPAR", "LSQB"):
                 self._depth += 1
                 if self._depth > MAX_NESTING:
-                    position = self.source.place(self._marks[-1][1])
+                    position = self.place(self._marks[-1][1])
                     raise ScriptError(
                         "limit", f"the command is nested more than {MAX_NESTING} deep", position
                     )
@@ -141,21 +238,20 @@ class _Reading:
         self._marks[_open_blocks(self._parser) :] = [(self._parser.copy(deepcopy_values=False), offset)]
         self._commands += _PREFIX.match(self.text, offset) is None
         if self._commands > MAX_COMMANDS:
-            position = self.source.place(offset)
+            position = self.place(offset)
             raise ScriptError("limit", f"the script has more than {MAX_COMMANDS:,} commands", position)
 
     def _note(self, at: int) -> None:
         self._mark(at)
         if at >= len(self.text) or self.text[at] in "\n;":
-            position = self.source.after(self._end)
+            line, column = self.place(self._end - 1) if self._end else (1, 0)
+            position = Place(line, column + 1)
             self.problems.append(ScriptError("syntax", "the command is not finished", position))
             return
         word = _WORD.match(self.text, at)
         guess = nearest(word[0], _keywords(self._parser)) if word else None
         excerpt = word[0][:40] if word else self.text[at]
-        self.problems.append(
-            ScriptError("syntax", f"{excerpt!r} does not fit here", self.source.place(at), guess)
-        )
+        self.problems.append(ScriptError("syntax", f"{excerpt!r} does not fit here", self.place(at), guess))
 
     def _resume(self, at: int) -> None:
         """Continue after the faulty command, in the state that a correct command would have left."""

@@ -9,15 +9,17 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
+
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.family import wording
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
-from kgqa_hpc.plugins.gasl.graph import PropertyGraph
+from kgqa_hpc.plugins.gasl.execute import Result, State, execute
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph, Table
+from kgqa_hpc.plugins.gasl.language import to_json
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
-from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.plugins.gasl.world import Bounds
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.prompts.safe_text import clean_text
@@ -62,11 +64,20 @@ class PlanScript(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         rounds, script_before = item.state.get("rounds", []), item.state.get("kept", "")
+        answers: list[str] = []
+        if answer["sufficient"] and script_before:
+            result = self._run(item.anchor, script_before, script_before)
+            answers = answers_of(result.variables.get("answer"))
         # A script that the model calls sufficient before its execution is executed first.
-        if answer["sufficient"] and (
-            self._answers(item.anchor, script_before) or not answer["script"].strip()
-        ):
-            return self._end(item, answer["question"], script_before, len(rounds))
+        if answer["sufficient"] and (answers or not answer["script"].strip()):
+            if not answers:
+                return Reject(f"{self.label}: no script gave an answer")
+            if objection := wording(answer["question"], [], answers):
+                return Reject(f"{self.label}: {objection}")
+            output = {"question": answer["question"], "answer": "; ".join(answers), "script": script_before}
+            item.output = {**item.output, **output}
+            item.annotations["rounds"] = len(rounds)
+            return Done()
         script = f"{script_before}\n{answer['script']}" if script_before else answer["script"]
         result = self._run(item.anchor, script_before, script)
         failed = result.status == "error"
@@ -75,20 +86,6 @@ class PlanScript(Step):
         round_ = [answer["script"], result.status, to_json(content).decode()[:SHOWN]]
         item.state = {"rounds": [*rounds, round_], "kept": script_before if failed else script}
         return Ask()
-
-    def _end(self, item: Item, question: str, script: str, rounds: int) -> Outcome:
-        answers = self._answers(item.anchor, script)
-        if not answers:
-            return Reject(f"{self.label}: no script gave an answer")
-        if objection := wording(question, [], answers):
-            return Reject(f"{self.label}: {objection}")
-        item.output = {**item.output, "question": question, "answer": "; ".join(answers), "script": script}
-        item.annotations["rounds"] = rounds
-        return Done()
-
-    def _answers(self, anchor: Anchor, script: str) -> list[str]:
-        """The value of a script's variable `answer` as answers; none for an empty script."""
-        return answers_of(self._run(anchor, script, script).variables.get("answer")) if script else []
 
     def _run(self, anchor: Anchor, before: str, script: str) -> Result:
         """The result of a script that begins with `before`, continued from the state after `before`."""
@@ -108,21 +105,21 @@ def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:
 
     `state`: the state after the beginning of the script; it becomes the state after the whole script.
     """
-    import numpy as np
-
     try:
         parsed = parse(script.encode("utf-8", "replace"))
     except ScriptError as problem:
-        return refused(problem)
+        return Result("error", error=problem.report())
+    ids = [node.id for node in anchor.nodes]
+    nodes = {"id": ids, "name": [n.name for n in anchor.nodes], "type": [n.type for n in anchor.nodes]}
+    sources = [relation.source for relation in anchor.relations]
+    targets = [relation.target for relation in anchor.relations]
+    ends = {"source": [ids[source] for source in sources], "target": [ids[target] for target in targets]}
+    edges = {**ends, "type": [relation.type for relation in anchor.relations]}
     graph = PropertyGraph(
-        ids=[node.id for node in anchor.nodes],
-        names=[node.name for node in anchor.nodes],
-        types=[node.type for node in anchor.nodes],
-        node_properties={},
-        sources=np.array([relation.source for relation in anchor.relations], np.int32),
-        targets=np.array([relation.target for relation in anchor.relations], np.int32),
-        edge_types=[relation.type for relation in anchor.relations],
-        edge_properties={},
+        Table(nodes, {}),
+        Table(edges, {}),
+        sources=np.array(sources, np.int32),
+        targets=np.array(targets, np.int32),
         digest=hashlib.sha256(anchor.id.encode()).hexdigest(),
     )
     return execute(parsed, graph, state or State("", ""), bounds=BOUNDS)

@@ -32,9 +32,8 @@ from kgqa_hpc.anchors.family import (
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.kg.relations import LABEL, RELATIONS, iri
-from kgqa_hpc.plugins.gasl.syntax import (
+from kgqa_hpc.plugins.gasl.language import (
     ANY_TYPE,
-    All,
     Comparison,
     Condition,
     Found,
@@ -42,6 +41,7 @@ from kgqa_hpc.plugins.gasl.syntax import (
     Script,
     Simple,
     Word,
+    conjuncts,
 )
 from kgqa_hpc.prompts.safe_text import clean_lines, clean_name
 from kgqa_hpc.settings import KindSettings, Settings
@@ -100,7 +100,7 @@ class ScriptAnchors(AnchorKind):
     def draw(self, source: Source, settings: ScriptSettings, seed: int, tools: Tools) -> Drawn:
         """Raises ConfigError for a script that cannot be read, EmptyGraphError when none gives an answer."""
         from kgqa_hpc.plugins.gasl.execute import State, execute
-        from kgqa_hpc.plugins.gasl.graph_files import from_run
+        from kgqa_hpc.plugins.gasl.graph import from_run
 
         for template in settings.scripts:
             _parsed(template, "x")
@@ -184,14 +184,14 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
 
 def answers_of(value: Any) -> list[str]:
     """A variable as answers: a number or text is one; a list gives the name, key or value of each item."""
-
-    def is_answer(value: Any) -> bool:
-        return isinstance(value, int | float | str) and not isinstance(value, bool)
-
-    if not isinstance(value, list):
-        return [str(value)] if is_answer(value) else []
-    members = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
-    return sorted(set(map(str, members))) if all(map(is_answer, members)) else []
+    members = [value]
+    if isinstance(value, list):
+        members = [
+            next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value
+        ]
+    if any(isinstance(member, bool) or not isinstance(member, int | float | str) for member in members):
+        return []
+    return sorted(set(map(str, members)))
 
 
 def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
@@ -206,8 +206,8 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
         pattern: _Pattern | None = None
         query = None
         match name, statement.command.arguments:
-            case "find", (search,):
-                pattern = _start(search)
+            case "find", (Found("nodes", Comparison(field, "=", (str(node),)), None),):
+                pattern = _single(node) if field.steps == ("id",) else None
             case "count", (Ref(_, ref, ()), None, None, None, _) if ref in sets:
                 inner = " ".join(sets[ref]("?node"))
                 query = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
@@ -228,16 +228,8 @@ def _sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
     return query
 
 
-def _start(command: Found) -> _Pattern | None:
-    """FIND nodes WITH id = a text."""
-    condition = command.condition
-    if command.kind != "nodes" or command.limit is not None or not isinstance(condition, Comparison):
-        return None
-    (value, *_) = condition.values or (None,)
-    if condition.field.steps != ("id",) or condition.op != "=" or not isinstance(value, str):
-        return None
-    node = iri("node", value)
-    return lambda variable: [f"VALUES {variable} {{ {node} }}"]
+def _single(node: str) -> _Pattern:
+    return lambda variable: [f"VALUES {variable} {{ {iri('node', node)} }}"]
 
 
 def _walked(
@@ -267,9 +259,8 @@ def _walked(
 
 def _filtered(base: _Pattern, condition: Condition | None) -> _Pattern | None:
     """A set with conditions on id and type."""
-    parts = condition.parts if isinstance(condition, All) else (condition,) if condition else ()
     tests: list[tuple[str, str, str]] = []
-    for part in parts:
+    for part in conjuncts(condition):
         match part:
             case Comparison(field, "=" | "!=" as op, (str(value),)) if field.steps in (("id",), ("type",)):
                 tests.append((field.steps[0], op, value))

@@ -5,32 +5,16 @@ Searches have a limit of work; they give simple paths in the order of positions.
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.graph import Graph, Step
-from kgqa_hpc.plugins.gasl.syntax import ANY_TYPE, Direction, Ref, Word, nearest
-from kgqa_hpc.plugins.gasl.values import Item
-from kgqa_hpc.plugins.gasl.world import MAX_LOOKS, Outcome, World
+from kgqa_hpc.plugins.gasl.graph import Graph, Items, Step
+from kgqa_hpc.plugins.gasl.language import ANY_TYPE, Direction, Item, Ref, Word, nearest
+from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 Stepper = Callable[[int], Sequence[Step]]
-
-
-@dataclass
-class Meter:
-    """Counter of visited edges; raises a `limit` error for too many in a search or in the whole script."""
-
-    world: World
-    looks: int = 0
-
-    def count(self, edges: int) -> None:
-        self.looks += edges
-        self.world.spend(edges + 1)
-        if self.looks > MAX_LOOKS:
-            raise ScriptError("limit", f"the search has looked at {MAX_LOOKS:,} edges")
 
 
 class Route(NamedTuple):
@@ -41,7 +25,7 @@ class Route(NamedTuple):
 
 
 def stepper(
-    meter: Meter,
+    world: World,
     direction: str,
     edge_types: Collection[str] | None = None,
     node_types: Collection[str] | None = None,
@@ -49,7 +33,7 @@ def stepper(
     """A function that gives the steps from a node, in order of positions, over given types of edges to given
     types of nodes.
     """
-    graph = meter.world.graph
+    graph = world.graph
     cache: dict[int, tuple[int, list[Step]]] = {}
 
     def steps(node: int) -> Sequence[Step]:
@@ -57,14 +41,14 @@ def stepper(
             near = graph.neighbours(node, direction)
             cache[node] = sum(len(edges) for _, edges in near), []
             for neighbour, edges in near:
-                if node_types is not None and graph.node_type(neighbour) not in node_types:
+                if node_types is not None and graph.nodes.cell("type", neighbour) not in node_types:
                     continue
                 if edge_types is not None:
-                    edges = [edge for edge in edges if graph.edge_type(edge) in edge_types]
+                    edges = [edge for edge in edges if graph.edges.cell("type", edge) in edge_types]
                 if edges:
                     cache[node][1].append((neighbour, edges))
         looks, fitting = cache[node]
-        meter.count(looks)
+        world.look(looks)
         return fitting
 
     return steps
@@ -98,14 +82,14 @@ def routes(starts: Iterable[int], steps: Sequence[Stepper]) -> Iterator[Route]:
 
 def route_items(graph: Graph, route: Route) -> Iterator[Item]:
     """The paths of a route as items, one for each choice of edges, in the order of their positions."""
-    nodes = [graph.node_id(node) for node in route.nodes]
+    nodes = [graph.nodes.cell("id", node) for node in route.nodes]
     for edges in product(*route.edges):
         yield {
             "source": nodes[0],
             "target": nodes[-1],
             "length": len(edges),
             "nodes": nodes,
-            "relations": [graph.edge_type(edge) for edge in edges],
+            "relations": [graph.edges.cell("type", edge) for edge in edges],
         }
 
 
@@ -147,10 +131,10 @@ def walk(
     graph = world.graph
     starts, skipped = nodes_of(ref, world)
     has_any = any(word.text == ANY_TYPE for word in follow or ())
-    types = None if has_any else _known(follow, "edges", graph)
-    step = stepper(Meter(world), direction or "both", types)
+    types = None if has_any else _known(follow, graph.edges)
+    step = stepper(world, direction or "both", types)
     reached = sorted((far, node) for node, far in distances(list(starts), step, depth or 1).items())
-    return Outcome(({**graph.node(node), "depth": far} for far, node in reached if far), skipped)
+    return Outcome(({**graph.nodes[node], "depth": far} for far, node in reached if far), skipped)
 
 
 def connect(
@@ -162,11 +146,11 @@ def connect(
     depth: int | None,
 ) -> Outcome:
     """All shortest paths between the nodes of two variables."""
-    graph, meter = world.graph, Meter(world)
+    graph = world.graph
     (starts, skipped), (ends, more) = nodes_of(ref, world), nodes_of(to_ref, world)
-    types = _known(via, "edges", graph)
-    forth = stepper(meter, direction or "both", types)
-    back = stepper(meter, _OPPOSITE[direction or "both"], types)
+    types = _known(via, graph.edges)
+    forth = stepper(world, direction or "both", types)
+    back = stepper(world, _OPPOSITE[direction or "both"], types)
     away: dict[int, dict[int, int]] = {}
 
     def nearer(last: int, steps: int, node: int) -> list[Step]:
@@ -189,18 +173,17 @@ def connect(
 
 def subgraph(world: World, ref: Ref, radius: int, include: tuple[Word, ...] | None) -> Outcome:
     """Nodes within a radius and every edge between them."""
-    graph, meter = world.graph, Meter(world)
+    graph = world.graph
     starts, skipped = nodes_of(ref, world)
-    types = _known(include, "nodes", graph)
-    step = stepper(meter, "both", None, types)
+    step = stepper(world, "both", None, _known(include, graph.nodes))
     inside = distances(list(starts), step, radius)
     edges: list[int] = []
     for node in inside:
-        row = graph.out_edges(node)
-        meter.count(len(row))
-        edges += [edge for edge in row if graph.ends(edge)[1] in inside]
-    parts = {"nodes": map(graph.node, sorted(inside)), "edges": map(graph.edge, sorted(edges))}
-    return Outcome(parts, skipped)
+        row = graph.row(node)
+        world.look(len(row))
+        edges += [edge for end, edge in row if end in inside]
+    parts = {"nodes": (graph.nodes[node] for node in sorted(inside))}
+    return Outcome({**parts, "edges": (graph.edges[edge] for edge in sorted(edges))}, skipped)
 
 
 # A label and a type of a node in a pattern, each if there is one.
@@ -212,24 +195,26 @@ def pattern(world: World, start: PatternNode, *following: Any) -> Outcome:
 
     `following`: an edge (direction and type) and a node in turn, at last the variable of the first nodes or None.
     """
-    graph, meter = world.graph, Meter(world)
+    graph = world.graph
     *chain, within = following
     edges, nodes = chain[::2], chain[1::2]
     starts, skipped = nodes_of(within, world) if within else ({}, 0)
-    allowed = _known(start[1:], "nodes", graph)
+    allowed = _known(start[1:], graph.nodes)
     steps = [
-        stepper(meter, direction, _known([kind], "edges", graph), _known(node[1:], "nodes", graph))
+        stepper(world, direction, _known([kind], graph.edges), _known(node[1:], graph.nodes))
         for (direction, kind), node in zip(edges, nodes, strict=True)
     ]
-    candidates = sorted(starts) if within else range(graph.num_nodes)
-    fitting = (node for node in candidates if allowed is None or graph.node_type(node) in allowed)
+    candidates = sorted(starts) if within else range(len(graph.nodes))
+    fitting = (node for node in candidates if allowed is None or graph.nodes.cell("type", node) in allowed)
     labels = _labels([start, *nodes])
 
     def matches() -> Iterator[Item]:
         for route in routes(fitting, steps):
-            nodes_by_label = dict(zip(labels, map(graph.node, route.nodes), strict=True))
+            nodes_by_label = {
+                label: graph.nodes[node] for label, node in zip(labels, route.nodes, strict=True)
+            }
             for chosen in product(*route.edges):
-                yield {**nodes_by_label, "relations": [graph.edge_type(edge) for edge in chosen]}
+                yield {**nodes_by_label, "relations": [graph.edges.cell("type", edge) for edge in chosen]}
 
     return Outcome(matches(), skipped)
 
@@ -253,7 +238,7 @@ def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
     """The nodes of a variable by the connected parts of the graph among them, larger parts first."""
     graph = world.graph
     nodes, skipped = nodes_of(ref, world)
-    step = stepper(Meter(world), "both", _known(via, "edges", graph))
+    step = stepper(world, "both", _known(via, graph.edges))
     order = {node: k for k, node in enumerate(nodes)}
 
     def inside(node: int) -> list[Step]:
@@ -274,15 +259,13 @@ def cluster(world: World, ref: Ref, via: tuple[Word, ...] | None) -> Outcome:
     return Outcome(clusters, skipped)
 
 
-def _known(
-    words: Sequence[Word | None] | None, of: Literal["nodes", "edges"], graph: Graph
-) -> set[str] | None:
+def _known(words: Sequence[Word | None] | None, items: Items) -> set[str] | None:
     """The set of named types; None (all types) without names. Raises ScriptError `name` for a type the graph lacks."""
     named = [word for word in words or () if word is not None]
-    types = graph.types(of) if named else set()
+    types = items.types() if named else set()
     for word in named:
         if word.text not in types:
-            kind = "edge" if of == "edges" else "node"
+            kind = "edge" if "source" in items.table.columns else "node"
             message = f"the graph has no {kind} type {word.text[:100]!r}"
             raise ScriptError("name", message, word.place, nearest(word.text, types))
     return {word.text for word in named} or None

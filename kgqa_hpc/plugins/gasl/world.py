@@ -7,16 +7,19 @@ from typing import Any
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph
-from kgqa_hpc.plugins.gasl.syntax import Ref, nearest
-from kgqa_hpc.plugins.gasl.values import (
+from kgqa_hpc.plugins.gasl.language import (
+    MAX_NESTING,
     MISSING,
     Item,
+    Ref,
     as_item,
     check_levels,
+    is_deeper,
     item_bytes,
     items_of,
     kind_of,
     look_up,
+    nearest,
     to_json,
 )
 
@@ -27,6 +30,8 @@ _ITEM_BYTES = 256  # bytes of JSON that count as another item
 _ERROR_WORK = 1000  # work limit of the search for the nearest name
 
 _UNNAMED = ("result", "category", "value")
+# The value of a variable that has only been declared, by its kind.
+EMPTY: dict[str, Any] = {"LIST": [], "DICT": {}, "COUNTER": 0}
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Prompt:
     kind: str = ""
 
 
+# The field of an item that takes the answer, and the member of a model's JSON.
+ANSWER_FIELDS = {"PROCESS": "result", "CLASSIFY": "category", "GENERATE": "text"}
 # Returns one answer per prompt, in order; None is no answer. Raises ScriptError `model`.
 Model = Callable[[Sequence[Prompt]], Sequence[Any]]
 
@@ -82,25 +89,46 @@ class Outcome:
 
 @dataclass
 class World:
-    """The graph, the variables by name, and the declared kinds of variables."""
+    """The graph, the model, the variables by name, and the declared kinds of variables.
+
+    `work` is what the script has spent of its bounds, `looks` the number of edges that the command has visited.
+    """
 
     graph: Graph
     ask: Model
-    variables: dict[str, Any] = field(default_factory=dict)
-    declared: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    bounds: Bounds = OWN_SCRIPT
-    work: int = 0
+    variables: dict[str, Any]
+    declared: dict[str, dict[str, str | None]]
+    bounds: Bounds
+    work: int
+    looks: int = 0
 
     def __post_init__(self) -> None:
         self._sizes = {name: len(to_json(value)) for name, value in self.variables.items()}
-        created = [*self.graph.new_nodes, *self.graph.new_edges]
+        created = [*self.graph.nodes.new, *self.graph.edges.new]
         self._created = sum(len(to_json(item)) for item in created)
+
+    def answers(self, prompts: Sequence[Prompt]) -> list[Any]:
+        """The model's answers; one that is nested too deep for a script counts as no answer, None.
+
+        Raises ScriptError `model`, also for another number of answers than of prompts.
+        """
+        answers = list(self.ask(prompts))
+        if len(answers) != len(prompts):
+            raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
+        return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]
 
     def spend(self, work: int) -> None:
         """Count items and edges before they are looked at. Raises ScriptError `limit`."""
         self.work += work
         if self.work > self.bounds.work:
             raise ScriptError("limit", f"the script takes more than {self.bounds.work:,} items and edges")
+
+    def look(self, edges: int) -> None:
+        """Count edges that a search visits. Raises ScriptError `limit` for too many in one command or in the script."""
+        self.looks += edges
+        self.spend(edges + 1)
+        if self.looks > MAX_LOOKS:
+            raise ScriptError("limit", f"the search has looked at {MAX_LOOKS:,} edges")
 
     def value(self, ref: Ref) -> Any:
         """The value of a name. Raises ScriptError `name` when there is no such variable or entry."""
@@ -113,12 +141,6 @@ class World:
         count = len(value) if isinstance(value, list | dict) else 1
         self.spend(count + self._sizes[ref.name] // _ITEM_BYTES)
         return [as_item(element) for element in value] if isinstance(value, list) else value
-
-    def knows(self, ref: Ref) -> bool:
-        value = self.variables.get(ref.name, MISSING)
-        for entry in ref.entries:
-            value = value.get(entry, MISSING) if isinstance(value, dict) else MISSING
-        return value is not MISSING
 
     def items(self, ref: Ref) -> list[Item]:
         """The items of a LIST or DICT. Raises ScriptError `name` or `type`."""
@@ -169,21 +191,6 @@ class World:
         guess = nearest(entry, value) if isinstance(value, dict) else None
         raise ScriptError("name", f"{ref.text[:100]}: no entry {entry[:100]!r}", ref.place, guess)
 
-    def keep(self, items: Iterable[Any]) -> tuple[list[Item], bool]:
-        """The first 100,000 items, and whether there were more. Raises ScriptError `limit`."""
-        items_kept: list[Item] = []
-        room = self.bounds.bytes - sum(self._sizes.values()) - self._created
-        for entry in items:
-            if len(items_kept) == MAX_ITEMS:
-                return items_kept, True
-            item = as_item(entry)
-            room -= (size := item_bytes(item))
-            if room < 0:
-                raise self._too_large()
-            self.spend(1 + size // _ITEM_BYTES)
-            items_kept.append(item)
-        return items_kept, False
-
     def created(self, item: Item) -> None:
         """Count a node or an edge that was created. Raises ScriptError `limit`."""
         self._created += len(to_json(item))
@@ -192,8 +199,9 @@ class World:
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
-        """Undo what a command has created and declared if it fails half-way."""
-        nodes, edges = len(self.graph.new_nodes), len(self.graph.new_edges)
+        """The context of one command: undo what it has created and declared if it fails half-way."""
+        nodes, edges = len(self.graph.nodes.new), len(self.graph.edges.new)
+        self.looks = 0
         created, declared = self._created, dict(self.declared)
         try:
             yield
@@ -204,8 +212,26 @@ class World:
             self.declared.update(declared)
             raise
 
-    def store(self, name: str, value: Any) -> None:
-        """Create or replace a variable. Raises ScriptError `type` for a declared one of another kind."""
+    def store(self, name: str, value: Any) -> tuple[Any, bool]:
+        """Create or replace a variable; a LIST, also in a DICT, keeps its first 100,000 items.
+
+        Returns the value within its bounds, and whether a LIST in it was cut. Raises ScriptError `limit`, or `type`
+        for a declared variable of another kind.
+        """
+        truncated = False
+        if isinstance(value, dict):
+            value = dict(value)
+            for key, part in value.items():
+                if isinstance(part, Iterator):
+                    value[key], is_cut = self._first(part)
+                    truncated |= is_cut
+                elif isinstance(part, list):
+                    for entry in part:
+                        item_bytes(entry)  # raises ScriptError for one that is too large
+                    value[key] = part[:MAX_ITEMS]
+                    truncated |= len(part) > MAX_ITEMS
+        elif value is not None and not isinstance(value, str | int | float | bool):
+            value, truncated = self._first(value)
         declared = self.declared.get(name)
         if declared and declared["kind"] != kind_of(value):
             raise ScriptError("type", f"{name} is declared a {declared['kind']}, not a {kind_of(value)}")
@@ -216,6 +242,22 @@ class World:
             raise self._too_large()
         self.variables[name] = value
         self._sizes[name] = size
+        return value, truncated
+
+    def _first(self, items: Iterable[Any]) -> tuple[list[Item], bool]:
+        """The first 100,000 items, and whether there were more. Raises ScriptError `limit`."""
+        first_items: list[Item] = []
+        room = self.bounds.bytes - sum(self._sizes.values()) - self._created
+        for entry in items:
+            if len(first_items) == MAX_ITEMS:
+                return first_items, True
+            item = as_item(entry)
+            room -= (size := item_bytes(item))
+            if room < 0:
+                raise self._too_large()
+            self.spend(1 + size // _ITEM_BYTES)
+            first_items.append(item)
+        return first_items, False
 
     def _too_large(self) -> ScriptError:
         size = f"{self.bounds.bytes // 1024**2:,} MiB"

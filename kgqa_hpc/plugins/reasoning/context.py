@@ -224,7 +224,7 @@ class _Drawing:
             pieces.append([positions.setdefault(member, len(positions)) for member in piece])
         # Only topics of this context; the model need not read the others.
         data |= {"avoided": sorted(avoided & set().union(*map(self.topics, positions)))}
-        data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
+        data |= {"pieces": pieces, "degree": len(_around(graph, near[0]))}
         if self.answers is not None and (options := self._options(self.answers, near, positions, chance)):
             data |= {"options": options}
         nodes = tuple(map(graph.node, positions))

@@ -1,6 +1,7 @@
 """The toy graph of docs/guide/gasl.md: small enough to compute every result by hand."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,55 +9,28 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.execute import Result, State, execute, refused
-from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.graph_files import read_tables
-from kgqa_hpc.plugins.gasl.model import Answers
+from kgqa_hpc.plugins.gasl.cli import Answers
+from kgqa_hpc.plugins.gasl.execute import Result, State, execute
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph, read_tables
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, Model
 
-NODES = """\
-id,name,type,year,description
-p1,Ana Ruiz,PERSON,1975,"Ana Ruiz, pharmacologist"
-p2,Ben Okoye,PERSON,1982,Dr Ben Okoye
-p3,A. Ruiz,PERSON,1975,A. Ruiz (Lisbon)
-e1,Lisbon 2019,EVENT,2019,talk by Ana Ruiz
-e2,Oslo 2021,EVENT,2021,chair: Ben Okoye
-d1,aspirin,drug,1899,
-d2,warfarin,drug,1954,
-g1,PTGS1,gene,,
-g2,VKORC1,gene,,
-g3,CYP2C9,gene,,
-s1,stroke,disease,,
-s2,thrombosis,disease,,
-"""
-EDGES = """\
-source_id,target_id,type,weight
-p1,p2,COLLABORATION,2
-p2,p3,COLLABORATION,1
-p2,p1,COLLABORATION,1
-p1,d1,studies,0.5
-p3,d2,studies,0.8
-d1,g1,targets,0.9
-d2,g2,targets,0.7
-d2,g3,targets,0.4
-s1,g1,associates,0.6
-s2,g2,associates,0.3
-s2,g1,associates,0.2
-d1,s1,treats,0.6
-d2,s2,treats,
-"""
-ANSWERS = {
-    "Name of the person, first name first": {
-        "p1": "Ana Ruiz",
-        "p2": "Ben Okoye",
-        "p3": "Ana Ruiz",
-        "e1": "Ana Ruiz",
-        "e2": "Ben Okoye",
-    },
-    "person vs meeting": {"p1": "person", "p3": "person", "*": "meeting"},
-    "Both names by alphabet, with & between": {"2": "A. Ruiz & Ben Okoye", "*": "Ana Ruiz & Ben Okoye"},
-    "report": {"*": "12 nodes of 5 types"},
+PAGE = (Path(__file__).parents[3] / "docs" / "guide" / "gasl.md").read_text(encoding="utf-8")
+
+
+def _block(language: str) -> str:
+    """The first code block of the guide in a language."""
+    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+NODES, EDGES = _block("csv nodes.csv"), _block("csv edges.csv")
+ANSWERS = json.loads(_block("json answers.json"))
+ANSWERS["Name of the person, first name first"]["p2"] = "Ben Okoye"
+ANSWERS["Both names by alphabet, with & between"] = {
+    "2": "A. Ruiz & Ben Okoye",
+    "*": "Ana Ruiz & Ben Okoye",
 }
 
 Run = Callable[..., Result]
@@ -87,7 +61,7 @@ def run(toy: PropertyGraph) -> Run:
         try:
             commands = parse(script.encode("utf-8"))
         except ScriptError as problem:
-            return refused(problem)
+            return Result("error", error=problem.report())
         state = State(commands.digest, graph.digest)
         return execute(commands, graph, state, ask or Answers(ANSWERS), bounds=bounds)
 

@@ -8,9 +8,8 @@ import pytest
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.file import write_graph
-from kgqa_hpc.plugins.gasl.cli import run_script
-from kgqa_hpc.plugins.gasl.graph_files import read_tables
-from kgqa_hpc.plugins.gasl.model import asking
+from kgqa_hpc.plugins.gasl.cli import asking, run_script
+from kgqa_hpc.plugins.gasl.graph import read_tables
 from kgqa_hpc.plugins.gasl.world import Prompt
 from tests import command
 from tests.kg.conftest import load_source
@@ -62,23 +61,27 @@ def test_a_script_that_cannot_be_read_exits_2_with_its_error(tmp_path: Path, toy
     assert result.to_dict() == {"status": "error", "variables": {}, "steps": [], "error": result.error}
 
 
-def test_options_that_do_not_go_together_are_bad_input(script: Path, toy_files: Path) -> None:
-    nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
-    with pytest.raises(InputError, match="which graph"):
-        run_script(script)
-    with pytest.raises(InputError, match="which graph"):
-        run_script(script, nodes=nodes)
-    with pytest.raises(InputError, match="which graph"):
-        run_script(script, nodes=nodes, edges=edges, graph=toy_files)
-    with pytest.raises(InputError, match="do not go together"):
-        run_script(script, nodes=nodes, edges=edges, engine=nodes, answers=nodes)
-    with pytest.raises(InputError, match="cannot be read"):
-        run_script(toy_files / "nope.gasl", nodes=nodes, edges=edges)
-    with pytest.raises(InputError, match=r"kg\.h5"):
-        run_script(script, graph=toy_files)
-    (toy_files / "list.json").write_text("[1]")
-    with pytest.raises(InputError, match="must be an object"):
-        run_script(script, nodes=nodes, edges=edges, answers=toy_files / "list.json")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("", "which graph"),
+        ("nodes", "which graph"),
+        ("nodes edges graph", "which graph"),
+        ("nodes edges engine answers", "do not go together"),
+        ("nodes edges script", "cannot be read"),
+        ("graph", r"kg\.h5"),
+        ("nodes edges answers", "must be an object"),
+    ],
+)
+def test_options_that_do_not_go_together_or_cannot_be_read_are_bad_input(
+    script: Path, toy_files: Path, tmp_path: Path, options: str, message: str
+) -> None:
+    (tmp_path / "list.json").write_text("[1]")
+    files = {name: toy_files / f"{name}.csv" for name in ("nodes", "edges")}
+    files |= {"script": tmp_path / "nope.gasl", "graph": tmp_path, "answers": tmp_path / "list.json"}
+    given = {name: files.get(name, tmp_path / "engine.yaml") for name in options.split()}
+    with pytest.raises(InputError, match=message):
+        run_script(**{"script": script, **given})
 
 
 def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> None:

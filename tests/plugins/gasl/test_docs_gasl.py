@@ -3,38 +3,22 @@
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgqa_hpc.plugins.gasl.execute import Result
-from kgqa_hpc.plugins.gasl.graph import PropertyGraph
-from kgqa_hpc.plugins.gasl.model import Answers
 from kgqa_hpc.plugins.gasl.parser import _grammar, _keywords
+from tests.plugins.gasl.conftest import PAGE
 
-PAGE = (Path(__file__).parents[3] / "docs" / "guide" / "gasl.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```gasl\n(.*?)^```\n```json\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-
-
-def _block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert found
-    return found[1]
-
-
-@pytest.fixture(scope="module")
-def graph(graph_of: Callable[..., PropertyGraph]) -> PropertyGraph:
-    return graph_of(_block("csv nodes.csv").splitlines(), _block("csv edges.csv").splitlines())
 
 
 @pytest.mark.parametrize("example", range(len(EXAMPLES)), ids=[code.split(" ")[0] for code, _ in EXAMPLES])
 def test_an_example_gives_what_stands_below_it(
-    example: int, graph: PropertyGraph, run: Callable[..., Result], short: Callable[[Any], Any]
+    example: int, run: Callable[..., Result], short: Callable[[Any], Any]
 ) -> None:
-    answers = Answers(json.loads(_block("json answers.json")))
-    script = "\n".join(code for code, _ in EXAMPLES[: example + 1])
-    result = run(script, graph, answers)
+    result = run("\n".join(code for code, _ in EXAMPLES[: example + 1]))
     assert result.error is None
     for name, expected in json.loads(EXAMPLES[example][1]).items():
         assert short(result.variables[name]) == expected

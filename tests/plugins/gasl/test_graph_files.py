@@ -1,7 +1,6 @@
 """The graph a script sees: typed columns of CSV files, a run's kg.h5, and what is wrong with a file."""
 
 import gzip
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
-from kgqa_hpc.plugins.gasl.graph_files import from_run, read_tables
+from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph, from_run, read_tables
 
 
 def read(folder: Path, nodes: str, edges: str = "source_id,target_id,type\n") -> PropertyGraph:
@@ -42,7 +40,7 @@ def read(folder: Path, nodes: str, edges: str = "source_id,target_id,type\n") ->
 def test_a_column_is_typed_as_a_whole(tmp_path: Path, cells: tuple[str, ...], values: list[Any]) -> None:
     rows = "".join(f"n{k},,t,{cell}\n" for k, cell in enumerate(cells))
     graph = Graph(read(tmp_path, f"id,name,type,x\n{rows}"))
-    got = [node["properties"].get("x") for node in graph.nodes()]
+    got = [node["properties"].get("x") for node in graph.nodes]
     assert got == values
     assert [type(value) for value in got] == [type(value) for value in values]
 
@@ -58,23 +56,23 @@ def test_numbers_come_back_as_they_were_written(
         # A column is typed as a whole: with one decimal, all are doubles, and a long whole number loses digits.
         decimal = any(isinstance(cell, float) for cell in cells)
         numbers = [None if cell == "" else float(cell) if decimal else cell for cell in cells]
-        assert [node["properties"].get("x") for node in graph.nodes()] == numbers
+        assert [node["properties"].get("x") for node in graph.nodes] == numbers
 
 
 def test_ids_names_and_types_stay_texts_in_any_order_of_columns(tmp_path: Path) -> None:
     graph = Graph(
         read(tmp_path, 'type,x,id,name\nt,5,007,"a, b"\nu,,1,\n', "type,target_id,source_id,w\ne,1,007,0.5\n")
     )
-    assert list(graph.nodes()) == [
+    assert list(graph.nodes) == [
         {"id": "007", "name": "a, b", "type": "t", "properties": {"x": 5}},
         {"id": "1", "name": "", "type": "u", "properties": {}},
     ]
-    assert list(graph.edges()) == [{"source": "007", "target": "1", "type": "e", "properties": {"w": 0.5}}]
+    assert list(graph.edges) == [{"source": "007", "target": "1", "type": "e", "properties": {"w": 0.5}}]
 
 
 def test_a_graph_without_nodes_or_edges_is_one(tmp_path: Path) -> None:
     graph = Graph(read(tmp_path, "id,name,type\n"))
-    assert (graph.num_nodes, graph.num_edges) == (0, 0)
+    assert (len(graph.nodes), len(graph.edges)) == (0, 0)
 
 
 def test_gzip_is_read_and_the_digest_is_that_of_the_text(tmp_path: Path) -> None:
@@ -107,9 +105,9 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
         read_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv")
 
 
-def knowledge_graph() -> KnowledgeGraph:
+def test_a_run_gives_its_nodes_and_edges_with_plain_values() -> None:
     codes = np.array([0, 1], np.int32)
-    return KnowledgeGraph(
+    graph = KnowledgeGraph(
         node_ids=np.array(["a", "b"], object),
         names=np.array(["A", ""], object),
         node_type=codes,
@@ -118,21 +116,11 @@ def knowledge_graph() -> KnowledgeGraph:
         edge_target=codes[::-1],
         edge_type=np.array([0, 0], np.int32),
         edge_types=("e",),
-    )
-
-
-def test_a_run_gives_its_nodes_and_edges() -> None:
-    graph = Graph(from_run(knowledge_graph(), "digest"))
-    assert list(graph.nodes())[1] == {"id": "b", "name": "", "type": "y", "properties": {}}
-    assert list(graph.edges())[1] == {"source": "b", "target": "a", "type": "e", "properties": {}}
-
-
-def test_typed_properties_of_a_run_are_plain_values() -> None:
-    typed = replace(
-        knowledge_graph(),
         node_properties={"year": pa.array([1999, None]), "never": pa.nulls(2, pa.large_string())},
         edge_properties={"weight": pa.array([0.5, None])},
     )
-    graph = Graph(from_run(typed, "digest"))
-    assert [node["properties"] for node in graph.nodes()] == [{"year": 1999}, {}]
-    assert [edge["properties"] for edge in graph.edges()] == [{"weight": 0.5}, {}]
+    nodes, edges = Graph(from_run(graph, "digest")).nodes, Graph(from_run(graph, "digest")).edges
+    assert [node["properties"] for node in nodes] == [{"year": 1999}, {}]
+    assert [edge["properties"] for edge in edges] == [{"weight": 0.5}, {}]
+    assert nodes[1] == {"id": "b", "name": "", "type": "y", "properties": {}}
+    assert edges[1] == {"source": "b", "target": "a", "type": "e", "properties": {}}

@@ -53,7 +53,7 @@ def test_a_list_within_a_dict_is_cut_too(crowd: PropertyGraph, run: Run) -> None
 def test_a_search_that_looks_at_too_much_is_a_limit_error(
     crowd: PropertyGraph, run: Run, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
-    monkeypatch.setattr("kgqa_hpc.plugins.gasl.walking.MAX_LOOKS", 100_000)
+    monkeypatch.setattr("kgqa_hpc.plugins.gasl.world.MAX_LOOKS", 100_000)
     assert limited(run(f"FIND nodes AS e; {script}", crowd))["column"] == 18
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.plugins.gasl.parser import parse, read_script
-from kgqa_hpc.plugins.gasl.syntax import MAX_BYTES, distance, nearest
+from kgqa_hpc.plugins.gasl.language import distance, nearest
+from kgqa_hpc.plugins.gasl.parser import MAX_BYTES, parse, read_script
 from tests.foreign.watchdog import watched
 
 WORDS = st.text("abcAB_", max_size=8)

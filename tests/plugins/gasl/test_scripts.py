@@ -6,7 +6,7 @@ import pytest
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.plugins.gasl.execute import State, execute
-from kgqa_hpc.plugins.gasl.graph_files import from_run
+from kgqa_hpc.plugins.gasl.graph import from_run
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
 from tests.families.conftest import draw, random_graph

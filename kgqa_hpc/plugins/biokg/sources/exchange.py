@@ -15,7 +15,10 @@ have a sentence instead of a type; LightRAG's `keywords` serve as type. Descript
 """
 
 import dataclasses
-from collections.abc import Iterator
+import io
+import json
+import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,13 +30,12 @@ from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly
-from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
+from kgqa_hpc.kg.delimited import CSV, RAGGED
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.graphml import add_graphml
 from kgqa_hpc.kg.tables import Buffer, Rows, constant, first_of, members, read_table
-from kgqa_hpc.plugins.biokg.sources.json_members import json_members
-from kgqa_hpc.text.streams import json_objects, parse_json
+from kgqa_hpc.text.streams import LINE_BYTES, TextStream, json_objects, parse_json, refuse_other_encodings
 
 NAMED_THING = "biolink:NamedThing"
 _ENDS = ("subject", "predicate", "object")
@@ -80,7 +82,8 @@ class Kgx:
 
 def _table_nodes(assembly: Assembly, path: Path, settings: KgxSettings) -> None:
     columns, properties = ("id", "category"), settings.properties
-    for rows in read_table(path, _dialect(path), columns, optional=("name",), properties=properties):
+    dialect = CSV if ".csv" in path.suffixes else RAGGED
+    for rows in read_table(path, dialect, columns, optional=("name",), properties=properties):
         kinds = rows["category"]
         if settings.category != "all":
             pattern = r"(?s)\|.*$" if settings.category == "first" else r"(?s)^.*\|"
@@ -91,7 +94,8 @@ def _table_nodes(assembly: Assembly, path: Path, settings: KgxSettings) -> None:
 def _table_edges(assembly: Assembly, path: Path, settings: KgxSettings) -> int:
     """Add the edges of a table; returns the number of negated edges, which were left out."""
     negated, properties = 0, settings.properties
-    for rows in read_table(path, _dialect(path), _ENDS, optional=("negated",), properties=properties):
+    dialect = CSV if ".csv" in path.suffixes else RAGGED
+    for rows in read_table(path, dialect, _ENDS, optional=("negated",), properties=properties):
         if settings.negated == "drop":
             false = pc.equal(pc.utf8_lower(rows["negated"]), "true")
             if count := pc.sum(false).as_py():
@@ -124,10 +128,6 @@ def _json_edges(assembly: Assembly, path: Path, settings: KgxSettings) -> int:
         buffer.edge(line, source, target, kind, members(item, settings.properties))
     buffer.flush()
     return negated
-
-
-def _dialect(path: Path) -> Dialect:
-    return CSV if ".csv" in path.suffixes else RAGGED
 
 
 def _objects(path: Path, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -236,3 +236,101 @@ def _merged(kinds: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
     """Merge equal types: the distinct types, and the new code of each old code."""
     code_of = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
     return tuple(code_of), np.array([code_of[kind] for kind in kinds], np.int32)
+
+
+_PIECE = 1 << 20
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+
+def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """(name, line, item) for each item of the arrays named in `members` of one large JSON object.
+
+    Only one item is in memory at a time, so memory does not grow with the document. Raises GraphFormatError with the
+    line of the first error.
+    """
+    window = _Window(path)
+    window.expect("{")
+    while window.peek() != "}":
+        name = window.value()
+        window.expect(":")
+        if name not in members:
+            window.value()
+        else:
+            window.expect("[")
+            while window.peek() != "]":
+                line, item = window.line, window.value()
+                if not isinstance(item, dict):
+                    raise window.malformed("not an object")
+                yield name, line, item
+                if window.peek() != "]":
+                    window.expect(",")
+            window.expect("]")
+        if window.peek() != "}":
+            window.expect(",")
+    window.file.close()
+
+
+class _Window:
+    """A sliding window over a document, which keeps only the unparsed part of the text in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.file = io.TextIOWrapper(io.BufferedReader(TextStream(path), _PIECE), "utf-8", newline="")
+        self._decoder = json.JSONDecoder()
+        self._text, self._at, self._ended = "", 0, False
+        self.line = 1
+
+    def peek(self) -> str:
+        """The next non-blank character, which is not consumed; "" at the end."""
+        while True:
+            self._advance(_BLANKS.match(self._text, self._at).end())  # type: ignore[union-attr]
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def expect(self, sign: str) -> None:
+        if self.peek() != sign:
+            raise self.malformed(f"expected {sign!r}")
+        self._advance(self._at + 1)
+
+    def value(self) -> Any:
+        """Parse and consume the next JSON value. Raises GraphFormatError."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as problem:
+                # An error near the end of the window may be due to the cut; an earlier error is real.
+                if (problem.pos < len(self._text) - _PIECE) or not self._more():
+                    raise self.malformed(problem.msg) from None
+                continue
+            except RecursionError:
+                raise self.malformed("nested too deeply") from None
+            if end == len(self._text) and self._more():
+                continue  # a number or literal may continue after the window
+            self._advance(end)
+            return value
+
+    def malformed(self, reason: str) -> GraphFormatError:
+        return GraphFormatError(
+            f"{self._path.name} line {self.line:,}: not the expected JSON: {reason}", "export it again"
+        )
+
+    def _advance(self, end: int) -> None:
+        self.line += self._text.count("\n", self._at, end)
+        self._at = end
+
+    def _more(self) -> bool:
+        if self._ended:
+            return False
+        unread = self._text[self._at :]
+        if len(unread) > (limit := LINE_BYTES.value):
+            raise self.malformed(f"a value of more than {limit:,} letters (the limit {LINE_BYTES.variable})")
+        try:
+            # Double the size each time: a long value is then reparsed only a few times.
+            piece = self.file.read(max(_PIECE, len(unread)))
+        except UnicodeDecodeError:
+            refuse_other_encodings(self._path)
+            raise
+        self._ended = not piece
+        self._text, self._at = unread + piece, 0
+        return bool(piece)

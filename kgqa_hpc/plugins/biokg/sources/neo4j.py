@@ -9,8 +9,10 @@ says otherwise. If a file has no column for labels or types, its name gives them
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,21 +22,21 @@ from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly
-from kgqa_hpc.kg.delimited import DelimitedFile
+from kgqa_hpc.kg.delimited import DelimitedFile, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import Buffer, Rows, constant, first_of, members, rows_of
+from kgqa_hpc.kg.tables import Buffer, Rows, constant, first_of, members, rows_of, unique
 from kgqa_hpc.plugins.biokg.sources.exchange import NAMES, json_names
-from kgqa_hpc.plugins.biokg.sources.neo4j_layout import (
-    Layout,
-    first_line,
-    guess_dialect,
-    header_for,
-    layout_of,
-)
-from kgqa_hpc.text.streams import json_objects
+from kgqa_hpc.text.streams import json_objects, text_lines
 
 _ENDINGS = {".csv", ".tsv", ".txt", ".jsonl", ".json"}
+# `name:ID(Space){label:Gene}`: name of the property, role of the column, id space, options.
+_ROLE = re.compile(r"([^:]*):(ID|LABEL|START_ID|END_ID|TYPE|IGNORE)(?:\(([^)]*)\))?(?:\{([^}]*)\})?")
+_APOC = {"_id": "ID", "_labels": "LABEL", "_start": "START_ID", "_end": "END_ID", "_type": "TYPE"}
+_QUERY_NODES = {"id": "ID", "type": "LABEL", "properties": "JSON"}
+_QUERY_EDGES = {"source_id": "START_ID", "target_id": "END_ID", "type": "TYPE"}
+_CKG = {"ID": "ID", "START_ID": "START_ID", "END_ID": "END_ID", "TYPE": "TYPE", ":LABEL": "LABEL"}
+LONGEST_COLUMN = 10_000  # characters of a column's name
 
 
 class Neo4jSettings(SourceSettings):
@@ -60,15 +62,99 @@ class Neo4jSettings(SourceSettings):
         tables = self.nodes is not None and self.edges is not None
         if (self.path is None) != tables or (self.path and (self.nodes or self.edges)):
             raise ValueError("source neo4j needs path, or nodes and edges")
-        if not _is_sign(self.delimiter) and self.delimiter not in (None, "TAB"):
+        if self.delimiter not in (None, "TAB") and not re.fullmatch("[\t -~]", self.delimiter):
             raise ValueError("delimiter is one ASCII character, or TAB")
-        if not _is_sign(self.quote) and self.quote:
+        if self.quote and not re.fullmatch("[\t -~]", self.quote):
             raise ValueError("quote is one ASCII character, or empty for none")
         return self
 
 
-def _is_sign(text: str | None) -> bool:
-    return text is not None and len(text) == 1 and text.isascii() and (text.isprintable() or text == "\t")
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a file with their roles.
+
+    `columns`: all column names in order, distinct; `roles`: role (ID, LABEL, START_ID, END_ID, TYPE, or JSON for
+    properties) to column; `spaces`: role to id space, "" for none; `label`: the label in the header's options.
+    """
+
+    dialect: Dialect
+    columns: tuple[str, ...]
+    roles: dict[str, str]
+    spaces: dict[str, str]
+    names: dict[str, str]  # property -> column
+    label: str = ""
+
+    @property
+    def has_nodes(self) -> bool:
+        return "ID" in self.roles
+
+    @property
+    def has_edges(self) -> bool:
+        return "START_ID" in self.roles and "END_ID" in self.roles
+
+
+def layout_of(header: str, dialect: Dialect) -> Layout | None:
+    """The layout of a header line, or None if it is not from a Neo4j export."""
+    reader = csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"')
+    try:
+        fields = next(reader, [])
+    except csv.Error:  # a field beyond csv's limit
+        return None
+    if max(map(len, fields), default=0) > LONGEST_COLUMN:
+        return None
+    fields = [field.strip() for field in fields]
+    columns = tuple(unique(fields))
+    if any(map(_ROLE.fullmatch, fields)) and not set(fields) & {"ID", "START_ID"}:
+        roles, spaces, names, label = dict[str, str](), dict[str, str](), dict[str, str](), ""
+        for field, column in zip(fields, columns, strict=True):
+            match = _ROLE.fullmatch(field)
+            if match is None:
+                names.setdefault(re.sub(r"[:{].*$", "", field), column)
+            elif match[2] != "IGNORE":
+                roles[match[2]], spaces[match[2]] = column, match[3] or ""
+                if option := re.search(r"label:\s*([^,}]+)", match[4] or ""):
+                    label = option[1].strip()
+        return Layout(dialect, columns, roles, spaces, names, label)
+    roles_of = next(
+        (roles for roles in (_APOC, _QUERY_EDGES, _QUERY_NODES) if roles.keys() <= set(fields)), None
+    )
+    if roles_of is None:
+        if "ID" not in fields and not {"START_ID", "END_ID"} <= set(fields):
+            return None
+        # CKG's tables use a backslash as escape character.
+        roles_of, dialect = _CKG, Dialect(dialect.separator, dialect.quote or '"', escape="\\")
+    roles = {role: field for field, role in roles_of.items() if field in fields}
+    names = {field: field for field in fields if field not in roles_of}
+    return Layout(dialect, columns, roles, dict.fromkeys(roles, ""), names)
+
+
+def guess_dialect(path: Path, header: str, separator: str | None, quote: str | None) -> Dialect:
+    """Separator and quote, as given, or guessed from the header and the first 50 rows."""
+    if separator is None:
+        bare = re.sub(r'"[^"]*"|\{[^}]*\}', "", header)
+        separator = max(",;\t|", key=bare.count)
+        if not bare.count(separator):
+            separator = ","
+    elif separator == "TAB":
+        separator = "\t"
+    if quote is not None:
+        return Dialect(separator, quote)
+    # Single quotes if they enclose fields of the first rows and double quotes enclose none
+    quote = '"'
+    for number, line in text_lines(path):
+        fields = line.split(separator)
+        if any(field.startswith('"') for field in fields):
+            return Dialect(separator, '"')
+        if any(f.startswith("'") for f in fields) and any(f.endswith("'") for f in fields):
+            quote = "'"
+        if number >= 50:
+            break
+    return Dialect(separator, quote)
+
+
+def _first_line(path: Path) -> str:
+    """The first line that is not blank."""
+    return next((text for _, text in text_lines(path) if text.strip()), "")
 
 
 class Table(NamedTuple):
@@ -84,12 +170,16 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Table]:
     headers = [path for path in files if re.search(r"[-_]header$", path.name.split(".")[0])]
     tables = []
     for path in (file for file in files if file not in headers):
-        line = first_line(path)
+        line = _first_line(path)
         if line.lstrip().startswith("{"):
             tables.append(Table(path, None))
             continue
-        header = header_for(path, headers)
-        names = line if header is None else first_line(header)
+        # The header file that matches the start of the file's name, the longest if several match
+        part = r"([-_]?(part)?[-_]?\d*)"
+        stems = {file: re.escape(file.name.split(".")[0][:-7]) for file in headers}
+        fitting = [file for file in headers if re.fullmatch(stems[file] + part, path.name.split(".")[0])]
+        header = max(fitting, key=lambda file: len(file.name), default=None)
+        names = line if header is None else _first_line(header)
         layout = layout_of(names, guess_dialect(path, names, settings.delimiter, settings.quote))
         if layout is None or not (layout.has_nodes or layout.has_edges):
             raise GraphFormatError(
@@ -106,10 +196,20 @@ def _add_nodes(assembly: Assembly, table: Table, settings: Neo4jSettings) -> Non
         _add_json(assembly, table.path, settings, "node")
     elif layout.has_nodes:
         for rows in _rows(table, layout, settings, "ID"):
-            kinds = _labels(_kinds(table, layout, rows, "LABEL", layout.label), layout, settings)
-            ids, names = _ids(layout, rows, "ID"), _names(layout, rows, settings.name)
-            properties = _properties(layout, rows, settings)
-            assembly.nodes(rows.file, ids, names, kinds, rows.line_of, properties)
+            if "JSON" in layout.roles:
+                names = json_names(rows, rows[layout.roles["JSON"]], settings.name)
+            else:
+                names = constant("", len(rows))
+                for name in reversed([name for name in settings.name if name in layout.names]):
+                    column = rows[layout.names[name]]
+                    names = pc.if_else(pc.equal(column, ""), names, column)
+            kinds = _kinds(table, layout, rows, "LABEL", layout.label)
+            if settings.labels != "all":
+                signs = settings.array_delimiter or ("|" if layout.dialect.separator == ";" else ";")
+                signs = re.escape(signs) + ":"
+                pattern = rf"(?s)[{signs}].*$" if settings.labels == "first" else rf"(?s)^.*[{signs}]"
+                kinds = pc.replace_substring_regex(pc.utf8_trim(kinds, characters=":"), pattern, "")
+            assembly.nodes(rows.file, _ids(layout, rows, "ID"), names, kinds, rows.line_of, rows.properties)
 
 
 def _add_edges(assembly: Assembly, table: Table, settings: Neo4jSettings) -> None:
@@ -119,8 +219,8 @@ def _add_edges(assembly: Assembly, table: Table, settings: Neo4jSettings) -> Non
     elif layout.has_edges:
         for rows in _rows(table, layout, settings, "START_ID"):
             ends = _ids(layout, rows, "START_ID"), _ids(layout, rows, "END_ID")
-            kinds, properties = _kinds(table, layout, rows, "TYPE"), _properties(layout, rows, settings)
-            assembly.edges(rows.file, *ends, kinds, rows.line_of, properties)
+            kinds = _kinds(table, layout, rows, "TYPE")
+            assembly.edges(rows.file, *ends, kinds, rows.line_of, rows.properties)
 
 
 def _rows(table: Table, layout: Layout, settings: Neo4jSettings, role: str) -> Iterator[Rows]:
@@ -128,8 +228,10 @@ def _rows(table: Table, layout: Layout, settings: Neo4jSettings, role: str) -> I
     names = [*settings.name, *settings.properties]
     columns = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
     file = DelimitedFile.open(table.path, layout.dialect)
-    mixed = layout.has_nodes and layout.has_edges
+    selected = {name: layout.names[name] for name in settings.properties if name in layout.names}
     for rows in rows_of(file, layout.columns, list(dict.fromkeys(columns)), header=table.own_header):
+        rows.properties.update({name: rows[column] for name, column in selected.items()})
+        mixed = layout.has_nodes and layout.has_edges
         yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
 
 
@@ -139,35 +241,12 @@ def _ids(layout: Layout, rows: Rows, role: str) -> pa.Array:
     return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/")) if space else ids
 
 
-def _names(layout: Layout, rows: Rows, requested: list[str]) -> pa.Array:
-    if "JSON" in layout.roles:
-        return json_names(rows, rows[layout.roles["JSON"]], requested)
-    names = constant("", len(rows))
-    for name in reversed([name for name in requested if name in layout.names]):
-        column = rows[layout.names[name]]
-        names = pc.if_else(pc.equal(column, ""), names, column)
-    return names
-
-
 def _kinds(table: Table, layout: Layout, rows: Rows, role: str, label: str = "") -> pa.Array:
     """Labels or types of the rows; without such a column `label`, or the file's name without suffix and part number."""
     if role in layout.roles:
         return rows[layout.roles[role]]
     stem = re.sub(r"[-_]?part[-_]?\d*$", "", table.path.name.split(".")[0])
     return constant(label or stem, len(rows))
-
-
-def _labels(kinds: pa.Array, layout: Layout, settings: Neo4jSettings) -> pa.Array:
-    """The label that counts of several."""
-    if settings.labels == "all":
-        return kinds
-    signs = re.escape(settings.array_delimiter or ("|" if layout.dialect.separator == ";" else ";")) + ":"
-    pattern = rf"(?s)[{signs}].*$" if settings.labels == "first" else rf"(?s)^.*[{signs}]"
-    return pc.replace_substring_regex(pc.utf8_trim(kinds, characters=":"), pattern, "")
-
-
-def _properties(layout: Layout, rows: Rows, settings: Neo4jSettings) -> dict[str, pa.Array]:
-    return {name: rows[layout.names[name]] for name in settings.properties if name in layout.names}
 
 
 def _add_json(assembly: Assembly, path: Path, settings: Neo4jSettings, member: str) -> None:

@@ -41,7 +41,7 @@ from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import add_triples
 from kgqa_hpc.kg.tables import Buffer, Rows, constant, members, read_columns, read_table
-from kgqa_hpc.plugins.biokg.sources.json_members import json_members
+from kgqa_hpc.plugins.biokg.sources.exchange import json_members
 
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).
@@ -72,9 +72,14 @@ class Oregano:
     def read(self, settings: OreganoSettings) -> KnowledgeGraph:
         """The graph exactly as in the files, with repeated rows and ATC codes."""
         folder = Path(settings.path)
-        triples = _triples_file(folder)
+        if not folder.is_dir():
+            raise InputError(f"{folder}: is no folder", "graph.path is the folder with OREGANO_V2.1.tsv")
+        files = sorted(folder.glob("OREGANO*.tsv*"))
+        if len(files) != 1:
+            problem = f"{folder}: has {len(files)} files named OREGANO*.tsv"
+            raise InputError(problem, "put the one with the triples there")
         assembly = Assembly(settings)
-        add_triples(assembly, triples, may_have_header=False)
+        add_triples(assembly, files[0], may_have_header=False)
         names = _names(folder)
 
         def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -84,7 +89,7 @@ class Oregano:
             return names_of, pc.if_else(pc.match_substring(ids, ":"), prefix, code)
 
         attributes = {
-            "source": self.name, "title": "OREGANO", "files": triples.name, "licence": self.licence,
+            "source": self.name, "title": "OREGANO", "files": files[0].name, "licence": self.licence,
             "citation": "Boudin M, et al. The OREGANO knowledge graph for computational drug repurposing."
             " Scientific Data 10:871, 2023.",
         }  # fmt: skip
@@ -93,17 +98,6 @@ class Oregano:
         if NO_NAME_EDGES in graph.edge_types:
             return graph
         return dataclasses.replace(graph, edge_types=(*graph.edge_types, NO_NAME_EDGES))
-
-
-def _triples_file(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise InputError(f"{folder}: is no folder", "graph.path is the folder with OREGANO_V2.1.tsv")
-    files = sorted(folder.glob("OREGANO*.tsv*"))
-    if len(files) != 1:
-        raise InputError(
-            f"{folder}: has {len(files)} files named OREGANO*.tsv", "put the one with the triples there"
-        )
-    return files[0]
 
 
 def _names(folder: Path) -> dict[str, str]:

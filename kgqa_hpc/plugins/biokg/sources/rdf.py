@@ -97,23 +97,23 @@ class Rdf:
 
     def read(self, settings: RdfSettings) -> KnowledgeGraph:
         """The graph of the file; nodes and edges in the order in which it names them."""
-        path, prefixes, counts = Path(settings.path), dict[str, str](), Counter[str]()
+        path, prefixes = Path(settings.path), dict[str, str]()
         statements = Statements(settings)
         for subject, predicate, value in _triples(path, prefixes):
             statements.add(subject, predicate, value)
         shorten = _shortener(KNOWN | prefixes | settings.prefixes) if settings.curies else str
         assembly = Assembly(settings)
         buffer = Buffer(assembly, path.name)
-        nodes = statements.nodes(counts)
+        nodes = statements.nodes()
         for node, name, kinds in nodes:
             if settings.name_by_id and not name:
                 name = last_part(node)
             kind = " ".join(map(shorten, kinds))
             buffer.node(1, shorten(node), name, kind, statements.properties.get(node))
-        for source, target, kind in statements.edges({node for node, _, _ in nodes}, counts):
+        for source, target, kind in statements.edges({node for node, _, _ in nodes}):
             buffer.edge(1, shorten(source), shorten(target), shorten(kind))
         buffer.flush()
-        return assembly.finish({"source": self.name, "files": path.name, **counts})
+        return assembly.finish({"source": self.name, "files": path.name, **statements.counts})
 
 
 def _triples(path: Path, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, Any]]:
@@ -211,6 +211,7 @@ class Statements:
     def __init__(self, settings: RdfSettings) -> None:
         self._settings, self._plain = settings, settings.reading == "plain"
         self._wanted = frozenset(settings.properties)
+        self.counts = Counter[str]()  # of what was left out
         self.properties: dict[str, dict[str, list[str]]] = {}  # by node and requested name
         self._met: dict[str, None] = {}  # nodes in their order
         self._labels: dict[str, tuple[int, str]] = {}  # (rank, label) of each term: the best label so far
@@ -266,8 +267,8 @@ class Statements:
         self._repeated += (node, target, predicate) in self._edges
         self._edges.setdefault((node, target, predicate))
 
-    def nodes(self, counts: Counter[str]) -> list[tuple[str, str, list[str]]]:
-        """(id, name or "", types) of each node; excluded terms are counted in `counts`."""
+    def nodes(self) -> list[tuple[str, str, list[str]]]:
+        """(id, name or "", types) of each node; excluded terms are counted."""
         for source, kind, target in self._roles.values():
             if source and kind and target:
                 self._met.setdefault(source)
@@ -275,7 +276,7 @@ class Statements:
         result = []
         for node in self._met:
             if not self._plain and (reason := self._left_out(node)):
-                counts[f"dropped_{reason}"] += 1
+                self.counts[f"dropped_{reason}"] += 1
                 continue
             kinds = self._categories.get(node) or sorted(self._types.get(node, ["?"]))
             result.append((node, self._labels.get(node, (0, ""))[1], kinds))
@@ -290,10 +291,10 @@ class Statements:
             return "deprecated_terms"
         return "vocabulary_terms" if self._types.get(node, set()) & _NO_ENTITIES else ""
 
-    def edges(self, nodes: set[str], counts: Counter[str]) -> Iterator[tuple[str, str, str]]:
+    def edges(self, nodes: set[str]) -> Iterator[tuple[str, str, str]]:
         """(source, target, type) of each edge between two of the `nodes`."""
         if self._repeated:
-            counts["dropped_repeated_triples"] += self._repeated
+            self.counts["dropped_repeated_triples"] += self._repeated
         for source, target, kind in self._edges:
             restriction = None if self._plain else self._restrictions.get(target)
             if restriction and all(restriction):
@@ -301,7 +302,7 @@ class Statements:
             if source in nodes and target in nodes and (self._plain or not kind.startswith(_NO_EDGES)):
                 yield source, target, kind
             else:
-                counts["dropped_edges_of_no_entities"] += 1
+                self.counts["dropped_edges_of_no_entities"] += 1
         for source, kind, target in self._roles.values():
             if kind and source in nodes and target in nodes:
                 yield source, target, kind

@@ -71,14 +71,14 @@ def test_each_node_is_named_by_the_first_space_that_has_a_name_and_says_which(na
     assert origin["name_id"][:5] == [None, "20", "DB3", "DB5", None]
     assert origin["name_table"][1:3] == ["pubchem.tsv", "drugbank.csv"]
     assert origin["name_date"][1] == "2024-12-03"
-    row = report.classes["compound"]
+    row = report["classes"]["compound"]
     assert (row["nodes"], row["named"], row["unnamed"]) == (5, 4, 1)
     assert row["by_space"] == {"given": 1, "pubchem": 1, "drugbank": 2}
     assert (row["identifiers"], row["suffixes"], row["control_characters"]) == (1, 1, 1)
-    assert report.classes["gene"]["named"] == 0
-    assert report.classes["other"]["by_space"] == {"given": 1}
+    assert report["classes"]["gene"]["named"] == 0
+    assert report["classes"]["other"]["by_space"] == {"given": 1}
     # An id with two names is a conflict, and the first counts.
-    space = report.spaces["pubchem"]
+    space = report["spaces"]["pubchem"]
     assert (space["wanted"], space["conflicts"]) == (3, 1)
     assert space["examples_of_conflicts"] == {"20": ["Imatinib [CID:20]", "Gleevec"]}
 
@@ -125,13 +125,13 @@ def test_overlong_and_shared_names_are_treated_by_the_rules_and_counted(
     classes = {"compound": {**COMPOUNDS, "names": COMPOUNDS["names"][:2]}}
     graph, report = named(_recipe(tables, classes=classes, rules=rules))
     assert graph.names[1 : 1 + len(names)].tolist() == names
-    assert {key: report.classes["compound"].get(key, 0) for key in count} == count
+    assert {key: report["classes"]["compound"].get(key, 0) for key in count} == count
 
 
 def test_a_table_that_is_not_there_is_reported_and_a_malformed_row_named_by_its_line(named, tables):
     (tables / "drugbank.csv").unlink()
     graph, report = named(_recipe(tables))
-    assert report.spaces["drugbank"]["table_is_missing"]
+    assert report["spaces"]["drugbank"]["table_is_missing"]
     assert graph.names[1] == "Imatinib"
     (tables / "drugbank.csv").write_text("id,name\nDB3,a\nDB5\n", encoding="utf-8")
     with pytest.raises(GraphFormatError, match=r"drugbank\.csv line 3: expected 2 fields, found 1"):
@@ -174,7 +174,7 @@ def test_a_recipe_that_cannot_work_is_refused_with_its_key(tables, parts, messag
 def test_a_web_service_is_left_alone_unless_it_is_allowed(named, web, service):
     _, report = named(web())
     assert service.asked == []
-    assert report.spaces["ncbi"]["not_asked"] == 2
+    assert report["spaces"]["ncbi"]["not_asked"] == 2
 
 
 def asked(service):
@@ -209,8 +209,8 @@ def test_a_service_that_misbehaves_for_one_id_names_the_others(
     service.mood["100"] = mood
     graph, report = named(web(), web=True)
     assert graph.names[5:7].tolist() == ["", "gene 200"]
-    assert report.spaces["ncbi"][reason] == 1
-    assert report.unreachable == (reason == "unreachable")
+    assert report["spaces"]["ncbi"][reason] == 1
+    assert report["unreachable"] == (reason == "unreachable")
 
 
 def test_what_got_no_answer_is_asked_again_and_the_rest_is_not(named, web, service):
@@ -225,7 +225,7 @@ def test_what_got_no_answer_is_asked_again_and_the_rest_is_not(named, web, servi
 def test_a_dead_service_is_left_alone_after_some_ids(named, web, service):
     service.mood["*"] = "fails"
     _, report = named(web(attempts=1, give_up_after=1), web=True)
-    assert report.unreachable == 2
+    assert report["unreachable"] == 2
     assert len(service.asked) == 1
 
 

@@ -122,11 +122,11 @@ def test_each_class_is_named_by_the_papers_order_of_spaces(load, planted):
     graph, report = hydrate(load("oregano", path=folder), load_recipe(folder / "recipe.yaml"), folder=folder)
     for kind, counts in PLANTED.items():
         named = {space: count for space, count in counts.items() if space}
-        assert report.classes[kind]["by_space"] == named, kind
-        assert report.classes[kind]["unnamed"] == counts.get(None, 0)
+        assert report["classes"][kind]["by_space"] == named, kind
+        assert report["classes"][kind]["unnamed"] == counts.get(None, 0)
     hydrated = dict(zip(graph.node_ids.tolist(), graph.names.tolist(), strict=True))
     assert {node: hydrated[node] for node in names} == names
-    assert report.classes["code"]["named"] == 0
+    assert report["classes"]["code"]["named"] == 0
 
 
 def test_reduction_drops_codes_and_the_unnamed_before_degrees_are_counted(load, planted):
