@@ -18,7 +18,7 @@ from kgqa_hpc.runs import create_run, open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of, set_engine
 from kgqa_hpc.stages import import_graph, sample
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.lifecycle import begin
+from kgqa_hpc.steps.item import begin
 from kgqa_hpc.store.shards import AnchorsFile
 from kgqa_hpc.trials.measure import Prompts, measure
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task

@@ -18,8 +18,7 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.runs.checks import missing_packages, require_packages, require_servers
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import begin
+from kgqa_hpc.steps.item import Item, begin
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import about, duration, printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors

@@ -16,8 +16,7 @@ from kgqa_hpc.plugins.literature.steps.extract import Scope
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.decision import first_false
-from kgqa_hpc.steps.item import Item, choices_of
-from kgqa_hpc.steps.judge import PAIR
+from kgqa_hpc.steps.item import PAIR, Item, choices_of
 from kgqa_hpc.steps.step import Outcome, Reject, Step
 
 _DOCUMENT = 20_000  # characters of a document that a prompt shows
