@@ -11,7 +11,7 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ExtensionError, InputError
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.steps.item import Outcome
 from kgqa_hpc.steps.pair import Judge
 from kgqa_hpc.steps.step import Step

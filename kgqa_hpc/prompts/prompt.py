@@ -20,8 +20,7 @@ from jinja2 import Template, nodes
 from jinja2.meta import find_undeclared_variables
 
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.folders import DOMAIN, Folders, read_text
-from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
+from kgqa_hpc.prompts.files import DOMAIN, Folders, read_front_matter, read_text, split_front_matter
 from kgqa_hpc.prompts.safe_text import clean_value
 from kgqa_hpc.prompts.template_language import (
     GLOBALS,

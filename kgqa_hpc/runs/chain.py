@@ -11,8 +11,7 @@ from kgqa_hpc.columns import check_columns
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import ExtensionError, PromptError
-from kgqa_hpc.prompts.folders import Folders, read_text
-from kgqa_hpc.prompts.front_matter import lacking, place
+from kgqa_hpc.prompts.files import Folders, lacking, place, read_text
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS

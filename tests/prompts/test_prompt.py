@@ -6,8 +6,8 @@ import pytest
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts import folders
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts import files
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.prompts.safe_text import clean_text
 
@@ -69,7 +69,7 @@ def test_an_installed_package_finds_its_own_copy(tmp_path, monkeypatch):
     shutil.copytree(shipped_prompts(), tmp_path / "kgqa_hpc" / "_shipped" / "prompts")
     (tmp_path / "prompts").mkdir()  # of another package: without a pyproject.toml beside it not ours
     expected = load_prompt("p5")
-    monkeypatch.setattr(folders, "_PACKAGE", tmp_path / "kgqa_hpc")
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path / "kgqa_hpc")
     assert shipped_prompts() == tmp_path / "kgqa_hpc" / "_shipped" / "prompts"
     assert load_prompt("p5").sha256 == expected.sha256
 

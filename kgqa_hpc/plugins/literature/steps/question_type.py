@@ -15,7 +15,7 @@ from typing import Any
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.literature.steps.extract import kept
-from kgqa_hpc.prompts.front_matter import MOST
+from kgqa_hpc.prompts.files import MOST
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
