@@ -99,16 +99,15 @@ class _Supply:
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests, self._handed = requests, 0
-
-    @property
-    def repeated(self) -> int:
-        """Number of prompts taken a second time or more, which a prefix cache answers without reading them."""
-        return max(self._handed - len(self._requests), 0)
+        self.repeated = (
+            0  # prompts taken a second time or more, which a prefix cache answers without reading them
+        )
 
     def take(self, number: int, **changes: Any) -> list[Request]:
         """Take `number` requests with new ids."""
         numbers = range(self._handed, self._handed + number)
         self._handed += number
+        self.repeated = max(self._handed - len(self._requests), 0)
         requests = ((n, self._requests[n % len(self._requests)]) for n in numbers)
         return [request._replace(id=f"{n}/{request.id}", **changes) for n, request in requests]
 

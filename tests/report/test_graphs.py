@@ -18,10 +18,10 @@ from kgqa_hpc.drawing import many_nodes
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.kg.profile import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
-from kgqa_hpc.report import graph_pictures, node_use
-from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures, group_drawings
-from kgqa_hpc.report.node_use import count_nodes
+from kgqa_hpc.report import findings, pictures
+from kgqa_hpc.report.findings import count_nodes
 from kgqa_hpc.report.page import write_report
+from kgqa_hpc.report.pictures import covered_graph, graph_figures, group_drawings
 from tests.families.graphs import as_tables, random_graph
 from tests.families.sampled_runs import sampled
 
@@ -62,7 +62,7 @@ def test_counts_are_those_of_a_plain_count(tmp_path: Path) -> None:
     assert found.links == len(links)
     rows = zip(found.questions.tolist(), found.degrees.tolist(), strict=True)
     assert sorted(rows) == sorted((count, degrees[name]) for name, count in questions.items())
-    expected = sorted(questions.items(), key=lambda one: (-one[1], one[0]))[: node_use.TOP_NODES]
+    expected = sorted(questions.items(), key=lambda one: (-one[1], one[0]))[: findings.TOP_NODES]
     assert found.top == [(name, f"name of {int(name[1:])}", count) for name, count in expected]
 
 
@@ -87,10 +87,10 @@ def test_a_count_larger_than_the_memory_leaves_no_file_in_the_current_folder(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     spilled = []
-    monkeypatch.setattr(node_use, "MEMORY", "60MB")
-    sample = node_use._sample
+    monkeypatch.setattr(findings, "MEMORY", "60MB")
+    sample = findings._drawn_nodes
     monkeypatch.setattr(
-        node_use, "_sample", lambda *given: spilled.extend(Path().iterdir()) or sample(*given)
+        findings, "_drawn_nodes", lambda *given: spilled.extend(Path().iterdir()) or sample(*given)
     )
     assert len(count_nodes(paths, seed=1).questions) == 400_000
     assert spilled == list(Path().iterdir()) == []
@@ -128,7 +128,7 @@ def test_the_sample_follows_the_questions_and_its_links_are_those_of_the_graph(t
     paths = hub_and_others(tmp_path)
     found = count_nodes(paths, seed=3)
     ids = [name for name, _, _ in found.sample.nodes]
-    assert (len(set(ids)), len(found.questions)) == (node_use.SAMPLED, 401)
+    assert (len(set(ids)), len(found.questions)) == (findings.NODES, 401)
     assert found.sample.nodes[0] == ("N000", "name of 0", 399)  # a chance of about 1e-100 against it
     counts = [count for _, _, count in found.sample.nodes]
     assert counts == sorted(counts, reverse=True)
@@ -141,8 +141,8 @@ def test_the_sample_follows_the_questions_and_its_links_are_those_of_the_graph(t
 def test_another_process_draws_the_same_picture(tmp_path: Path) -> None:
     paths = hub_and_others(tmp_path)
     code = (
-        "import sys; from pathlib import Path; from kgqa_hpc.report.node_use import count_nodes\n"
-        "from kgqa_hpc.report.graph_pictures import covered_graph\n"
+        "import sys; from pathlib import Path; from kgqa_hpc.report.findings import count_nodes\n"
+        "from kgqa_hpc.report.pictures import covered_graph\n"
         "print(covered_graph(count_nodes([Path(p) for p in sys.argv[1:]], seed=3)), end='')"
     )
     command = [sys.executable, "-c", code, *map(str, paths)]
@@ -164,8 +164,8 @@ def test_the_picture_says_what_was_sampled_and_stays_small(
     told = "all 300 nodes, and the 44,850 joined pairs among them, 5,000 of them drawn, of 44,850 in all"
     assert told in drawn
     assert drawn.count("<circle") == 300
-    monkeypatch.setattr(node_use, "SAMPLED", 20)
-    monkeypatch.setattr(graph_pictures, "LINKS", 190)
+    monkeypatch.setattr(findings, "NODES", 20)
+    monkeypatch.setattr(pictures, "LINKS", 190)
     few = covered_graph(count_nodes(parts(tmp_path, [(nodes, dense)]), seed=1))
     assert "20 of 300 nodes, drawn by chance in proportion to their accepted questions" in few
     assert few.count("L") - few.count("LL") >= 190
