@@ -66,7 +66,18 @@ def registries_as_before() -> Iterator[None]:
 
 
 # Their tests sample graphs, most of them in processes of their own.
-SAMPLING_ROOMS = {"anchors", "cluster", "dataset", "graphlets", "report", "steps", "tools", "work"}
+SAMPLING_ROOMS = {
+    "anchors",
+    "cluster",
+    "dataset",
+    "families",
+    "faults",
+    "golden",
+    "graphlets",
+    "report",
+    "steps",
+}
+SAMPLING_ROOMS |= {"tools", "work"}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
