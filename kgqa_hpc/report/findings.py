@@ -54,28 +54,20 @@ CREATE TABLE degrees AS SELECT number, count(*) AS degree
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSample:
-    """Nodes drawn in proportion to their questions, without replacement; all where there are at most NODES.
-
-    `nodes`: id, name, questions; the most used first. `links` (m, 2): joined pairs among them, by place in `nodes`.
-    """
-
-    nodes: list[tuple[str, str, int]]
-    links: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
 class NodeUse:
     """`questions` and `degrees` (n,): of each used node, accepted questions and neighbours in the covered graph.
 
-    `links` counts its joined pairs of nodes; `top` are the most used nodes: id, name, questions.
+    `links` counts its joined pairs of nodes; `top` are the most used nodes: id, name, questions. `sample` are nodes
+    drawn in proportion to their questions, without replacement (all where there are at most NODES), the most used
+    first; `sample_links` (m, 2) are the joined pairs among them, by place in `sample`.
     """
 
     questions: NDArray[np.int64]
     degrees: NDArray[np.int64]
     links: int
     top: list[tuple[str, str, int]]
-    sample: NodeSample
+    sample: list[tuple[str, str, int]]
+    sample_links: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +214,7 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
             counts["degree"],
             database.execute("SELECT count(*) FROM links").fetchall()[0][0],
             database.execute(top).fetchall(),
-            _drawn_nodes(database, seed),
+            *_drawn_nodes(database, seed),
         )
 
 
@@ -248,11 +240,13 @@ def _arrays(database: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
     return {name: np.asarray(column, np.int64) for name, column in columns.items()}
 
 
-def _drawn_nodes(database: duckdb.DuckDBPyConnection, seed: int) -> NodeSample:
+def _drawn_nodes(
+    database: duckdb.DuckDBPyConnection, seed: int
+) -> tuple[list[tuple[str, str, int]], NDArray[np.int64]]:
     questions = _arrays(database, "SELECT questions FROM used ORDER BY number")["questions"]
     size = min(NODES, len(questions))
     if not size:
-        return NodeSample([], np.empty((0, 2), np.int64))
+        return [], np.empty((0, 2), np.int64)
     shares = questions / questions.sum()
     drawn = np.random.default_rng(seed).choice(len(questions), size, replace=False, p=shares)
     database.register("drawn", {"number": drawn})
@@ -266,4 +260,4 @@ def _drawn_nodes(database: duckdb.DuckDBPyConnection, seed: int) -> NodeSample:
         """SELECT x.place AS a, y.place AS b FROM links JOIN shown AS x ON x.number = a JOIN shown AS y ON y.number = b
            WHERE a <> b ORDER BY ALL""",
     )
-    return NodeSample(nodes, np.stack([links["a"], links["b"]], axis=1))
+    return nodes, np.stack([links["a"], links["b"]], axis=1)

@@ -21,7 +21,7 @@ from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.registry import SECTIONS
 from kgqa_hpc.report.findings import Findings, combined_facts, read_findings
-from kgqa_hpc.report.pictures import covered_graph, flow, graph_figures, group_drawings
+from kgqa_hpc.report.pictures import covered_graph, flow, graph_figures, group_drawing
 from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
 from kgqa_hpc.status.log_files import Notes, read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -64,7 +64,7 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
         counts=counts,
         headline={"accepted": accepted, "of": judged, "share": wilson(accepted, judged)},
         groups=groups,
-        drawings=[Markup(svg) for svg in group_drawings(groups)],
+        drawings=[Markup(group_drawing(row)) for row in groups if row.get("edges")],
         requests=[_rates(row) for row in counts["requests"]],
         figures=pictures(findings, notes),
         pace=pace(notes),

@@ -5,7 +5,7 @@ figures before and after reduction, the groups whose kind gives them edges, and 
 questions cover.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import accumulate, pairwise
@@ -158,12 +158,8 @@ def _share(count: int, total: int) -> str:
     return f"{count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"
 
 
-def group_drawings(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A small picture of every row of the page's table of groups that has `edges` (pairs of node numbers)."""
-    return [_group(row) for row in rows if row.get("edges")]
-
-
-def _group(row: Mapping[str, Any]) -> str:
+def group_drawing(row: Mapping[str, Any]) -> str:
+    """A small picture of a row of the page's table of groups, which has `edges` (pairs of node numbers)."""
     total, share = row["total"], row["share"]
     number = "not counted" if total is None else f"{total:,}" if total < 10**12 else f"{total:.3g}"
     scope = "" if total is None else " in the graph"
@@ -198,8 +194,8 @@ def covered_graph(use: NodeUse) -> str:
     """The sampled nodes in a force-directed layout, coloured by number of questions, with names of the most
     used ones.
     """
-    nodes, links = use.sample.nodes, use.sample.links[:LINKS]
-    at = many_nodes(len(nodes), use.sample.links)
+    nodes, links = use.sample, use.sample_links[:LINKS]
+    at = many_nodes(len(nodes), use.sample_links)
     low, high = at.min(axis=0), at.max(axis=0)
     at = np.rint((at - low) / np.maximum(high - low, 1e-9) * (WIDTH - 20, HIGH - 30) + (10, 20)).astype(int)
     counts = np.array([count for _, _, count in nodes])
@@ -227,7 +223,7 @@ def covered_graph(use: NodeUse) -> str:
 
 
 def _description(use: NodeUse, drawn: int) -> str:
-    nodes, every, joined = use.sample.nodes, len(use.questions), len(use.sample.links)
+    nodes, every, joined = use.sample, len(use.questions), len(use.sample_links)
     scope = f"all {every:,} nodes"
     if len(nodes) < every:
         scope = (

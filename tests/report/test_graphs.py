@@ -21,7 +21,7 @@ from kgqa_hpc.kg.profile import NameLengths, Profile, Profiles, dump_profiles, p
 from kgqa_hpc.report import findings, pictures
 from kgqa_hpc.report.findings import count_nodes
 from kgqa_hpc.report.page import write_report
-from kgqa_hpc.report.pictures import covered_graph, graph_figures, group_drawings
+from kgqa_hpc.report.pictures import covered_graph, graph_figures, group_drawing
 from tests.families.graphs import as_tables, random_graph
 from tests.families.sampled_runs import sampled
 
@@ -104,7 +104,7 @@ def row(total: int | None, accepted: int, judged: int, sampled: int = 9) -> dict
 
 def test_a_drawn_group_tells_how_many_there_are_and_how_many_were_accepted() -> None:
     rows = [row(5000, 34, 46), row(None, 0, 0), row(0, 0, 0, 0), row(7, 0, 0, 0), row(10**13, 1, 2)]
-    told = [svg.split("<title>")[1].split("</title>")[0] for svg in group_drawings(rows)]
+    told = [svg.split("<title>")[1].split("</title>")[0] for svg in map(group_drawing, rows)]
     assert told == [
         "g 1 &lt;path&gt;: 5,000 in the graph, 73.9 % accepted (95 % interval 59.7 to 84.4 %)",
         "g 1 &lt;path&gt;: not counted, none judged",
@@ -112,10 +112,9 @@ def test_a_drawn_group_tells_how_many_there_are_and_how_many_were_accepted() -> 
         "g 1 &lt;path&gt;: 7 in the graph, none drawn",
         "g 1 &lt;path&gt;: 1e+13 in the graph, 50.0 % accepted (95 % interval 9.5 to 90.5 %)",
     ]
-    drawn = group_drawings(rows)
+    drawn = [group_drawing(row) for row in rows]
     assert [svg.count('class="acc"') for svg in drawn] == [3, 3, 0, 0, 3]
     assert all(svg.count("L") == 2 for svg in drawn)
-    assert group_drawings([{"group": "without edges"}]) == []
 
 
 def hub_and_others(folder: Path, others: int = 400) -> list[Path]:
@@ -127,15 +126,15 @@ def hub_and_others(folder: Path, others: int = 400) -> list[Path]:
 def test_the_sample_follows_the_questions_and_its_links_are_those_of_the_graph(tmp_path: Path) -> None:
     paths = hub_and_others(tmp_path)
     found = count_nodes(paths, seed=3)
-    ids = [name for name, _, _ in found.sample.nodes]
+    ids = [name for name, _, _ in found.sample]
     assert (len(set(ids)), len(found.questions)) == (findings.NODES, 401)
-    assert found.sample.nodes[0] == ("N000", "name of 0", 399)  # a chance of about 1e-100 against it
-    counts = [count for _, _, count in found.sample.nodes]
+    assert found.sample[0] == ("N000", "name of 0", 399)  # a chance of about 1e-100 against it
+    counts = [count for _, _, count in found.sample]
     assert counts == sorted(counts, reverse=True)
-    links = {frozenset(ids[end] for end in pair) for pair in found.sample.links.tolist()}
+    links = {frozenset(ids[end] for end in pair) for pair in found.sample_links.tolist()}
     expected = {frozenset(("N000", other)) for other in ids[1:]}
     assert links == expected | ({frozenset(("N001", "N002"))} if {"N001", "N002"} <= set(ids) else set())
-    assert {name for name, _, _ in count_nodes(paths, seed=4).sample.nodes} != set(ids)
+    assert {name for name, _, _ in count_nodes(paths, seed=4).sample} != set(ids)
 
 
 def test_another_process_draws_the_same_picture(tmp_path: Path) -> None:
