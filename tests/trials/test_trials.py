@@ -15,17 +15,8 @@ from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.forecast import item_pace, read_bench
 from kgqa_hpc.trials import bench as bench_module
-from kgqa_hpc.trials.bench import (
-    Exchange,
-    GpuWatch,
-    Prompts,
-    Timed,
-    header,
-    measure,
-    prompts_of,
-    row_line,
-    summary,
-)
+from kgqa_hpc.trials.bench import Exchange, GpuWatch, Timed, header, measure, row_line, summary
+from kgqa_hpc.trials.preview import Prompts, prompts_of
 from tests.command import kgqa
 from tests.project import CONFIG, write_graph
 from tests.runs import anchors, new_run
