@@ -16,8 +16,7 @@ from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Node, Relation
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import record_problem
+from kgqa_hpc.steps.item import Item, record_problem
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, StepContext
 
 __all__ = ["Ask", "Done", "Reject", "Retry", "answer", "item", "record", "run_step"]

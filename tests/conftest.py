@@ -33,13 +33,32 @@ PLUGIN_OF = {
     **dict.fromkeys(["judge_predictions", "study"], "evaluation"),
     "literature_clean": "literature evaluation",
 }
+# Left out by a quick check (CONTRIBUTING.md), beside what is marked in the files: beginnings of ids of tests.
+SLOW = """
+chaos/ faults/ graphlets/test_graph_tool.py report/test_browser.py store/test_faults.py tools/test_benchmarks.py
+dataset/test_damaged_dataset.py::test_damage_is_told dataset/test_duplicates.py::test_the_search_holds
+dataset/test_merge_damage.py::test_a_merge_that_was_overtaken dataset/test_merge_tool.py dataset/test_shared_merge.py
+dataset/test_parts.py::test_parts_have_the_records dataset/test_redo.py::test_other_steps
+engines/openai/test_batch_engine.py::test_a_kill engines/test_grammar.py::test_every_string
+families/test_docs_families.py families/test_queries.py::test_the_queries families/test_runs.py::test_1000_items
+foreign/test_foreign_files.py foreign/test_hostile_names.py::test_every_verb foreign/test_terminal.py
+plugins/evaluation/test_human_page.py::test_not_qualified plugins/evaluation/test_study.py::test_a_study_extended
+plugins/gasl/test_plan.py::test_every_answer plugins/gasl/test_plan.py::test_no_script
+test_docs.py::test_every_cell test_docs.py::test_every_command test_extending.py test_jit.py test_rehearsal.py
+test_grow.py::test_a_growth_stopped test_grow.py::test_an_extension_holds test_trust.py::test_no_verb_runs
+test_target.py::test_a_budget test_target.py::test_a_growth_that_was_killed work/test_stop_in_step.py
+"""
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip a test that uses a plugin which is not there (tests/test_walls.py takes one away)."""
+    """Mark slow tests, and skip a test that uses a plugin which is not there (tests/test_walls.py takes one away)."""
     from kgqa_hpc.registry import shipped_plugins
 
+    slow = tuple(SLOW.split())
     for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(slow):
+            item.add_marker(pytest.mark.slow)
         parameters = getattr(item, "callspec", None)
         values = parameters.params.values() if parameters else ()
         names = {
@@ -66,7 +85,18 @@ def registries_as_before() -> Iterator[None]:
 
 
 # Their tests sample graphs, most of them in processes of their own.
-SAMPLING_ROOMS = {"anchors", "cluster", "dataset", "graphlets", "report", "steps", "tools", "work"}
+SAMPLING_ROOMS = {
+    "anchors",
+    "cluster",
+    "dataset",
+    "families",
+    "faults",
+    "golden",
+    "graphlets",
+    "report",
+    "steps",
+}
+SAMPLING_ROOMS |= {"tools", "work"}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

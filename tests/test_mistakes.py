@@ -11,9 +11,9 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ExtensionError, InputError
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.steps.item import Outcome
-from kgqa_hpc.steps.judge import Judge
+from kgqa_hpc.steps.pair import Judge
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
 from tests.command import kgqa

@@ -38,7 +38,7 @@ GIVEN = {
     "plugins/literature/documents/names.py": {"kept"},
     "prompts/template_language.py": {"left"},
     "registry.py": {"what"},
-    "steps/generate.py": {"way"},
+    "steps/pair.py": {"way"},
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import kgqa_hpc
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 
 FILES = {
     file.stem: file

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SLOW
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kgqa_hpc"
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
@@ -176,6 +178,13 @@ def test_programs_around_the_package_are_small_too() -> None:
     assert ROOT / "tools" / "slurm_sandbox" in programs
     sizes = {str(p.relative_to(ROOT)): len(p.read_text(encoding="utf-8").splitlines()) for p in programs}
     assert {name: lines for name, lines in sizes.items() if lines > 350} == {}
+
+
+@pytest.mark.parametrize("beginning", SLOW.split())
+def test_what_a_quick_check_leaves_out_is_there(beginning: str) -> None:
+    path, _, name = beginning.partition("::")
+    assert (ROOT / "tests" / path).exists()
+    assert not name or f"def {name}" in (ROOT / "tests" / path).read_text(encoding="utf-8")
 
 
 def test_functions_are_short() -> None:

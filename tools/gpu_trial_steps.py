@@ -25,8 +25,7 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.status.snapshot import load_totals, survey
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.trials.bench import bench
-from kgqa_hpc.trials.measure import GpuWatch
+from kgqa_hpc.trials.bench import GpuWatch, bench
 
 QUOTED = 'He said "no",\nthen \\ left: β 中.'
 FIXED = {

@@ -21,7 +21,7 @@ from kgqa_hpc.config.run_config import RunConfig, parse_config
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.registry import Registry, did_you_mean, first_paragraph
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS

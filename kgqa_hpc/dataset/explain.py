@@ -23,9 +23,8 @@ from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import begin, retrace
-from kgqa_hpc.steps.step import Step
+from kgqa_hpc.steps.item import Item, begin
+from kgqa_hpc.steps.step import Step, retrace
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder

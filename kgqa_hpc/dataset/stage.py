@@ -43,8 +43,8 @@ from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.runs.open import kept_prompts
 from kgqa_hpc.runs.trust import texts_of
-from kgqa_hpc.steps.item import Done, Outcome, Retry
-from kgqa_hpc.steps.lifecycle import begin, end, retrace
+from kgqa_hpc.steps.item import Done, Outcome, Retry, begin, end
+from kgqa_hpc.steps.step import retrace
 from kgqa_hpc.store.run_folder import RunFolder
 
 

@@ -41,7 +41,7 @@ _NOT_SENT = {*_LENGTHS, "pattern"}
 def check(schema: Schema, path: str = "answer") -> None:
     """Raise EngineConfigError, with the path, for the first part of `schema` that cannot be served.
 
-    prompts/front_matter.py has checked its form: lists of texts in enums, required fields, nesting.
+    prompts/files.py has checked its form: lists of texts in enums, required fields, nesting.
     """
     if "enum" in schema:
         return

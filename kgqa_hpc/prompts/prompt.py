@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from jinja2 import Template, nodes
 from jinja2.meta import find_undeclared_variables
 
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.folders import DOMAIN, Folders, read_text
-from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
+from kgqa_hpc.prompts.files import DOMAIN, Folders, read_front_matter, read_text, split_front_matter
 from kgqa_hpc.prompts.safe_text import clean_value
 from kgqa_hpc.prompts.template_language import (
     GLOBALS,
@@ -74,10 +73,6 @@ class Prompt:
         """The schema of each field of an answer, by the name that its step reads."""
         return {self.rename.get(name, name): schema for name, schema in self.schema["properties"].items()}
 
-    @cached_property
-    def _constant(self) -> dict[str, str]:
-        return {"role": "system", "content": self.system}
-
     def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
         """The messages for one item, with cleaned texts. Raises PromptError for a variable that `variables` lacks."""
         cleaned = {name: clean_value(variables[name]) for name in self.variables if name in variables}
@@ -91,7 +86,7 @@ class Prompt:
             ) from None
         if self.one_message:
             return ({"role": "user", "content": f"{self.system}\n{user}"},)
-        return (self._constant, {"role": "user", "content": user})
+        return ({"role": "system", "content": self.system}, {"role": "user", "content": user})
 
     def _position(self, problem: Exception) -> str:
         """File, number and text of the line that failed; for a line of a module, without the number."""

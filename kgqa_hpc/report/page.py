@@ -3,9 +3,11 @@
 Functions of other packages (registry `sections`: dataset -> HTML) add sections to it.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 from markupsafe import Markup
 
@@ -18,16 +20,18 @@ from kgqa_hpc.drawing import json_block, render_page
 from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.registry import SECTIONS
-from kgqa_hpc.report.findings import combined_facts, read_findings
-from kgqa_hpc.report.graph_pictures import group_drawings
-from kgqa_hpc.report.pictures import pace, pictures
-from kgqa_hpc.status.log_files import read_notes
+from kgqa_hpc.report.findings import Findings, combined_facts, read_findings
+from kgqa_hpc.report.pictures import covered_graph, flow, graph_figures, group_drawing
+from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
+from kgqa_hpc.status.log_files import Notes, read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 
 Counts = dict[str, Any]
 GROUPS = 300  # rows of a table on the page
 PAIRS = 10  # accepted pairs at the top of the page
+BARS = 60  # groups drawn
+CAP = 2000  # questions per node shown, as in the paper's Figure 11
 
 
 def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
@@ -60,7 +64,7 @@ def write_report(run: RunFolder, *, all_records: bool = False) -> Path:
         counts=counts,
         headline={"accepted": accepted, "of": judged, "share": wilson(accepted, judged)},
         groups=groups,
-        drawings=[Markup(svg) for svg in group_drawings(groups)],
+        drawings=[Markup(group_drawing(row)) for row in groups if row.get("edges")],
         requests=[_rates(row) for row in counts["requests"]],
         figures=pictures(findings, notes),
         pace=pace(notes),
@@ -118,3 +122,73 @@ def _rates(row: dict[str, Any]) -> dict[str, Any]:
         "repaired_rate": row["repaired"] / usable if usable else None,
         "each": row["tokens"]["completion"] / requests if requests else None,
     }
+
+
+def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
+    """The figures as SVG text, by name."""
+    usage, counts = findings.nodes.questions, findings.accounting
+    above, most = int((usage > CAP).sum()), int(usage.max(initial=0))
+    title = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
+    unit = "accepted questions per node (across), nodes (up, logarithmic)"
+    capped = [("acc", Counter(np.minimum(usage, CAP).tolist()))]
+    drawn = {
+        "item_flow": flow(counts, "sampled", "items"),
+        "outcomes": _outcomes(counts["groups"]),
+        "question": _lengths(findings, "question"),
+        "answer": _lengths(findings, "answer"),
+        "usage": histogram(capped, title, unit, logarithmic=True),
+    }
+    if "records" in counts:
+        drawn["record_flow"] = flow(counts["records"], "records", "records")
+    if findings.nodes.links:
+        drawn["ranks"] = _ranks(findings)
+        drawn["covered"] = covered_graph(findings.nodes)
+    if pace(notes):
+        points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
+        drawn["pace"] = line(points, "Items ended over time", "minutes since the start")
+    if findings.graph:
+        drawn |= graph_figures(findings.graph)
+    return {name: Markup(svg) for name, svg in drawn.items()}
+
+
+def pace(notes: Notes) -> dict[str, float] | None:
+    """Number of items and seconds between the first and the last note."""
+    seconds = notes[-1][0] - notes[0][0] if notes else 0.0
+    return {"items": notes[-1][1] - notes[0][1], "seconds": seconds} if seconds > 0 else None
+
+
+def _ranks(findings: Findings) -> str:
+    """Scatter of the nodes' rank by questions against their rank by degree, in the covered graph."""
+    from scipy.stats import rankdata
+
+    nodes = findings.nodes
+    by_questions, by_degree = rankdata(-nodes.questions), rankdata(-nodes.degrees)
+    correlation = 0.0  # Spearman's correlation, if both vary
+    if by_questions.std() > 0 and by_degree.std() > 0:
+        correlation = float(np.corrcoef(by_questions, by_degree)[0, 1])
+    title = f"Nodes by rank in questions and by rank in degree: rank correlation {correlation:.2f}"
+    return density(by_questions, by_degree, title, "rank by questions (across), rank by degree (up)")
+
+
+def _outcomes(groups: dict[str, Any]) -> str:
+    title = "What became of the items of each group"
+    if len(groups) > BARS:
+        title += f": the {BARS} largest of {len(groups):,}"
+        largest = set(sorted(groups, key=lambda name: -groups[name]["sampled"])[:BARS])
+        groups = {name: outcomes for name, outcomes in groups.items() if name in largest}
+    every = groups.values()
+    series = [
+        ("acc", [outcomes["accepted"] for outcomes in every]),
+        ("rej", [sum(outcomes["rejected"].values()) for outcomes in every]),
+        ("lost", [sum([*o["invalid"].values(), *o["failed"].values()]) for o in every]),
+        ("wait", [outcomes["waiting"] for outcomes in every]),
+    ]
+    return stacked_bars(list(groups), series, title, "group")
+
+
+def _lengths(findings: Findings, field: str) -> str:
+    limits = findings.accounting["lengths"].get(field, {})
+    marks = [limits[name] for name in ("minimum", "maximum") if limits.get(name) is not None]
+    series = [("acc", findings.lengths["accepted"][field]), ("rej", findings.lengths["rejected"][field])]
+    title = f"Lengths of {field}s in characters: accepted, above them rejected"
+    return histogram(series, title, f"length of the {field}, characters", marks)

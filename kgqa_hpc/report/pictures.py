@@ -1,24 +1,26 @@
-"""The page's figures, from its findings; after BioGraphletQA's Figures 1, 3, 5, 7, 9, 10 and 11.
+"""Drawings of the page: what became of items and records, and graphs (BioGraphletQA's Figures 1, 3, 5, 7, 9 and 10).
 
-Outcomes of items and of records are Sankey diagrams: bands from the total (left) to each outcome (right).
+Outcomes of items and of records are Sankey diagrams: bands from the total (left) to each outcome (right). Graphs are
+figures before and after reduction, the groups whose kind gives them edges, and a sample of the graph that the accepted
+questions cover.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import accumulate, pairwise
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
+from numpy.typing import NDArray
 
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.filters import BEYOND, CONTAMINATED, EXACT, NEAR, NOT_DRAWN
-from kgqa_hpc.report.findings import Findings
-from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures
-from kgqa_hpc.report.svg import cut, density, histogram, line, stacked_bars, tag
-from kgqa_hpc.status.log_files import Notes
+from kgqa_hpc.drawing import few_nodes, many_nodes
+from kgqa_hpc.kg.describe import LONGEST, Profile, Profiles
+from kgqa_hpc.report.findings import NodeUse
+from kgqa_hpc.report.svg import WIDTH, bars, box, cut, framed, label, picture, ranges, scatter, tag
 
 STAGES = (
     "not done yet",
@@ -40,78 +42,13 @@ ACROSS, DOWN = 1000, 240  # width of the bands' picture, and of all items in it,
 WORDS, LETTERS, CUT = 190, 30, 200
 HAIRLINE = 0.8  # smallest width of a band, so that 1 of 100,000 is visible
 
-BARS = 60  # groups drawn
-CAP = 2000  # questions per node shown, as in the paper's Figure 11
-
-
-def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
-    """The figures as SVG text, by name."""
-    usage, counts = findings.nodes.questions, findings.accounting
-    above, most = int((usage > CAP).sum()), int(usage.max(initial=0))
-    title = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
-    unit = "accepted questions per node (across), nodes (up, logarithmic)"
-    capped = [("acc", Counter(np.minimum(usage, CAP).tolist()))]
-    drawn = {
-        "item_flow": flow(counts, "sampled", "items"),
-        "outcomes": _outcomes(counts["groups"]),
-        "question": _lengths(findings, "question"),
-        "answer": _lengths(findings, "answer"),
-        "usage": histogram(capped, title, unit, logarithmic=True),
-    }
-    if "records" in counts:
-        drawn["record_flow"] = flow(counts["records"], "records", "records")
-    if findings.nodes.links:
-        drawn["ranks"] = _ranks(findings)
-        drawn["covered"] = covered_graph(findings.nodes)
-    if pace(notes):
-        points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
-        drawn["pace"] = line(points, "Items ended over time", "minutes since the start")
-    if findings.graph:
-        drawn |= graph_figures(findings.graph)
-    return {name: Markup(svg) for name, svg in drawn.items()}
-
-
-def pace(notes: Notes) -> dict[str, float] | None:
-    """Number of items and seconds between the first and the last note."""
-    seconds = notes[-1][0] - notes[0][0] if notes else 0.0
-    return {"items": notes[-1][1] - notes[0][1], "seconds": seconds} if seconds > 0 else None
-
-
-def _ranks(findings: Findings) -> str:
-    """Scatter of the nodes' rank by questions against their rank by degree, in the covered graph."""
-    from scipy.stats import rankdata
-
-    nodes = findings.nodes
-    by_questions, by_degree = rankdata(-nodes.questions), rankdata(-nodes.degrees)
-    correlation = 0.0  # Spearman's correlation, if both vary
-    if by_questions.std() > 0 and by_degree.std() > 0:
-        correlation = float(np.corrcoef(by_questions, by_degree)[0, 1])
-    title = f"Nodes by rank in questions and by rank in degree: rank correlation {correlation:.2f}"
-    return density(by_questions, by_degree, title, "rank by questions (across), rank by degree (up)")
-
-
-def _outcomes(groups: dict[str, Any]) -> str:
-    title = "What became of the items of each group"
-    if len(groups) > BARS:
-        title += f": the {BARS} largest of {len(groups):,}"
-        largest = set(sorted(groups, key=lambda name: -groups[name]["sampled"])[:BARS])
-        groups = {name: outcomes for name, outcomes in groups.items() if name in largest}
-    every = groups.values()
-    series = [
-        ("acc", [outcomes["accepted"] for outcomes in every]),
-        ("rej", [sum(outcomes["rejected"].values()) for outcomes in every]),
-        ("lost", [sum([*o["invalid"].values(), *o["failed"].values()]) for o in every]),
-        ("wait", [outcomes["waiting"] for outcomes in every]),
-    ]
-    return stacked_bars(list(groups), series, title, "group")
-
-
-def _lengths(findings: Findings, field: str) -> str:
-    limits = findings.accounting["lengths"].get(field, {})
-    marks = [limits[name] for name in ("minimum", "maximum") if limits.get(name) is not None]
-    series = [("acc", findings.lengths["accepted"][field]), ("rej", findings.lengths["rejected"][field])]
-    title = f"Lengths of {field}s in characters: accepted, above them rejected"
-    return histogram(series, title, f"length of the {field}, characters", marks)
+CELL = 112  # units, of one group's drawing
+HIGH = 400  # units, of the drawing of the covered graph
+CLASSES = 5  # colours, q0 to q4 of the page's style
+LINKS = 5000  # drawn; with them the figure stays under 200 kB
+NAMED, NAME = 6, 26  # names of most used nodes, letters of each
+TYPES = 20  # rows of a figure
+SHORT = 5  # of them in the text alternative
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,3 +156,145 @@ def _share(count: int, total: int) -> str:
     """E.g. `1,234 (12.3 %)`; shares below a tenth of a percent read `less than 0.1 %`."""
     share = 100 * count / total
     return f"{count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"
+
+
+def group_drawing(row: Mapping[str, Any]) -> str:
+    """A small picture of a row of the page's table of groups, which has `edges` (pairs of node numbers)."""
+    total, share = row["total"], row["share"]
+    number = "not counted" if total is None else f"{total:,}" if total < 10**12 else f"{total:.3g}"
+    scope = "" if total is None else " in the graph"
+    if total == 0:
+        title, lines = "absent from the graph", ["absent", "from the graph"]
+    elif share.value is None:
+        judged = "none drawn" if row["absent"] else "none judged"
+        title, lines = f"{number}{scope}, {judged}", [number, judged]
+    else:
+        value, low, high = (f"{100 * part:.1f}" for part in (share.value, share.low, share.high))
+        title = f"{number}{scope}, {value} % accepted (95 % interval {low} to {high} %)"
+        lines = [number, f"{value} %", f"({low} to {high})"]
+    at = few_nodes(row["edges"]) * 0.3 * CELL + (CELL / 2, 58)
+    kind = "wait" if row["absent"] or total == 0 else "acc"
+    head = cut(f"{row.get('id', '')} {row['name'] or row['group']}".strip(), 17)
+    parts = [
+        _links(at, np.array(row["edges"]), "thin"),
+        *(tag("circle", kind, cx=x, cy=y, r=5) for x, y in at.tolist()),
+        *(label(CELL / 2, y, text) for y, text in zip((12, 112, 126, 140), (head, *lines), strict=False)),
+    ]
+    return picture(CELL, 146, f"{row['group']} {row['name'] or ''}".strip() + f": {title}", parts)
+
+
+def _links(at: NDArray[Any], links: NDArray[np.int64], kind: str) -> str:
+    """Lines between the positions of linked nodes."""
+    return tag(
+        "path", kind, d="".join(f"M{x:.4g} {y:.4g}L{u:.4g} {v:.4g}" for (x, y), (u, v) in at[links].tolist())
+    )
+
+
+def covered_graph(use: NodeUse) -> str:
+    """The sampled nodes in a force-directed layout, coloured by number of questions, with names of the most
+    used ones.
+    """
+    nodes, links = use.sample, use.sample_links[:LINKS]
+    at = many_nodes(len(nodes), use.sample_links)
+    low, high = at.min(axis=0), at.max(axis=0)
+    at = np.rint((at - low) / np.maximum(high - low, 1e-9) * (WIDTH - 20, HIGH - 30) + (10, 20)).astype(int)
+    counts = np.array([count for _, _, count in nodes])
+    limits = np.unique(np.rint(np.geomspace(counts.min(), counts.max() + 1, CLASSES + 1)).astype(int))
+    first_colour = max(CLASSES - len(limits) + 1, 0) // 2  # if there are few classes, use the middle colours
+    colours = first_colour + np.searchsorted(limits, counts, side="right") - 1
+    circles = [
+        tag("circle", f"q{colour}", title=f"{cut(name, 80)}: {count:,}", cx=x, cy=y, r=4)
+        for (x, y), (_, name, count), colour in zip(at.tolist(), nodes, colours, strict=True)
+    ]
+    legend = []
+    for number, (least, above) in enumerate(pairwise(limits.tolist())):
+        words = f"{least:,}" if above == least + 1 else f"{least:,}–{above - 1:,}"
+        x = 6 + (first_colour + number) * WIDTH / CLASSES
+        legend.append(box(f"q{first_colour + number}", x, HIGH + 4, 10, 10))
+        legend.append(tag("text", "", words, x=x + 15, y=HIGH + 13))
+    # The most used nodes stand first in `nodes` and are drawn last, on top of the others.
+    parts = [
+        _links(at, links, "link"),
+        *reversed(circles),
+        *_names(at.tolist(), [name for _, name, _ in nodes]),
+    ]
+    unit = label(WIDTH / 2, HIGH + 30, "accepted questions of a node")
+    return framed(WIDTH, HIGH + 34, _description(use, len(links)), [*parts, *legend, unit])
+
+
+def _description(use: NodeUse, drawn: int) -> str:
+    nodes, every, joined = use.sample, len(use.questions), len(use.sample_links)
+    scope = f"all {every:,} nodes"
+    if len(nodes) < every:
+        scope = (
+            f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
+        )
+    most = ", ".join(f"{cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
+    limit = f", {drawn:,} of them drawn" if drawn < joined else ""
+    return (
+        f"The graph that the accepted questions cover: {scope}, and the {joined:,} joined pairs among them{limit}, "
+        f"of {use.links:,} in all; colour: accepted questions of a node; most used: {most}"
+    )
+
+
+def _names(at: list[list[int]], names: list[str]) -> list[str]:
+    """Labels of the first NAMED nodes that do not overlap another label."""
+    boxes: list[tuple[float, float, float]] = []
+    parts = []
+    for (x, y), name in zip(at[: 3 * NAMED], names, strict=False):
+        text = cut(name, NAME)
+        half = 3.2 * len(text)  # letters are about 6 units wide
+        middle = min(max(x, half + 2), WIDTH - half - 2)
+        if all(abs(y - row_y) > 13 or abs(middle - u) > half + wide for u, row_y, wide in boxes):
+            boxes.append((middle, y, half))
+            parts.append(label(middle, y - 7, text, "mid name"))
+    return parts[:NAMED]
+
+
+def graph_figures(profiles: Profiles) -> dict[str, str]:
+    """SVG of degrees, node types and lengths of names."""
+    both = {"wait": profiles.graph, **({"acc": profiles.reduced} if profiles.reduced else {})}
+    when = dict(zip(both, ("before reduction", "after"), strict=False))
+    names = list(both["wait"].node_types)
+    shares = {
+        kind: [profile.node_types.get(name, 0) / max(profile.nodes, 1) for name in names]
+        for kind, profile in both.items()
+    }
+    descriptions = []
+    for kind, kind_shares in shares.items():
+        pairs = zip(names[:SHORT], kind_shares, strict=False)
+        descriptions.append(f"{when[kind]} " + ", ".join(f"{name} {100 * s:.1f} %" for name, s in pairs))
+    degrees = "; ".join(
+        f"{when[kind]} {part.nodes:,} nodes, "
+        f"median degree {_median(part.degrees):,}, highest {max(part.degrees, default=0):,}"
+        for kind, part in both.items()
+    )
+    unit = "degree (across), nodes that have it (up), both logarithmic"
+    title = f"Types of nodes, {len(names):,} in all: {'; '.join(descriptions)}"
+    series = [(kind, kind_shares[:TYPES]) for kind, kind_shares in shares.items()]
+    return {
+        "degrees": scatter(
+            [(kind, part.degrees) for kind, part in both.items()], f"Degrees of nodes: {degrees}", unit
+        ),
+        "node_types": bars(names[:TYPES], series, title, "share of nodes"),
+        "name_lengths": _name_lengths(profiles.graph),
+    }
+
+
+def _median(degrees: dict[int, int]) -> int:
+    """The degree that half of the nodes do not exceed."""
+    upto = zip(degrees, accumulate(degrees.values()), strict=True)
+    return next((degree for degree, count in upto if 2 * count >= sum(degrees.values())), 0)
+
+
+def _name_lengths(graph: Profile) -> str:
+    there = list(graph.names.items())[:TYPES]
+    description = "; ".join(
+        f"{name} median {row.quantiles[2]:g}, longest {row.longest:,}, {row.above:,} of {row.named:,} above {LONGEST}"
+        for name, row in there[:SHORT]
+    )
+    unit = f"letters of a name (cut at {LONGEST}): median, 25 to 75 and 5 to 95 %"
+    rows = [row.quantiles for _, row in there]
+    return ranges(
+        [name for name, _ in there], rows, LONGEST, f"Lengths of names by type: {description}", unit
+    )

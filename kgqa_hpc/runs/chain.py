@@ -11,13 +11,11 @@ from kgqa_hpc.columns import check_columns
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import ExtensionError, PromptError
-from kgqa_hpc.prompts.folders import Folders, read_text
-from kgqa_hpc.prompts.front_matter import lacking, place
+from kgqa_hpc.prompts.files import Folders, lacking, place, read_text
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import check_kind
+from kgqa_hpc.steps.item import Item, check_kind
 from kgqa_hpc.steps.step import ADDS, Step, StepContext
 from kgqa_hpc.steps.variants import KindFamily, StepFamily
 
@@ -121,8 +119,7 @@ def _step(settings: StepSettings, context: StepContext, folder: str | Path | Non
     prompts = prompts_of(settings, folder, domain)
     with STEPS.calling(settings.use):
         step = entry(settings, prompts[0] if prompts else None, context)
-    if len(prompts) > 1:
-        step.set_later_prompts(prompts[1:])
+    step.prompts = tuple(prompts)
     return step
 
 

@@ -21,7 +21,7 @@ from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.registry import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError, StoppedEarly
 from kgqa_hpc.kg.settings import edited
-from kgqa_hpc.prompts.folders import Folders
+from kgqa_hpc.prompts.files import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.runs.trust import (

@@ -7,7 +7,7 @@ value of each field is the text between its key and the next key. Otherwise Unpa
 a small vocabulary. The parser never guesses: it refuses an object inside a string, two different objects, a repeated
 key and truncated text, because a retry costs seconds and a wrong field stays in the dataset.
 
-Fields are those of prompts/front_matter.py: strings, booleans, numbers, lists of them or of flat objects.
+Fields are those of prompts/files.py: strings, booleans, numbers, lists of them or of flat objects.
 
 Limits: a text has at most LARGEST characters, of which at most SALVAGEABLE are searched or mended, and at most 64
 nested brackets outside of strings. No regular expression here can backtrack, so time and memory are linear in the

@@ -22,8 +22,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings, later_key
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.judge import PAIR
+from kgqa_hpc.steps.item import PAIR, Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
 from kgqa_hpc.text.streams import read_bytes
 

@@ -1,4 +1,6 @@
-"""The item: an anchor with the results of all its steps; and the outcome of a step on it: Done, Ask, Retry, Reject."""
+"""The item: an anchor with the results of all its steps, from `begin` to `end`; and the outcome of a step on it: Done,
+Ask, Retry or Reject.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -8,7 +10,8 @@ from typing import Any, Literal, Self
 
 import orjson
 
-from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.columns import Column, misfit
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.registry import did_you_mean
@@ -105,6 +108,14 @@ class Reject:
 Outcome = Done | Ask | Retry | Reject
 
 
+def begin(kind: AnchorKind, anchor: Anchor) -> Item:
+    """A new item with the anchor kind's initial fields; its status is failed if the kind raises an exception."""
+    try:
+        return Item(anchor, output=kind.start(anchor))
+    except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+        return Item(anchor, "failed", f"{anchor.kind}: {type(problem).__name__}: {problem}"[:200])
+
+
 def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
     """Close the item: set `status` and `reason`. `step` is needed only if no request was ever answered."""
     item.state = {}
@@ -116,6 +127,64 @@ def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
         name = step or (item.trace[-1]["step"] if item.trace else None)
         item.status, item.reason = outcome.lost_as, f"{name}: {outcome.reason}" if name else outcome.reason
         item.decided = False
+
+
+def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None) -> None:
+    """Close the item with `finish`.
+
+    An item that is done without question and answer fails with the step's name; if the kind's record is invalid, the
+    item fails with the kind's name as step.
+    """
+    records = [item.output] if item.records is None else item.records
+    if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
+        outcome = Retry("ended without question and answer", lost_as="failed")
+        item.records = None  # so that merge makes no records of it
+    problem = None if isinstance(outcome, Retry) else record_problem(item, kind)
+    if problem is None:
+        finish(item, outcome, step)
+    else:
+        finish(item, Retry(problem, lost_as="failed"), item.anchor.kind)
+        item.output, item.records = {}, None
+
+
+def record_problem(item: Item, kind: AnchorKind) -> str | None:
+    """A reason why the kind's records for the item are invalid; None if they are valid or there are none."""
+    records = [item.output] if item.records is None else item.records
+    whole = [fields for fields in records if all(isinstance(fields.get(name), str) for name in PAIR)]
+    try:
+        return next(
+            filter(None, (_problem(kind, kind.record(item.anchor, fields)) for fields in whole)), None
+        )
+    except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+        return f"{type(problem).__name__}: {problem}"[:200]
+
+
+def _problem(kind: AnchorKind, fields: object) -> str | None:
+    """A reason why a kind's record does not match its columns (names or value types); None if it does."""
+    if not isinstance(fields, Mapping):
+        return f"record() returned {fields!r:.80}"
+    names = {column.name for column in kind.columns}
+    for name in fields:
+        if name not in names:
+            return f"{name} is no column of it{did_you_mean(str(name), names)}"
+    if missing := sorted(names - fields.keys()):
+        return f"column {missing[0]} is not given"
+    return misfit(kind.columns, fields)
+
+
+def check_kind(kind: AnchorKind) -> None:
+    """Raises ExtensionError for a kind without a sample anchor, or whose sample's record does not match its columns."""
+    sample = getattr(kind, "sample", None)
+    if not isinstance(sample, Anchor):
+        raise ExtensionError(
+            f"{KINDS.entry(kind.name)}: has no sample anchor", "give it `sample = Anchor(...)`"
+        )
+    try:
+        fields = kind.record(sample, {"question": "?", "answer": "!", **kind.start(sample)})
+    except Exception:  # noqa: BLE001  it may read what steps add; every item is looked at again
+        return
+    if problem := _problem(kind, fields):
+        raise ExtensionError(f"{KINDS.entry(kind.name)}: {problem}", "mend its `columns` or its `record`")
 
 
 def checked(

@@ -76,10 +76,9 @@ class Step:
         self.settings = settings
         self.label: str = settings.label
         self.context = context
-        self.prompts: tuple[Prompt, ...] = ()  # of all turns; empty for a step without requests
-        self._fields: tuple[Fields, ...] = ()
+        # Of each turn, the last also of all further ones; empty for a step without requests. The chain adds later ones.
+        self.prompts: tuple[Prompt, ...] = () if prompt is None else (prompt,)
         self._columns = self.columns_for(settings)
-        self.set_later_prompts([] if prompt is None else [prompt])
 
     # Methods that the author of a step overrides.
 
@@ -129,15 +128,6 @@ class Step:
         return ()
 
     # Methods that the worker calls.
-
-    def set_later_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Use these prompts in the turns after the present ones, and the last of them in all further turns."""
-        for prompt in prompts:
-            fields = dict(prompt.schema["properties"])
-            # Fields in which the model only reasons are parsed without a limit of their length.
-            for name in fields.keys() - {*self.gives, *self.answer}:
-                fields[name] = {key: value for key, value in fields[name].items() if key != "maxLength"}
-            self.prompts, self._fields = (*self.prompts, prompt), (*self._fields, fields)
 
     @property
     def asks(self) -> bool:
@@ -209,8 +199,7 @@ class Step:
         if response.finish != "stop":
             return unusable(response)
         try:
-            fields = self._fields[min(turn, len(self._fields) - 1)]
-            parsed = parse_json(response.text, fields, last_object=prompt.last_object)
+            parsed = parse_json(response.text, self._fields(prompt), last_object=prompt.last_object)
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired
@@ -227,6 +216,13 @@ class Step:
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")
         return outcome
+
+    def _fields(self, prompt: Prompt) -> Fields:
+        """The schema's fields; those in which the model only reasons without the limit of their length."""
+        fields = dict(prompt.schema["properties"])
+        for name in fields.keys() - {*self.gives, *self.answer}:
+            fields[name] = {key: value for key, value in fields[name].items() if key != "maxLength"}
+        return fields
 
     def run(self, item: Item) -> Outcome:
         """Apply a step without a prompt to the item."""
@@ -301,3 +297,34 @@ def unusable(response: Response) -> Retry:
         return Retry("aborted", lost_as="failed")
     too_long = any(word in (response.error or "").lower() for word in ("context", "too long"))
     return Retry("prompt too long" if too_long else "engine error", lost_as="failed")
+
+
+def retrace(
+    chain: Sequence[Step],
+    item: Item,
+    trace: Sequence[Mapping[str, Any]],
+    run_seed: int,
+    output: Mapping[str, Any],
+) -> list[Request]:
+    """The requests of `trace`, in its order; `item` is new and receives the recorded answers again.
+
+    `output` is the recorded output of the item, for steps whose answers are not complete in the trace. `chain` holds
+    the steps of all passes. The result is shorter than the trace if the chain no longer has one of its steps.
+    """
+    requests: list[Request] = []
+    for step in chain:
+        if len(requests) == len(trace):
+            break
+        if trace[len(requests)]["step"] != step.label:
+            if not step.asks_about(item):
+                step.run(item)
+            continue
+        while len(requests) < len(trace) and (entry := trace[len(requests)])["step"] == step.label:
+            attempt, turn, tokens = entry["attempt"], entry.get("turn", 0), entry["tokens"]
+            requests.append(step.request(item, attempt, run_seed, turn))
+            counts = (tokens["prompt"], tokens["completion"], tokens["cached"])
+            answer = Response(requests[-1].id, entry["text"], entry["finish"], *counts, entry["error"])
+            step.take(item, answer, attempt, turn)
+            step.restore(item, output)
+        item.state = {}
+    return requests

@@ -1,29 +1,39 @@
-"""`kgqa bench`: speed of a configuration's engine with real prompts, over the anchors of a run or a new small
-sample.
+"""`kgqa bench`: speed of a configuration's engine in its own process at several batch sizes, in the steady state.
+
+The prompts are real: those of a run, or of a small sample of the configured graph. A row of the result sends at least
+three times as many different prompts as it keeps in flight. It counts the time from the first to the last moment with a
+full batch; an answer that overlaps a bound of this time counts by its share. The time to the first token is measured
+with requests for one token, because engines return whole answers; the prefill speed is the number of prompt tokens per
+second of these requests. The unguided row repeats the best guided batch size.
 """
 
+from __future__ import annotations
+
+import os
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
-from itertools import islice
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
-from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import RunConfig, load_config
-from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
+from kgqa_hpc.config import load_config
+from kgqa_hpc.engines.engine import EngineSettings, Request, Response
+from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import create_run, open_run
-from kgqa_hpc.runs.chain import build_chain, kind_of, set_engine
-from kgqa_hpc.stages import import_graph, sample
+from kgqa_hpc.runs import open_run
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.lifecycle import begin
-from kgqa_hpc.store.shards import AnchorsFile
-from kgqa_hpc.trials.measure import Prompts, measure
-from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
+from kgqa_hpc.trials.preview import Prompts, prompts_of, small_sample
 
-_REHEARSED = 64  # items processed at the same time, as in a worker
+STALL_S = 600.0
+TIMES = 3  # prompts of a row, as a multiple of its batch
+ALONE = 4  # prompts of a row with a batch of 1
+FIRST = 32  # largest number of requests for one token
+SWEEP = (1.0, 1.5, 2.0)  # multiples of the engine's own batch
+LOOK_EVERY_S = 0.2  # of the samples of the GPU's load
 
 
 def bench(
@@ -58,73 +68,242 @@ def bench(
         return measure(engine, prompts, Path(scratch, "engine.log"), batches, number, row_done)
 
 
-def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
-    """At most `number` requests of all steps of the first pass, in the order in which a worker sends them.
+class Exchange(NamedTuple):
+    """A response with the times at which its request was sent and answered (seconds, time.monotonic)."""
 
-    Later steps see answers of the scripted engine, which are as long as a model's and differ between items.
+    sent: float
+    answered: float
+    response: Response
+
+
+@dataclass(slots=True)
+class Timed:
+    """Exchanges of a row, and start and end of the time with a full batch."""
+
+    start: float
+    end: float = 0.0
+    steady: bool = False
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    def rate(self, count: Callable[[Response], float]) -> float:
+        """The sum of `count(response)` per second between start and end."""
+        total = 0.0
+        for sent, answered, response in self.exchanges:
+            inside = max(min(answered, self.end) - max(sent, self.start), 0.0)
+            total += count(response) * inside / max(answered - sent, 1e-9)
+        return total / (self.end - self.start) if self.end > self.start else 0.0
+
+
+class _Supply:
+    """Supply of prompts, each used once; after the last it starts again."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests, self._handed = requests, 0
+        self.repeated = (
+            0  # prompts taken a second time or more, which a prefix cache answers without reading them
+        )
+
+    def take(self, number: int, **changes: Any) -> list[Request]:
+        """Take `number` requests with new ids."""
+        numbers = range(self._handed, self._handed + number)
+        self._handed += number
+        self.repeated = max(self._handed - len(self._requests), 0)
+        requests = ((n, self._requests[n % len(self._requests)]) for n in numbers)
+        return [request._replace(id=f"{n}/{request.id}", **changes) for n, request in requests]
+
+
+def measure(
+    settings: EngineSettings,
+    prompts: Callable[[int], Prompts],
+    log: Path,
+    batches: Sequence[int] | None = None,
+    number: int | None = None,
+    row_done: Callable[[dict[str, Any]], None] = lambda document: None,
+) -> dict[str, Any]:
+    """The measurement as plain data (docs/guide/engines.md, "kgqa bench"); `row_done` is called with it after each row.
+
+    `prompts(n)` returns at most n requests. `batches` defaults to 1 and to 1, 1.5 and 2 times the engine's batch,
+    `number` (prompts per row) to three times the row's batch. Raises EngineConfigError, EngineDied.
     """
-    chain = build_chain(config, config.passes[0].name)
-    rehearsal = _Rehearsal()
-    set_engine(chain, rehearsal.info)
-    ended = set[str]()
-    limits = Limits(_REHEARSED, config.runtime.attempts)
-    scheduler = Scheduler(
-        chain, rehearsal, limits, config.seed, lambda task, over: ended.add(task.item.id) if over else None
-    )
-    kind = kind_of(config)
-    scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))
-    while len(rehearsal.requests) < number and (scheduler.waiting or scheduler.in_flight):
-        scheduler.turn(0)
-    of_ended = sum(request.id.rsplit("/", 2)[0] in ended for request in rehearsal.requests)
-    steps = tuple(step.use for step in config.passes[0].steps)
-    return Prompts(rehearsal.requests[:number], of_ended / len(ended) if of_ended else 1.0, steps)
+    engine = EngineProcess(settings, log, STALL_S)
+    try:
+        began = time.monotonic()
+        info = engine.start()
+        load_s = round(time.monotonic() - began, 2)
+        fixed = settings.with_batch(info.max_batch) is None
+        sweep = [max(round(info.max_batch * times), 1) for times in (SWEEP[:1] if fixed else SWEEP)]
+        sizes = sorted(set(batches or [1, *sweep]))
+        needed = {size: number or (TIMES * size if size > 1 else ALONE) for size in sizes}
+        source = prompts(sum(needed[size] + min(size, FIRST) for size in (*sizes, max(sizes))) + 2)
+        supply = _Supply(source.requests)
+        schemas = list({id(r.schema): r.schema for r in source.requests if r.schema is not None}.values())
+
+        def prepare() -> None:
+            """Warm up: compile the schemas and wait for a first answer."""
+            engine.preflight(schemas)
+            _push(engine, supply.take(1), 1)
+
+        began = time.monotonic()
+        prepare()
+        document: dict[str, Any] = {
+            "format": "kgqa-bench",
+            "version": 2,
+            "engine": info.provenance(),
+            "gpu": None,
+            "parameters": info.extra.get("parameters"),
+            "active_parameters": info.extra.get("active_parameters"),
+            "load_s": load_s,
+            "preflight_s": round(time.monotonic() - began, 2),
+            "steps": list(source.steps),
+        }
+        rows: list[dict[str, Any]] = []
+        with GpuWatch(str(info.extra.get("gpu_uuid", ""))) as gpu:
+            document["gpu"] = gpu.name or None
+            for mode in ("guided", "unguided"):
+                for size in sizes if mode == "guided" else [document["best"]["batch"]]:
+                    larger = settings.with_batch(max(sizes)) if size > engine.info.max_batch else None
+                    if larger is not None:
+                        engine.close()
+                        engine = EngineProcess(larger, log, STALL_S)
+                        engine.start()
+                        prepare()
+                    rows.append(_row(engine, mode, size, supply, needed[size], gpu))
+                    document |= {"rows": list(rows), **_summary(rows, source)}
+                    row_done(dict(document))
+        engine.close()
+        return document
+    finally:
+        engine.kill()
 
 
-class _Rehearsal:
-    """A scripted engine that records its requests."""
-
-    def __init__(self) -> None:
-        self._engine = ScriptedEngine(ScriptedSettings())
-        self._answers: list[Response] = []
-        self.info = self._engine.info
-        self.requests: list[Request] = []
-
-    def start(self, stop: Callable[[], bool]) -> object:
-        return self.info
-
-    def send(self, requests: Sequence[Request]) -> None:
-        self.requests += requests
-        self._answers += self._engine.generate(Mailbox.holding(list(requests)))
-
-    def receive(self, timeout: float) -> list[Response]:
-        answers, self._answers = self._answers, []
-        return answers
-
-    def cancel(self) -> None:
-        """Does nothing, because no request is in flight."""
+def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) -> Timed:
+    """Send all requests with at most `in_flight` at a time, and wait for the last answer."""
+    waiting, sent = list(reversed(requests)), dict[str, float]()
+    timed = Timed(time.monotonic())
+    while waiting or sent:
+        batch = [waiting.pop() for _ in range(min(in_flight - len(sent), len(waiting)))]
+        now = time.monotonic()
+        sent.update((request.id, now) for request in batch)
+        engine.send(batch)
+        if not timed.steady and len(sent) == in_flight:
+            timed.start, timed.steady = now, True
+        for response in engine.receive(1.0):
+            now = time.monotonic()
+            timed.exchanges.append(Exchange(sent.pop(response.id), now, response))
+        if not timed.end and not waiting and len(sent) < in_flight:
+            timed.end = now
+    return timed
 
 
-def some_anchors(path: Path, number: int) -> list[Anchor]:
-    """`number` anchors at equal distances in the file, to cover many groups. Raises InputError for an empty file."""
-    with AnchorsFile(path) as file:
-        rows = islice(file.rows(), 0, None, max(len(file) // number, 1))
-        anchors = [Anchor.from_dict(row) for row in islice(rows, number)]
-    if not anchors:
-        raise InputError(f"{path} holds no anchors", "sample some first")
-    return anchors
+def _row(
+    engine: EngineProcess, mode: str, size: int, supply: _Supply, number: int, gpu: GpuWatch
+) -> dict[str, Any]:
+    before = supply.repeated
+    reading = _push(engine, supply.take(min(size, FIRST), max_tokens=1, schema=None), size)
+    reading.end = max((exchange.answered for exchange in reading.exchanges), default=reading.start)
+    timed = _push(engine, supply.take(number, **({} if mode == "guided" else {"schema": None})), size)
+    answered = [e.response for e in timed.exchanges if e.response.finish in ("stop", "length")]
+    prompt = sum(response.prompt_tokens for response in answered)
+    written = sum(response.completion_tokens for response in answered)
+    return {
+        "mode": mode,
+        "batch": size,
+        "requests": number,
+        "failed": number - len(answered),
+        "repeated": supply.repeated - before,
+        "steady": timed.steady,
+        "seconds": round(timed.end - timed.start, 3),
+        "requests_per_s": round(timed.rate(lambda r: r.finish in ("stop", "length")), 4),
+        "decode_tokens_per_s": round(timed.rate(lambda r: r.completion_tokens), 2),
+        "prefill_tokens_per_s": round(reading.rate(lambda r: r.prompt_tokens - r.cached_tokens), 2),
+        "first_token_s": _spread(reading),
+        "latency_s": _spread(timed),
+        "prefix_hit_share": round(sum(r.cached_tokens for r in answered) / prompt, 4) if prompt else None,
+        "mean_answer_tokens": round(written / len(answered), 1) if answered else None,
+        **gpu.between(timed.start, timed.end),
+    }
 
 
-def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfig, Path]:
-    """The configuration with a sample of about `number` anchors, and the anchors.h5 of its run, created in `folder`."""
-    anchors = config.anchors
-    key = type(anchors).size
-    size = 1 + number // 29 if key == "per_shape" else number
-    if hasattr(anchors, key):
-        config = config.model_copy(update={"anchors": anchors.model_copy(update={key: size})})
-    run = create_run(folder, config)
-    import_graph(run.path)
-    sample(run.path)
-    return config, run.anchors
+def _spread(timed: Timed) -> dict[str, float | None]:
+    seconds = sorted(round(answered - sent, 4) for sent, answered, _ in timed.exchanges)
+    if not seconds:
+        return {"median": None, "p95": None, "max": None}
+    return {"median": round(median(seconds), 4), "p95": seconds[int(0.95 * len(seconds))], "max": seconds[-1]}
+
+
+def _summary(rows: Sequence[dict[str, Any]], source: Prompts) -> dict[str, Any]:
+    best = max((r for r in rows if r["mode"] == "guided"), key=lambda r: r["decode_tokens_per_s"])
+    free = next((r["decode_tokens_per_s"] for r in rows if r["mode"] == "unguided"), None)
+    tokens = (best["mean_answer_tokens"] or 0) * source.per_item
+    return {
+        "best": {
+            **{key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},
+            "tokens_per_item": round(tokens, 1),
+        },
+        # Share of decoding time that the grammar costs; negative if guided decoding was faster (shorter answers, or
+        # noise).
+        "grammar_share": round(1 - best["decode_tokens_per_s"] / free, 4) if free else None,
+    }
+
+
+class GpuWatch:
+    """Sampler of load and memory of a GPU; reports no values on a machine without a GPU.
+
+    `uuid` comes from the engine; without it, the first GPU of CUDA_VISIBLE_DEVICES or of the driver is sampled.
+    """
+
+    def __init__(self, uuid: str = "") -> None:
+        self.name = ""
+        self._uuid = uuid
+        self._samples: list[tuple[float, int | None, int]] = []  # (time, busy %, bytes of memory)
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> GpuWatch:
+        with suppress(Exception):  # no driver, no library or no permission: no samples
+            import pynvml
+
+            pynvml.nvmlInit()
+            handle = _device(pynvml, self._uuid)
+            name = pynvml.nvmlDeviceGetName(handle)
+            self.name = name.decode() if isinstance(name, bytes) else str(name)
+            self._thread = threading.Thread(target=self._look, args=(pynvml, handle), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def between(self, start: float, end: float) -> dict[str, Any]:
+        """Busy share and peak memory from `start` to `end` (time.monotonic); None without samples."""
+        samples = [sample for sample in list(self._samples) if start <= sample[0] <= end]
+        busy = [share for _, share, _ in samples if share is not None]
+        return {
+            "gpu_busy": sum(busy) / len(busy) / 100 if busy else None,
+            "gpu_memory_bytes": max((used for _, _, used in samples), default=None),
+        }
+
+    def _look(self, nvml: Any, handle: Any) -> None:
+        while not self._done.wait(LOOK_EVERY_S):
+            busy = None
+            with suppress(nvml.NVMLError):  # a MIG slice reports only its memory
+                busy = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+            with suppress(nvml.NVMLError):
+                used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+                self._samples.append((time.monotonic(), busy, used))
+
+
+def _device(nvml: Any, uuid: str) -> Any:
+    """The driver's handle of a GPU by UUID: the driver numbers GPUs by bus position and CUDA by speed."""
+    device = uuid or os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    if device.startswith(("GPU-", "MIG-")):
+        return nvml.nvmlDeviceGetHandleByUUID(device)
+    for kind in ("GPU", "MIG") if uuid else ():
+        with suppress(nvml.NVMLError):
+            return nvml.nvmlDeviceGetHandleByUUID(f"{kind}-{uuid}")
+    return nvml.nvmlDeviceGetHandleByIndex(int(device) if device.isdigit() else 0)
 
 
 def header(document: dict[str, Any]) -> list[str]:

@@ -1,31 +1,38 @@
 """`kgqa preview`: process a few items with all steps before a run exists; show prompts, answers and cost.
 
 Chain, scheduler and engine process are those of a run. Times are measured on this machine with few requests in flight;
-`kgqa bench` measures how much faster a full batch is.
+`kgqa bench` measures how much faster a full batch is, with the prompts of `prompts_of`.
 """
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.show import value_text
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs import create_run
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.runs.checks import missing_packages, require_packages, require_servers
+from kgqa_hpc.stages import import_graph, sample
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import begin
+from kgqa_hpc.steps.item import Item, begin
+from kgqa_hpc.store.shards import AnchorsFile
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import about, duration, printable
-from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
 MANY = 100_000  # items of the forecast; about the size of the published dataset
+_REHEARSED = 64  # items processed at the same time, as in a worker
 
 
 class _Exchange(NamedTuple):
@@ -185,3 +192,80 @@ def lines(document: dict[str, Any]) -> Iterator[str]:
         f"{about(all_['completion_tokens'] / 1e6)} million written; {duration(all_['hours'] * 3600)} if only "
         f"{all_['in_flight']} were in flight as here, far less in full batches (kgqa bench measures them)"
     )
+
+
+def some_anchors(path: Path, number: int) -> list[Anchor]:
+    """`number` anchors at equal distances in the file, to cover many groups. Raises InputError for an empty file."""
+    with AnchorsFile(path) as file:
+        rows = islice(file.rows(), 0, None, max(len(file) // number, 1))
+        anchors = [Anchor.from_dict(row) for row in islice(rows, number)]
+    if not anchors:
+        raise InputError(f"{path} holds no anchors", "sample some first")
+    return anchors
+
+
+def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfig, Path]:
+    """The configuration with a sample of about `number` anchors, and the anchors.h5 of its run, created in `folder`."""
+    anchors = config.anchors
+    key = type(anchors).size
+    size = 1 + number // 29 if key == "per_shape" else number
+    if hasattr(anchors, key):
+        config = config.model_copy(update={"anchors": anchors.model_copy(update={key: size})})
+    run = create_run(folder, config)
+    import_graph(run.path)
+    sample(run.path)
+    return config, run.anchors
+
+
+class Prompts(NamedTuple):
+    """Requests in the order of a run, the mean number of requests per item, and the steps that send them."""
+
+    requests: list[Request]
+    per_item: float = 1.0
+    steps: tuple[str, ...] = ("generate",)
+
+
+def prompts_of(anchors: Path, config: RunConfig, number: int) -> Prompts:
+    """At most `number` requests of all steps of the first pass, in the order in which a worker sends them.
+
+    Later steps see answers of the scripted engine, which are as long as a model's and differ between items.
+    """
+    chain = build_chain(config, config.passes[0].name)
+    rehearsal = _Rehearsal()
+    set_engine(chain, rehearsal.info)
+    ended = set[str]()
+    limits = Limits(_REHEARSED, config.runtime.attempts)
+    scheduler = Scheduler(
+        chain, rehearsal, limits, config.seed, lambda task, over: ended.add(task.item.id) if over else None
+    )
+    kind = kind_of(config)
+    scheduler.add(Task(begin(kind, anchor), "bench") for anchor in some_anchors(anchors, number))
+    while len(rehearsal.requests) < number and (scheduler.waiting or scheduler.in_flight):
+        scheduler.turn(0)
+    of_ended = sum(request.id.rsplit("/", 2)[0] in ended for request in rehearsal.requests)
+    steps = tuple(step.use for step in config.passes[0].steps)
+    return Prompts(rehearsal.requests[:number], of_ended / len(ended) if of_ended else 1.0, steps)
+
+
+class _Rehearsal:
+    """A scripted engine that records its requests."""
+
+    def __init__(self) -> None:
+        self._engine = ScriptedEngine(ScriptedSettings())
+        self._answers: list[Response] = []
+        self.info = self._engine.info
+        self.requests: list[Request] = []
+
+    def start(self, stop: Callable[[], bool]) -> object:
+        return self.info
+
+    def send(self, requests: Sequence[Request]) -> None:
+        self.requests += requests
+        self._answers += self._engine.generate(Mailbox.holding(list(requests)))
+
+    def receive(self, timeout: float) -> list[Response]:
+        answers, self._answers = self._answers, []
+        return answers
+
+    def cancel(self) -> None:
+        """Does nothing, because no request is in flight."""

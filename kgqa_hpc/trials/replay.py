@@ -20,8 +20,7 @@ from kgqa_hpc.runs import kept_prompts, open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import retrace
-from kgqa_hpc.steps.step import Step, storable
+from kgqa_hpc.steps.step import Step, retrace, storable
 from kgqa_hpc.text.plain_text import plain
 
 

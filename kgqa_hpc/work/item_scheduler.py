@@ -20,8 +20,7 @@ from typing import Protocol, TypeVar
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import end
+from kgqa_hpc.steps.item import Item, end
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.session import Counters, bring_up

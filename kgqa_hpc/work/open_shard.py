@@ -12,8 +12,7 @@ from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.lifecycle import begin
+from kgqa_hpc.steps.item import Item, begin
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals

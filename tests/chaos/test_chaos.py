@@ -23,9 +23,7 @@ from tests.work.rig import PATIENCE, answers_kept, events, reconfigure, records
 
 ROOT = Path(__file__).parents[2]
 CODES = (errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOENT)
-EACH_CODE = pytest.mark.parametrize(
-    "code", [CODES[0], *(pytest.param(code, marks=pytest.mark.slow) for code in CODES[1:])]
-)
+EACH_CODE = pytest.mark.parametrize("code", CODES)
 BURST = 1.4  # s
 # Places of faults, and the log line of a worker for each; a lost line of the log itself is not reported.
 TOLD = {"leases": ("heartbeat-failed", "claim-failed"), "logs": (), "status.json": ("report-failed",)}
@@ -73,6 +71,11 @@ def start(chaos: ModuleType, library: Path, tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return make_run(tmp_path / "run", 8)
+
+
+@pytest.fixture
 def slow_run(tmp_path: Path) -> RunFolder:
     """A run that takes two minutes. What fails for half a lease without a success between is no hiccup."""
     return make_run(
@@ -83,7 +86,6 @@ def slow_run(tmp_path: Path) -> RunFolder:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hurt", TOLD)
 def test_a_worker_outlives_bursts_on_what_its_threads_touch_and_still_leads(
     slow_run: RunFolder, start: Start, hurt: str
@@ -123,12 +125,12 @@ def test_a_worker_outlives_bursts_on_what_its_threads_touch_and_still_leads(
 
 @EACH_CODE
 def test_the_status_is_told_although_logs_and_states_cannot_be_read(
-    slow_run: RunFolder, start: Start, code: int
+    run: RunFolder, start: Start, code: int
 ) -> None:
-    make_folder(slow_run.logs / "workers")
-    (slow_run.logs / "workers" / "w0.json").write_text('{"worker": "w0"}')
-    (slow_run.logs / "history.jsonl").write_text('{"time": 1, "ended": 1}\n')
-    status, _ = start(slow_run.logs, "status", "--json", str(slow_run.path), code=code)
+    make_folder(run.logs / "workers")
+    (run.logs / "workers" / "w0.json").write_text('{"worker": "w0"}')
+    (run.logs / "history.jsonl").write_text('{"time": 1, "ended": 1}\n')
+    status, _ = start(run.logs, "status", "--json", str(run.path), code=code)
     output, _ = status.communicate(timeout=PATIENCE)
     assert status.returncode == 0, output
     assert sum(json.loads(output)["verdicts"].values()) == json.loads(output)["items"]["total"]
@@ -137,28 +139,18 @@ def test_the_status_is_told_although_logs_and_states_cannot_be_read(
 @EACH_CODE
 @pytest.mark.parametrize("verb", ["status", "merge", "run"])
 def test_a_file_system_that_answers_nothing_but_errors_is_one_clear_line(
-    slow_run: RunFolder, start: Start, code: int, verb: str
+    run: RunFolder, start: Start, code: int, verb: str
 ) -> None:
-    process, _ = start(slow_run.path, verb, str(slow_run.path), code=code)
+    process, _ = start(run.path, verb, str(run.path), code=code)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode in (1, 2), output
     assert "Traceback" not in output
 
 
-@pytest.mark.slow
 def test_a_tormented_run_has_the_bytes_of_an_undisturbed_one(library: Path, tmp_path: Path) -> None:
     """Whatever happens to workers, engines, merges, disks and clocks at once."""
-    words = (
-        "--minutes",
-        "1.8",
-        "--seed",
-        "1",
-        "--runs",
-        "graphlet,study,target",
-        "--keep",
-        tmp_path / "chaos",
-    )
-    command = [sys.executable, ROOT / "tools" / "chaos.py", *words]
+    words = ["--minutes", "1.8", "--seed", "1", "--runs", "graphlet,study,target", "--keep"]
+    command = [sys.executable, ROOT / "tools" / "chaos.py", *words, tmp_path / "chaos"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -6,7 +6,7 @@ import pytest
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.folders import LARGEST
+from kgqa_hpc.prompts.files import LARGEST
 from kgqa_hpc.prompts.prompt import load_prompt, try_prompt
 from kgqa_hpc.prompts.template_language import LONGEST_SOURCE, MOST_STEPS
 from tests.foreign.watchdog import watched

@@ -18,6 +18,7 @@ from tests.golden.observe import observe
 from tests.golden.record import DATA, read
 
 SHOWN = 60  # differences that a failure prints
+QUICK = ("graphlet", "fact", "mistakes")  # cases of a quick check
 CLOSE = 1e-6  # relative; figures of linear algebra vary with its library
 
 
@@ -51,7 +52,9 @@ def summary(lines: list[str]) -> str:
     return "\n".join([f"{len(lines)} differences", *counts, "", *lines[:SHOWN]])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_a_run_gives_what_it_gave(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     if is_taken_out(case.plugin):

@@ -9,7 +9,7 @@ from kgqa_hpc.anchors.fact import FactAnchors
 from kgqa_hpc.anchors.hub import HubAnchors
 from kgqa_hpc.config import load_config
 from kgqa_hpc.plugins.gasl.script import ScriptAnchors
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.answer_json import parse_json
 

@@ -6,8 +6,8 @@ import pytest
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts import folders
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts import files
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.prompts.safe_text import clean_text
 
@@ -69,7 +69,7 @@ def test_an_installed_package_finds_its_own_copy(tmp_path, monkeypatch):
     shutil.copytree(shipped_prompts(), tmp_path / "kgqa_hpc" / "_shipped" / "prompts")
     (tmp_path / "prompts").mkdir()  # of another package: without a pyproject.toml beside it not ours
     expected = load_prompt("p5")
-    monkeypatch.setattr(folders, "_PACKAGE", tmp_path / "kgqa_hpc")
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path / "kgqa_hpc")
     assert shipped_prompts() == tmp_path / "kgqa_hpc" / "_shipped" / "prompts"
     assert load_prompt("p5").sha256 == expected.sha256
 
@@ -82,6 +82,9 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "own.md").write_bytes(b"---\nstep: \xff\n---\n")
     with pytest.raises(PromptError, match="not UTF-8 at byte 10"):
         load_prompt("own", tmp_path)
+
+
+TASK, ANCHOR = (f'{{% include "modules/{name}.md" %}}' for name in ("task", "anchor"))
 
 
 @pytest.mark.parametrize(
@@ -112,40 +115,24 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         ("100\n---", "100", "own.md line 1: the front matter is not closed"),
         ("modules/task.md", "modules/tusk.md", "own.md line 7: modules/tusk.md does not exist, did you mean"),
         ("modules/task.md", "own.md", "own.md: includes itself: own.md -> own.md"),
+        (TASK, "{% inclood %}", "own.md line 7: Encountered unknown tag 'inclood'"),
+        (TASK, "{{ 1|shout }}", "own.md line 7: No filter named 'shout'"),
+        (TASK, "{{ nodes }}", "own.md: the system block uses nodes"),
+        (TASK, "{{ lipsum() }}", "own.md line 7: nothing is called but range"),
+        (ANCHOR, "{{ nods }}", "own.md line 10: 'nods' is undefined, did you mean nodes?"),
         (
-            '{% include "modules/task.md" %}',
-            "{% inclood %}",
-            "own.md line 7: Encountered unknown tag 'inclood'",
-        ),
-        ('{% include "modules/task.md" %}', "{{ 1|shout }}", "own.md line 7: No filter named 'shout'"),
-        ('{% include "modules/task.md" %}', "{{ nodes }}", "own.md: the system block uses nodes"),
-        ('{% include "modules/task.md" %}', "{{ lipsum() }}", "own.md line 7: nothing is called but range"),
-        (
-            '{% include "modules/anchor.md" %}',
-            "{{ nods }}",
-            "own.md line 10: 'nods' is undefined, did you mean nodes?",
-        ),
-        (
-            '{% include "modules/anchor.md" %}',
+            ANCHOR,
             "{% if nodes|length > 9 %}{{ edgs }}{% endif %}",
             "own.md line 10: 'edgs' is undefined, did you mean edges?",
         ),
-        ('{% include "modules/anchor.md" %}', "{{ question }}", "own.md line 10: 'question' is undefined"),
-        ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "}}: can only concatenate list"),
-        ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "}}: division by zero"),
-        (
-            '{% include "modules/anchor.md" %}',
-            "{% include edges %}",
-            "own.md line 10: another include than {% include",
-        ),
-        ('{% include "modules/anchor.md" %}', "{{ nodes.__class__.__mro__ }}", "}}: access to attribute"),
+        (ANCHOR, "{{ question }}", "own.md line 10: 'question' is undefined"),
+        (ANCHOR, "{{ nodes + 1 }}", "}}: can only concatenate list"),
+        (ANCHOR, "{{ 1 / 0 }}", "}}: division by zero"),
+        (ANCHOR, "{% include edges %}", "own.md line 10: another include than {% include"),
+        (ANCHOR, "{{ nodes.__class__.__mro__ }}", "}}: access to attribute"),
         ("{% block user %}", "stray {% block user %}", "own.md: text outside of the blocks"),
         ("{% block user %}", "{% block other %}", "own.md: needs the blocks system and user"),
-        (
-            '{% include "modules/task.md" %}',
-            "Write a {{ domain.pear }}.",
-            "domain.pear is no word of the domain, did you mean pair?",
-        ),
+        (TASK, "Write a {{ domain.pear }}.", "domain.pear is no word of the domain, did you mean pair?"),
     ],
 )
 def test_a_flaw_is_refused_with_file_and_place(tmp_path, old, new, expected):

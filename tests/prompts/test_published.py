@@ -9,7 +9,7 @@ from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
 from kgqa_hpc.runs.chain import build_chain

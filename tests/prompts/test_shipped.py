@@ -7,8 +7,7 @@ import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.engines.grammar import check
-from kgqa_hpc.prompts.folders import Folders, shipped_prompts
-from kgqa_hpc.prompts.front_matter import lacking
+from kgqa_hpc.prompts.files import Folders, lacking, shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.text.text_form import read_form

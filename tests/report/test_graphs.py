@@ -18,10 +18,10 @@ from kgqa_hpc.drawing import many_nodes
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.kg.describe import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.report import graph_pictures, node_use
-from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures, group_drawings
-from kgqa_hpc.report.node_use import count_nodes
+from kgqa_hpc.report import findings, pictures
+from kgqa_hpc.report.findings import count_nodes
 from kgqa_hpc.report.page import write_report
+from kgqa_hpc.report.pictures import covered_graph, graph_figures, group_drawing
 from tests.families.conftest import as_tables, random_graph, sampled
 
 NODES = pa.list_(pa.struct([(name, pa.string()) for name in ("id", "name", "type")]))
@@ -61,7 +61,7 @@ def test_counts_are_those_of_a_plain_count(tmp_path: Path) -> None:
     assert found.links == len(links)
     rows = zip(found.questions.tolist(), found.degrees.tolist(), strict=True)
     assert sorted(rows) == sorted((count, degrees[name]) for name, count in questions.items())
-    expected = sorted(questions.items(), key=lambda one: (-one[1], one[0]))[: node_use.TOP_NODES]
+    expected = sorted(questions.items(), key=lambda one: (-one[1], one[0]))[: findings.TOP_NODES]
     assert found.top == [(name, f"name of {int(name[1:])}", count) for name, count in expected]
 
 
@@ -86,10 +86,10 @@ def test_a_count_larger_than_the_memory_leaves_no_file_in_the_current_folder(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     spilled = []
-    monkeypatch.setattr(node_use, "MEMORY", "60MB")
-    sample = node_use._sample
+    monkeypatch.setattr(findings, "MEMORY", "60MB")
+    sample = findings._drawn_nodes
     monkeypatch.setattr(
-        node_use, "_sample", lambda *given: spilled.extend(Path().iterdir()) or sample(*given)
+        findings, "_drawn_nodes", lambda *given: spilled.extend(Path().iterdir()) or sample(*given)
     )
     assert len(count_nodes(paths, seed=1).questions) == 400_000
     assert spilled == list(Path().iterdir()) == []
@@ -103,7 +103,7 @@ def row(total: int | None, accepted: int, judged: int, sampled: int = 9) -> dict
 
 def test_a_drawn_group_tells_how_many_there_are_and_how_many_were_accepted() -> None:
     rows = [row(5000, 34, 46), row(None, 0, 0), row(0, 0, 0, 0), row(7, 0, 0, 0), row(10**13, 1, 2)]
-    told = [svg.split("<title>")[1].split("</title>")[0] for svg in group_drawings(rows)]
+    told = [svg.split("<title>")[1].split("</title>")[0] for svg in map(group_drawing, rows)]
     assert told == [
         "g 1 &lt;path&gt;: 5,000 in the graph, 73.9 % accepted (95 % interval 59.7 to 84.4 %)",
         "g 1 &lt;path&gt;: not counted, none judged",
@@ -111,10 +111,9 @@ def test_a_drawn_group_tells_how_many_there_are_and_how_many_were_accepted() -> 
         "g 1 &lt;path&gt;: 7 in the graph, none drawn",
         "g 1 &lt;path&gt;: 1e+13 in the graph, 50.0 % accepted (95 % interval 9.5 to 90.5 %)",
     ]
-    drawn = group_drawings(rows)
+    drawn = [group_drawing(row) for row in rows]
     assert [svg.count('class="acc"') for svg in drawn] == [3, 3, 0, 0, 3]
     assert all(svg.count("L") == 2 for svg in drawn)
-    assert group_drawings([{"group": "without edges"}]) == []
 
 
 def hub_and_others(folder: Path, others: int = 400) -> list[Path]:
@@ -126,22 +125,22 @@ def hub_and_others(folder: Path, others: int = 400) -> list[Path]:
 def test_the_sample_follows_the_questions_and_its_links_are_those_of_the_graph(tmp_path: Path) -> None:
     paths = hub_and_others(tmp_path)
     found = count_nodes(paths, seed=3)
-    ids = [name for name, _, _ in found.sample.nodes]
-    assert (len(set(ids)), len(found.questions)) == (node_use.SAMPLED, 401)
-    assert found.sample.nodes[0] == ("N000", "name of 0", 399)  # a chance of about 1e-100 against it
-    counts = [count for _, _, count in found.sample.nodes]
+    ids = [name for name, _, _ in found.sample]
+    assert (len(set(ids)), len(found.questions)) == (findings.NODES, 401)
+    assert found.sample[0] == ("N000", "name of 0", 399)  # a chance of about 1e-100 against it
+    counts = [count for _, _, count in found.sample]
     assert counts == sorted(counts, reverse=True)
-    links = {frozenset(ids[end] for end in pair) for pair in found.sample.links.tolist()}
+    links = {frozenset(ids[end] for end in pair) for pair in found.sample_links.tolist()}
     expected = {frozenset(("N000", other)) for other in ids[1:]}
     assert links == expected | ({frozenset(("N001", "N002"))} if {"N001", "N002"} <= set(ids) else set())
-    assert {name for name, _, _ in count_nodes(paths, seed=4).sample.nodes} != set(ids)
+    assert {name for name, _, _ in count_nodes(paths, seed=4).sample} != set(ids)
 
 
 def test_another_process_draws_the_same_picture(tmp_path: Path) -> None:
     paths = hub_and_others(tmp_path)
     code = (
-        "import sys; from pathlib import Path; from kgqa_hpc.report.node_use import count_nodes\n"
-        "from kgqa_hpc.report.graph_pictures import covered_graph\n"
+        "import sys; from pathlib import Path; from kgqa_hpc.report.findings import count_nodes\n"
+        "from kgqa_hpc.report.pictures import covered_graph\n"
         "print(covered_graph(count_nodes([Path(p) for p in sys.argv[1:]], seed=3)), end='')"
     )
     command = [sys.executable, "-c", code, *map(str, paths)]
@@ -163,8 +162,8 @@ def test_the_picture_says_what_was_sampled_and_stays_small(
     told = "all 300 nodes, and the 44,850 joined pairs among them, 5,000 of them drawn, of 44,850 in all"
     assert told in drawn
     assert drawn.count("<circle") == 300
-    monkeypatch.setattr(node_use, "SAMPLED", 20)
-    monkeypatch.setattr(graph_pictures, "LINKS", 190)
+    monkeypatch.setattr(findings, "NODES", 20)
+    monkeypatch.setattr(pictures, "LINKS", 190)
     few = covered_graph(count_nodes(parts(tmp_path, [(nodes, dense)]), seed=1))
     assert "20 of 300 nodes, drawn by chance in proportion to their accepted questions" in few
     assert few.count("L") - few.count("LL") >= 190

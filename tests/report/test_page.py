@@ -17,8 +17,7 @@ from scipy.stats import spearmanr
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
-from kgqa_hpc.report.page import write_report
-from kgqa_hpc.report.pictures import _ranks
+from kgqa_hpc.report.page import _ranks, write_report
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.dataset.conftest import records_of
 from tests.runs import synthetic

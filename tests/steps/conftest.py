@@ -15,21 +15,9 @@ ENGINE = EngineInfo("scripted", "1", "scripted-1", digest="d", quantisation="q")
 
 @pytest.fixture
 def item():
-    nodes = (
-        Node("D:1", "Wilson disease", "Disease"),
-        Node("G:1", "ATP7B", "Gene"),
-        Node("C:1", "Copper", "Compound"),
-    )
-    return Item(
-        Anchor(
-            "g01-0011223344556677",
-            "graphlet",
-            "shape 1",
-            nodes,
-            (Relation(1, 0, "causes"),),
-            data={"shape": 1},
-        )
-    )
+    names = [("D:1", "Wilson disease", "Disease"), ("G:1", "ATP7B", "Gene"), ("C:1", "Copper", "Compound")]
+    nodes, edges = tuple(Node(*entry) for entry in names), (Relation(1, 0, "causes"),)
+    return Item(Anchor("g01-0011223344556677", "graphlet", "shape 1", nodes, edges, data={"shape": 1}))
 
 
 @pytest.fixture
@@ -37,39 +25,36 @@ def chain():
     return build_chain(parse_config({"engine": {"kind": "scripted"}, "seed": 7}, "test"), "main", ENGINE)
 
 
+def text_of(**fields):
+    """A function that gives these fields, some of them changed, as a model's answer."""
+    return lambda **changes: json.dumps({**fields, **changes})
+
+
 @pytest.fixture
 def pair_text():
-    def text(**changes):
-        fields = {
-            "analysis": "Gene, disease, compound.",
-            "decline_reason": "",
-            "worth_asking": True,
-            "draft_question": "Which gene is connected?",
-            "draft_answer": "ATP7B.",
-            "reflection": "Too easy.",
-            "question": "Which transporter takes copper out of liver cells?",
-            "answer": "ATP7B, by way of the bile.",
-            "question_entities": ["Copper"],
-            "answer_entities": ["ATP7B"],
-        }
-        return json.dumps({**fields, **changes})
-
-    return text
+    return text_of(
+        analysis="Gene, disease, compound.",
+        decline_reason="",
+        worth_asking=True,
+        draft_question="Which gene is connected?",
+        draft_answer="ATP7B.",
+        reflection="Too easy.",
+        question="Which transporter takes copper out of liver cells?",
+        answer="ATP7B, by way of the bile.",
+        question_entities=["Copper"],
+        answer_entities=["ATP7B"],
+    )
 
 
 @pytest.fixture
 def verdict_text():
-    def text(**changes):
-        fields = {
-            "question_reasoning": "Sound.",
-            "valid_question": True,
-            "my_answer": "ATP7B.",
-            "answer_reasoning": "Same.",
-            "original_answer_valid": True,
-        }
-        return json.dumps({**fields, **changes})
-
-    return text
+    return text_of(
+        question_reasoning="Sound.",
+        valid_question=True,
+        my_answer="ATP7B.",
+        answer_reasoning="Same.",
+        original_answer_valid=True,
+    )
 
 
 @pytest.fixture

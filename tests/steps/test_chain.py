@@ -8,7 +8,7 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 from kgqa_hpc.runs.chain import build_chain, set_engine
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry

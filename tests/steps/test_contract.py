@@ -51,8 +51,7 @@ def command(verb, folder, code=0):
     [
         *(
             (verb, value, f"step readability of kgqa_hpc returned {value!r} on item g")
-            for verb in ("preview", "all")
-            for value in (None, True, "done", {})
+            for verb, value in (("all", None), ("preview", None), ("preview", True), ("preview", {}))
         ),
         ("preview", Ask(), "has no prompt"),
         ("preview", Reject(None), "gave the reason None on item g"),

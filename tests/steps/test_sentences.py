@@ -4,7 +4,7 @@ import pytest
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run
-from kgqa_hpc.steps.generate import SHIPPED, WordSettings, question
+from kgqa_hpc.steps.pair import SHIPPED, WordSettings, question
 from tests.project import write_tables
 
 SENTENCES = WordSettings(

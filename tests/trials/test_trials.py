@@ -14,9 +14,9 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.registry import parse_engine
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.forecast import item_pace, read_bench
-from kgqa_hpc.trials import measure as measure_module
-from kgqa_hpc.trials.bench import header, prompts_of, row_line, summary
-from kgqa_hpc.trials.measure import Exchange, GpuWatch, Prompts, Timed, measure
+from kgqa_hpc.trials import bench as bench_module
+from kgqa_hpc.trials.bench import Exchange, GpuWatch, Timed, header, measure, row_line, summary
+from kgqa_hpc.trials.preview import Prompts, prompts_of
 from tests.command import kgqa
 from tests.project import CONFIG, write_graph
 from tests.runs import anchors, new_run
@@ -157,7 +157,7 @@ def test_the_card_that_is_watched_is_the_engines(
     monkeypatch: pytest.MonkeyPatch, uuid: str, visible: str, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _Driver())
-    monkeypatch.setattr(measure_module, "LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr(bench_module, "LOOK_EVERY_S", 0.001)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     with GpuWatch(uuid) as gpu:
         assert gpu.name == name

@@ -25,7 +25,7 @@ from kgqa_hpc.errors import InputError, PromptError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.answer_json import Unparseable, parse_json
-from kgqa_hpc.steps.lifecycle import begin
+from kgqa_hpc.steps.item import begin
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.run_folder import RunFolder
 

@@ -30,8 +30,8 @@ from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.registry import METRICS
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.judge import PAIR, pair_variables
+from kgqa_hpc.steps.item import PAIR, Item
+from kgqa_hpc.steps.pair import pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.store.atomic import write_file
 from kgqa_hpc.text.plain_text import aligned

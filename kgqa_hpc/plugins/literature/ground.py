@@ -22,7 +22,7 @@ from kgqa_hpc.plugins.literature.documents.document import QuotableText, Quote, 
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.judge import PAIR, pair_variables
+from kgqa_hpc.steps.pair import PAIR, pair_variables
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
 
 MOST = 100  # documents that a prompt's schema may ask for

@@ -36,7 +36,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.judge import PAIR, pair_variables
+from kgqa_hpc.steps.pair import PAIR, pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 from kgqa_hpc.text.streams import TextStream, json_lines, parse_json
 

@@ -25,7 +25,7 @@ from kgqa_hpc.plugins.evaluation.ratings import CRITERIA, Rating, Ratings
 from kgqa_hpc.plugins.evaluation.records import opinion, read_verdicts
 from kgqa_hpc.plugins.evaluation.retest import ask_judges
 from kgqa_hpc.steps.decision import Decide, decision
-from kgqa_hpc.steps.judge import Judge
+from kgqa_hpc.steps.pair import Judge
 from kgqa_hpc.steps.step import Step
 from tests.plugins.evaluation.pairs import planted, rated, write_lines
 

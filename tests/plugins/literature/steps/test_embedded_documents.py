@@ -12,7 +12,7 @@ import yaml
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.documents.document import sentences
 from kgqa_hpc.plugins.literature.rephrase import options_trouble
-from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.files import shipped_prompts
 from tests.plugins.literature.builders import index, jsonl, made_run
 
 pytestmark = [
