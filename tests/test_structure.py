@@ -183,6 +183,8 @@ def test_programs_around_the_package_are_small_too() -> None:
 @pytest.mark.parametrize("beginning", SLOW.split())
 def test_what_a_quick_check_leaves_out_is_there(beginning: str) -> None:
     path, _, name = beginning.partition("::")
+    if path.startswith("plugins/") and not (ROOT / "tests" / Path(path).parent).exists():
+        pytest.skip("its plugin is not there")
     assert (ROOT / "tests" / path).exists()
     assert not name or f"def {name}" in (ROOT / "tests" / path).read_text(encoding="utf-8")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run the whole test-suite with the project's virtual environment, in three lanes side by side: real clusters and images;
-# fresh installations, LMDeploy and copies of the project without a plugin; and everything else, in a process for each
-# core and one more, because some always wait. Nothing is tried twice.
+# fresh installations, LMDeploy, copies of the project without a plugin, and storms of kills; and everything else, in a
+# process for each core and one more, because some always wait. Nothing is tried twice.
 #   tools/run_tests.sh [pytest options]          the options go to all lanes
 #   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
 # KGQA_TEST_PROCESSES is another number of processes. Exit: 0 all passed, otherwise pytest's own code.
@@ -9,7 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
 COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py)
-COPIES=(tests/engines/lmdeploy tests/tools/test_bench_grammar.py tests/test_walls.py)
+COPIES=(tests/engines/lmdeploy tests/tools/test_bench_grammar.py tests/test_walls.py tests/chaos
+  tests/tools/test_gpu_trial.py)
 CORES=$(nproc)
 unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew
 
