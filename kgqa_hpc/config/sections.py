@@ -216,7 +216,7 @@ class DatasetConfig(Settings):
     order: str | None = Field(
         None, description="Record column to sort the dataset by; default: a seeded shuffle."
     )
-    title: str | None = Field(None, description="Title; default: derived from its evidence.")
+    title: str | None = Field(None, description="Dataset's title; default: derived from its evidence.")
     description: str | None = Field(
         None, description="Description on the card; default: derived from kind and steps."
     )
