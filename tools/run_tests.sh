@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Run the whole test-suite with the project's virtual environment, in three lanes side by side: real clusters and images;
-# fresh installations, LMDeploy, copies of the project without a plugin, and storms of kills; and everything else, in a
-# process for each core and one more, because some always wait. Nothing is tried twice.
+# Run the whole test-suite with the project's virtual environment, in three lanes side by side: real clusters and images,
+# then storms of kills; fresh installations, LMDeploy and copies of the project without a plugin; and everything else, in
+# a process for each core and one more, because some always wait. Nothing is tried twice.
 #   tools/run_tests.sh [pytest options]          the options go to all lanes
 #   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
 # KGQA_TEST_PROCESSES is another number of processes. Exit: 0 all passed, otherwise pytest's own code.
@@ -9,8 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
 COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py)
-COPIES=(tests/engines/lmdeploy tests/tools/test_bench_grammar.py tests/test_walls.py tests/chaos
-  tests/tools/test_gpu_trial.py)
+COPIES=(tests/engines/lmdeploy tests/tools/test_bench_grammar.py tests/test_walls.py)
+STORMS=(tests/chaos tests/tools/test_gpu_trial.py)
 CORES=$(nproc)
 unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew
 
@@ -35,9 +35,16 @@ lane() { # NAME PYTEST-OPTIONS...
 
 package() { # PYTEST-OPTIONS...: a process takes the next file whole, for what a file's tests share
   local processes=${KGQA_TEST_PROCESSES:-$((CORES < 8 ? CORES + 1 : 8))}
-  local others=("${COMPONENTS[@]}" "${COPIES[@]}" tests/package)
+  local others=("${COMPONENTS[@]}" "${STORMS[@]}" "${COPIES[@]}" tests/package)
   TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane package tests "${others[@]/#/--ignore=}" \
     -n "$processes" --dist loadfile --no-loadscope-reorder "$@"
+}
+
+components() {
+  local code=0
+  lane components "${COMPONENTS[@]}" "$@" || code=$?
+  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane storms "${STORMS[@]}" "$@" || return
+  return "$code"
 }
 
 copies() {
@@ -65,7 +72,7 @@ if [ "${1:-}" = --quick ]; then
 fi
 
 set -m # process groups of their own, so that all of each can be stopped
-lane components "${COMPONENTS[@]}" "$@" >"$LOGS/components" 2>&1 &
+components "$@" >"$LOGS/components" 2>&1 &
 background+=($!)
 copies "$@" >"$LOGS/copies" 2>&1 &
 background+=($!)
