@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Run the whole test-suite with the project's virtual environment, in three lanes side by side: real clusters and images,
-# then storms of kills; fresh installations, LMDeploy and copies of the project without a plugin; and everything else, in
-# a process for each core and one more, because some always wait. Nothing is tried twice.
+# Run the whole test-suite with the project's virtual environment, in four lanes side by side: real clusters and images;
+# storms of kills, which mostly wait; fresh installations, LMDeploy and copies of the project without a plugin; and
+# everything else, in a process for each core and one more, because some always wait. Nothing is tried twice.
 #   tools/run_tests.sh [pytest options]          the options go to all lanes
 #   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
 # KGQA_TEST_PROCESSES is another number of processes. Exit: 0 all passed, otherwise pytest's own code.
@@ -40,13 +40,6 @@ package() { # PYTEST-OPTIONS...: a process takes the next file whole, for what a
     -n "$processes" --dist loadfile --no-loadscope-reorder "$@"
 }
 
-components() {
-  local code=0
-  lane components "${COMPONENTS[@]}" "$@" || code=$?
-  TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane storms "${STORMS[@]}" "$@" || return
-  return "$code"
-}
-
 copies() {
   local code=0
   lane installed tests/package "$@" || code=$?
@@ -72,7 +65,9 @@ if [ "${1:-}" = --quick ]; then
 fi
 
 set -m # process groups of their own, so that all of each can be stopped
-components "$@" >"$LOGS/components" 2>&1 &
+lane components "${COMPONENTS[@]}" "$@" >"$LOGS/components" 2>&1 &
+background+=($!)
+TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane storms "${STORMS[@]}" "$@" >"$LOGS/storms" 2>&1 &
 background+=($!)
 copies "$@" >"$LOGS/copies" 2>&1 &
 background+=($!)
