@@ -118,7 +118,7 @@ class World:
         return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]
 
     def spend(self, work: int) -> None:
-        """Count items and edges before they are looked at. Raises ScriptError `limit`."""
+        """Add items and edges to the script's work before they are read. Raises ScriptError `limit` above its bound."""
         self.work += work
         if self.work > self.bounds.work:
             raise ScriptError("limit", f"the script takes more than {self.bounds.work:,} items and edges")

@@ -65,7 +65,7 @@ class LinkbertPubmedqa:
 
 
 def _written(source: ExportSource, folder: Path, line_of: Line) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Write one file per part; gives each line with its part."""
+    """Write the file of each part of the split; yields the part and the line of every record."""
     for split in source.splits:
         with (folder / f"{split}.json").open("wb") as file:
             for number, record in enumerate(source.records(split)):
