@@ -87,44 +87,46 @@ def _computed(expression: Expression, item: Item, variables: Mapping[Ref, Any]) 
 
     None as a whole where a field is missing, after a division by zero, and beyond 1e308.
     """
-    match expression:
-        case "number", (number,):
-            return number
-        case "field", (field,):
-            return given(item, field)
-        case "variable", (ref,):
-            return variables[ref]
-        case "bracketed", (inner,):
-            return _computed(inner, item, variables)
-        case "template", (text, *pieces):
-            for field, following in zip(pieces[::2], pieces[1::2], strict=True):
+    operation, operands = expression
+    match operation:  # a match of the whole tuple takes twice the time
+        case "number":
+            return operands[0]
+        case "field":
+            return given(item, operands[0])
+        case "variable":
+            return variables[operands[0]]
+        case "bracketed":
+            return _computed(operands[0], item, variables)
+        case "template":
+            text = operands[0]
+            for field, following in zip(operands[1::2], operands[2::2], strict=True):
                 if (value := given(item, field)) is None:
                     return None
                 text += text_of(value) + following
                 if len(text) > MAX_ITEM_BYTES:
                     raise ScriptError("limit", "an item of more than 64 KiB")
             return text
-        case "call", (function, argument):
-            value = _computed(argument, item, variables)
-            if value is None:
+        case "call":
+            function, argument = operands
+            if (value := _computed(argument, item, variables)) is None:
                 return None
             if not isinstance(value, str | list | dict if function == "length" else str):
                 raise ScriptError("type", f"{function} of a {_noun(value)}")
             return {"length": len, "lower": str.lower, "upper": str.upper}[function](value)
-        case "minus", (signs, operand):
-            number = _number(operand, item, variables)
-            return number if number is None or signs % 2 == 0 else -number
-        case _, (first, *following):
-            total = _number(first, item, variables)
-            for sign, operand in zip(following[::2], following[1::2], strict=True):
-                if total is None or (number := _number(operand, item, variables)) is None:
-                    return None
-                try:
-                    total = _ARITHMETIC[sign](total, number)
-                except (ZeroDivisionError, OverflowError):
-                    return None
-                total = total if abs(total) <= LARGEST else None
-            return total
+        case "minus":
+            number = _number(operands[1], item, variables)
+            return number if number is None or operands[0] % 2 == 0 else -number
+    following = iter(operands)
+    total = _number(next(following), item, variables)
+    for sign in following:
+        if total is None or (number := _number(next(following), item, variables)) is None:
+            return None
+        try:
+            total = _ARITHMETIC[sign](total, number)
+        except (ZeroDivisionError, OverflowError):
+            return None
+        total = total if abs(total) <= LARGEST else None
+    return total
 
 
 def _number(expression: Expression, item: Item, variables: Mapping[Ref, Any]) -> Any:
