@@ -148,6 +148,7 @@ class Distractors:
         # All nodes by type, then degree; those of type k are _order[_starts[k]:_starts[k + 1]].
         self._order = np.lexsort((self._degrees, graph.node_type))
         self._starts = np.searchsorted(graph.node_type[self._order], np.arange(len(graph.node_types) + 1))
+        self._sorted_degrees = self._degrees[self._order]
 
     def draw(self, subjects: Sequence[int], answer: int, number: int, chance: random.Random) -> list[int]:
         """`number` nodes that are no answer for any subject; fewer if the graph has too few."""
@@ -159,7 +160,7 @@ class Distractors:
         # All nodes of the answer's type by distance in degree from the answer; below before above.
         begin, end = self._starts[self._graph.node_type[answer] :][:2]
         nodes, degree = self._order[begin:end], self._degrees[answer]
-        degrees = self._degrees[nodes]
+        degrees = self._sorted_degrees[begin:end]
         middle = int(np.searchsorted(degrees, degree))
         below = ((degree - degrees[k], 0, k) for k in reversed(range(middle)))
         above = ((degrees[k] - degree, 1, k) for k in range(middle, len(nodes)))

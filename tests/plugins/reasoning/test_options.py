@@ -3,15 +3,19 @@
 Wrong options from the graph share the answer's type and no edge with the subject in the whole graph.
 """
 
+import random
+import tracemalloc
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.anchors.family import Distractors
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -154,3 +158,20 @@ def test_a_run_with_the_graphs_options_ends_in_accepted_records_with_eight_choic
     records = list(Run.from_config(file, tmp_path / "run").all().dataset.records())
     assert len(records) > 20
     assert all(record["choices"][record["answer_letter"]] == record["answer"] for record in records)
+
+
+def test_a_draw_of_wrong_options_copies_nothing_of_the_size_of_the_graph() -> None:
+    names = np.array([f"node {k}" for k in range(100_000)], object)
+    ends = np.arange(len(names), dtype=np.int32)
+    types = np.zeros(len(names), np.int32)
+    graph = KnowledgeGraph(names, names, types, ("gene",), ends, np.roll(ends, 1), types, ("hits",))
+    distractors = Distractors(graph, ())
+    distractors.draw([1], 2, 3, random.Random(1))
+    tracemalloc.start()
+    try:
+        options = distractors.draw([1], 2, 3, random.Random(1))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(set(options)) == 3
+    assert peak < len(names)  # bytes
