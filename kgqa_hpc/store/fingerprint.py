@@ -220,7 +220,7 @@ class ResultOrigin:
 
 
 def graph_origin(sections: Sections, files: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, str]:
-    """Header members of kg.h5. `files`: the content of graph_files.json (kg/load.py), which may be unknown."""
+    """Header members of kg.h5. `files`: the content of graph_files.json (kg/settings.py), which may be unknown."""
     digests = {name: entry["sha256"] for name, entry in (files or {}).items()}
     origin = {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
     return origin | ({GRAPH_FILES: canonical.digest(digests)} if digests else {})

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -43,17 +43,19 @@ _SOURCE = re.compile(
 )
 
 
-Scope = Literal["any", "sequence"]
+Scope = Annotated[
+    Literal["any", "sequence"],
+    Field(
+        exclude_if=lambda scope: scope == "any",
+        description="`sequence`: only pairs that the protein's sequence alone could answer (QAProt).",
+    ),
+]
 
 
 class ExtractSettings(StepSettings):
     """Settings of an extraction step: scope and number of pairs."""
 
-    scope: Scope = Field(
-        "any",
-        exclude_if=lambda scope: scope == "any",
-        description="`sequence`: only pairs that the protein's sequence alone could answer (QAProt).",
-    )
+    scope: Scope = "any"
     per_protein: int = Field(
         PER_PROTEIN, ge=1, description="Maximum pairs per protein; further ones are rejected."
     )

@@ -19,8 +19,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field
-
 from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.literature.extract import Scope, kept
@@ -49,11 +47,7 @@ class JudgeCriteria(Step):
 class SupportSettings(StepSettings):
     """Settings of the step judge_support: the scope from which a pair must be answerable."""
 
-    scope: Scope = Field(
-        "any",
-        exclude_if=lambda scope: scope == "any",
-        description="`sequence`: only pairs that the protein's sequence alone could answer (QAProt).",
-    )
+    scope: Scope = "any"
 
 
 class JudgeSupport(JudgeCriteria):
