@@ -101,9 +101,10 @@ class Items:
         count = len(self.table)
         if position >= count:
             return self.new[position - count]
-        properties = ((name, column[position]) for name, column in self.table.properties.items())
         item: Item = {name: column[position] for name, column in self.table.columns.items()}
-        return item | {"properties": {name: value for name, value in properties if value is not None}}
+        cells = self.table.properties.items()
+        item["properties"] = {name: x for name, column in cells if (x := column[position]) is not None}
+        return item
 
     def __iter__(self) -> Iterator[Item]:
         return map(self.__getitem__, range(len(self)))
