@@ -8,6 +8,7 @@ Each anchor kind, step, engine and source has a strict pydantic model, a subclas
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args
 
@@ -82,7 +83,7 @@ class Settings(BaseModel):
         def absolute(value: Any) -> Any:
             if isinstance(value, list):
                 return [absolute(entry) for entry in value]
-            return str((base / Path(value).expanduser()).resolve()) if isinstance(value, str) else value
+            return str((base / expanduser(value)).resolve()) if isinstance(value, str) else value
 
         return {key: absolute(value) if key in cls.paths else value for key, value in data.items()}
 

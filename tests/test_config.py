@@ -302,3 +302,21 @@ def test_what_people_write_is_read_and_a_fifo_is_not_opened(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "c.yaml")
     with pytest.raises(ConfigError, match="not a regular file"):
         load_yaml(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"engine": {"kind": "openai", "model": "~no-such-user"}},
+        {"plugins": ["~no-such-user/steps.py"]},
+        {"prompts": {"folder": "~no-such-user"}},
+        {"graph": {"source": "graphml", "path": "~no-such-user"}},
+    ],
+)
+def test_the_home_of_an_unknown_user_is_a_path_that_does_not_exist(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump({"engine": {"kind": "scripted"}, **wrong}))
+    told = kgqa("init", tmp_path / "run.yaml", tmp_path / "run", code=2).stderr
+    assert "~no-such-user" in told
+    assert "Traceback" not in told

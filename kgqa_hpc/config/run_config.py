@@ -6,6 +6,7 @@ all errors are reported at once.
 
 from collections.abc import Collection, Iterator
 from itertools import takewhile
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -153,7 +154,7 @@ def parse_config(
     plugins = data.get("plugins")
     for file in plugins if isinstance(plugins, list) else ():
         if isinstance(file, str) and base is not None:
-            load_plugin_file((base / Path(file).expanduser()).resolve())
+            load_plugin_file((base / expanduser(file)).resolve())
     problems = Problems()
     try:
         data = with_alternatives(data if base is None else with_paths(data, base))

@@ -28,6 +28,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from os.path import expanduser, isdir
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -222,7 +223,7 @@ class EngineSettings(Settings):
 def with_model_path(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """`data` with an absolute path for a model that is a folder beside the configuration; hub ids stay."""
     model = data.get("model")
-    if isinstance(model, str) and model and (folder := base / Path(model).expanduser()).is_dir():
+    if isinstance(model, str) and model and isdir(folder := base / expanduser(model)):
         return {**data, "model": str(folder.resolve())}
     return {**data}
 

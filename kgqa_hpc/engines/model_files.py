@@ -36,7 +36,7 @@ _IN_MEMORY = {"tmpfs", "ramfs"}
 
 def find_model(model: str, revision: str | None = None) -> Path:
     """The folder of a model that is named by path or hub id. Raises EngineConfigError."""
-    folder = Path(model).expanduser()
+    folder = Path(os.path.expanduser(model))
     if not folder.is_dir():
         if model.count("/") != 1 or model.startswith((".", "/", "~")):
             cure = "give the model's folder or hub id"
@@ -134,7 +134,7 @@ def _named_weights(folder: Path) -> set[str]:
 
 def staged_path(folder: Path, target: str) -> Path:
     """Where `stage` puts the copy. `target` may name variables ($TMPDIR). Raises EngineConfigError."""
-    base = Path(os.path.expandvars(target)).expanduser()
+    base = Path(os.path.expanduser(os.path.expandvars(target)))
     if "$" in str(base) or not base.is_dir():
         raise EngineConfigError(f"engine.stage_to: {target} is no folder on this node", "name a local disk")
     return base / f"kgqa-model-{folder_digest(folder)[:16]}-{public_name(str(folder)).replace('/', '--')}"

@@ -12,6 +12,7 @@ of objects of these. runs/chain.py checks that the step exists, and that the sch
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self
 
@@ -67,7 +68,7 @@ class Folders:
         """
         roots = [shipped_prompts()]
         if folder is not None:
-            user_folder = Path(folder).expanduser()
+            user_folder = Path(expanduser(folder))
             if not user_folder.is_dir():
                 raise PromptError(
                     f"prompts.folder {user_folder}: no such folder", "create it, or leave prompts.folder out"

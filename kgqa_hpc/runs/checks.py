@@ -6,6 +6,7 @@ created on a machine without a GPU or an engine, and processed on others.
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from os.path import exists, expanduser
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
         engines[f"passes.{number}.engine"] = pass_data.get("engine") if isinstance(pass_data, dict) else None
     for name, engine in engines.items():  # only paths: the engine checks model names of hubs and servers
         model = _resolved(engine, ENGINES, "kind", None, base)[0].get("model")
-        if isinstance(model, str) and model.startswith(("/", "~")) and not Path(model).expanduser().exists():
+        if isinstance(model, str) and model.startswith(("/", "~")) and not exists(expanduser(model)):
             yield f"{name}.model: {model} does not exist"
 
 

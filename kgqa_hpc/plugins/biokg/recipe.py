@@ -8,6 +8,7 @@ those of class tables start in the graph's folder, or in `folder` if it is given
 from __future__ import annotations
 
 import hashlib
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -139,7 +140,7 @@ class Recipe(Settings):
 
     def path(self, name: str) -> Path:
         """A path in the recipe as a full path; a relative path starts in the recipe's folder."""
-        return self.home / Path(name).expanduser()
+        return self.home / expanduser(name)
 
 
 def load_recipe(path: Path) -> Recipe:
