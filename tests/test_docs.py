@@ -3,10 +3,9 @@
 import ast
 import inspect
 import json
-import os
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from kgqa_hpc.cli import app
 from kgqa_hpc.config import RunConfig, RuntimeConfig
 from kgqa_hpc.kg.sources import SOURCES
 from tests.by_path import load
+from tests.command import kgqa
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = load(ROOT / "tools" / "reference_doc.py")
@@ -101,22 +101,23 @@ def test_the_drawn_tree_of_errors_names_each_with_its_exit_code() -> None:
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_every_command_of_a_tutorial_runs(page: Path, tmp_path: Path) -> None:
+def test_every_command_of_a_tutorial_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```bash\n(.*?)^```$", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert blocks
-    script = f"kgqa() {{ '{sys.executable}' -m kgqa_hpc -q \"$@\"; }}\nset -euo pipefail\n" + "\n".join(
-        blocks
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    errors = ""
+    for part in re.split(r"^(kgqa .*)\n", "".join(blocks), flags=re.MULTILINE):
+        if part.startswith("kgqa "):
+            errors += kgqa("-q", *shlex.split(part)[1:]).stderr
+        else:
+            subprocess.run(["bash", "-euo", "pipefail", "-c", part], check=True)
     if page.stem == "1-own-graph":
         lines = (tmp_path / "runs/facts/dataset/accepted.jsonl").read_text("utf-8").splitlines()
         pairs = {record["question"]: record["answer"] for record in map(json.loads, lines)}
         assert pairs["Which city is the capital of Hungary?"] == "Budapest"
-        assert "You write quiz questions" not in done.stderr
+        assert "You write quiz questions" not in errors
         card = (tmp_path / "upload/README.md").read_text("utf-8")
         assert "pretty_name: Rivers and capitals" in card
 

@@ -1,7 +1,7 @@
 """Every shipped configuration, rehearsed: the scripted engine instead of its own, few items, most of them accepted.
 
-Prompts, steps, kinds and passes are those of the file. The engine, the number of items and the files that a user
-brings (a finished run, an index, a benchmark, documents) are stand-ins.
+Prompts, steps, kinds and passes are those of the file. The engine, the number of items, the largest degree and the
+files that a user brings (a finished run, an index, a benchmark, documents) are stand-ins.
 """
 
 import json
@@ -20,7 +20,7 @@ FILES = {
     for file in (shipped_prompts().parent / "configs").rglob("*.yaml")
     if not file.stem.startswith("hydrate_")  # recipes for names, no runs
 }
-HPO = {"source": "hpo", "min_degree": 3, "max_degree": 100}
+HPO = {"source": "hpo", "min_degree": 3, "max_degree": 30}  # graphlets are many at larger ones
 OWN_GRAPH = ("csv", "graphml", "triples", "slurm")  # their graphs are the user's
 WORDS = ("copper", "iron", "calcium", "insulin", "collagen", "dystrophin", "actin", "keratin")
 GENES = ("ATP7B", "HFE", "CASR", "INSR", "COL1A1", "DMD", "ACTB", "KRT5")
@@ -116,6 +116,8 @@ def _rehearsal(name: str, config: dict[str, Any], inputs: Path) -> dict[str, Any
 def _graph(name: str, graph: dict[str, Any] | None) -> dict[str, Any] | None:
     if name in OWN_GRAPH or graph is None:
         return graph and HPO
+    if graph["source"] == "hpo":
+        return {**graph, **HPO}
     return graph | {key: str(FILES[name].parent / graph[key]) for key in ("nodes", "edges") if key in graph}
 
 

@@ -34,7 +34,7 @@ fi
 install() {
   local attempt
   for attempt in 1 2 3; do
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 "$@" 2>"$VENV/pip.log" && return 0
+    "$VENV/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check --retries 5 "$@" 2>"$VENV/pip.log" && return 0
     grep -q 'No matching distribution' "$VENV/pip.log" && return 1
     sleep $((attempt * 5))
   done

@@ -43,8 +43,6 @@ package() { # PYTEST-OPTIONS...: a process takes the next file whole, for what a
 copies() {
   local code=0
   lane installed tests/package "$@" || code=$?
-  # A second environment with a CPU torch; where it cannot be had, this says so and its tests are skipped.
-  tools/install_lmdeploy_cpu.sh || echo "LMDEPLOY CONTRACT TESTS WILL BE SKIPPED: ITS INSTALLATION FAILED"
   TMPDIR=${MEMORY:-${TMPDIR:-/tmp}} lane copies "${COPIES[@]}" "$@" || return
   return "$code"
 }

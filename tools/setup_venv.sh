@@ -34,7 +34,7 @@ fi
 install() {
   local attempt
   for attempt in 1 2 3 4; do
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 "$@" 2>"$VENV/pip.log" && return 0
+    "$VENV/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check --retries 5 "$@" 2>"$VENV/pip.log" && return 0
     say "pip install failed (attempt $attempt of 4); the last lines were:"
     tail -n 3 "$VENV/pip.log" >&2
     sleep $((attempt * 5))

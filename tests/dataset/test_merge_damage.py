@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -209,6 +210,17 @@ def other_settings(run: Path) -> None:
     kgqa("merge", run, "--set", "dataset.z_score=1.5")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has its results; each test takes a copy."""
+    folder = tmp_path_factory.mktemp("made")
+    write_graph(folder)
+    (folder / "run.yaml").write_text(CONFIG)
+    for verb in ("init", "import", "sample", "run"):
+        kgqa(verb, *([folder / "run.yaml"] if verb == "init" else []), folder / "run")
+    return folder / "run"
+
+
 CHANGES: dict[str, Change] = {"extend": extend, "judge": judge, "settings": other_settings}
 
 
@@ -236,13 +248,14 @@ def merged_meanwhile(
 @pytest.mark.parametrize("merged_before", [True, False])
 @pytest.mark.parametrize("place", [(replace_folder, "_take_place"), (merging, "write_documents")], ids=str)
 def test_a_merge_that_was_overtaken_leaves_the_newer_dataset(
-    place: tuple[Any, str], merged_before: bool, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: tuple[Any, str],
+    merged_before: bool,
+    change: str,
+    made: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    write_graph(tmp_path)
-    (tmp_path / "run.yaml").write_text(CONFIG)
-    run = tmp_path / "run"
-    for verb in ("init", "import", "sample", "run"):
-        kgqa(verb, *([tmp_path / "run.yaml"] if verb == "init" else []), run)
+    run = Path(shutil.copytree(made, tmp_path / "run"))
     if merged_before:
         kgqa("merge", run)
     refused, newer = merged_meanwhile(run, CHANGES[change], place, monkeypatch)

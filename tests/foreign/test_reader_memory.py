@@ -10,6 +10,7 @@ from tests.command import JsonChild
 
 MOST_MIB = 500
 MIB = 1 << 20
+UNPACKED = 640 * MIB
 # The parts of a file: a beginning, a part that is repeated until the packed file nears 1 MB, an end.
 Parts = tuple[str, str, str]
 NODES = ("id,name,type\na,A,t\n", "", "")
@@ -107,13 +108,16 @@ def meter() -> Iterator[JsonChild]:
 
 
 def write(path: Path, parts: Parts) -> None:
-    """The file; of a packed one the middle part is repeated until it unpacks to a gigabyte or has 0.9 MB."""
+    """The file; of a packed one the middle part is repeated until it unpacks to more than a reader may hold.
+
+    Or until it has 0.9 MB.
+    """
     begin, middle, end = (part.encode() for part in parts)
     if path.suffix != ".gz":
         path.write_bytes(begin + middle + end)
         return
     member = gzip.compress(middle, mtime=0)  # a gzip file may have many members
-    times = min((1 << 30) // len(middle), 900_000 // len(member)) if middle else 0
+    times = min(UNPACKED // len(middle), 900_000 // len(member)) if middle else 0
     path.write_bytes(gzip.compress(begin, mtime=0) + member * times + gzip.compress(end, mtime=0))
 
 

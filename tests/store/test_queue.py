@@ -300,7 +300,7 @@ def test_free_shards_run_out_when_others_hold_many_and_never_for_a_worker_alone(
     assert second.supply.low
 
 
-WORKERS, SHARDS = 64, 10_000
+WORKERS, SHARDS = 64, 2_500
 
 
 @pytest.mark.slow

@@ -105,21 +105,21 @@ def test_each_of_50788_real_records_has_the_text_that_a_plain_parse_finds(wheel:
     assert len(documents) == len(ours) == records
     assert len({document.id for document in documents}) == standing
     assert sum(not document.text for document in documents) == without
-    with gzip.open(wheel / "data" / name) as file:
-        for _, element in ET.iterparse(file):
-            if element.tag == "MedlineCitation":
-                pmid = element.find("PMID")
-                assert pmid is not None
-                document = ours[str(pmid.text), int(pmid.get("Version", "1"))]
-                titles = "Article/ArticleTitle", "Article/VernacularTitle"
-                assert _words(document.title) == _plain(element, *titles)
-                assert _words(document.text) == _labelled_parts(element)
-            if element.tag == "PubmedArticle":
-                element.clear()
+    xml = gzip.decompress((wheel / "data" / name).read_bytes())
+    # Without what follows the article: three quarters of a file are lists of references and subjects.
+    for beginning in re.finditer(rb"<MedlineCitation .*?</Article>", xml, re.DOTALL):
+        element = ET.fromstring(beginning[0] + b"</MedlineCitation>")
+        pmid = element.find("PMID")
+        assert pmid is not None
+        document = ours.pop((str(pmid.text), int(pmid.get("Version", "1"))))
+        titles = "Article/ArticleTitle", "Article/VernacularTitle"
+        assert _words(document.title) == _plain(element, *titles)
+        assert _words(document.text) == _labelled_parts(element)
+    assert not ours
 
 
 def _words(text: str) -> str:
-    return re.sub(r"\s", "", text)
+    return "".join(text.split())
 
 
 def _labelled_parts(element: ET.Element) -> str:
