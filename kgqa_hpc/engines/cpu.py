@@ -19,7 +19,7 @@ from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
 from kgqa_hpc.engines.grammar import ebnf, longest, remembered
-from kgqa_hpc.engines.llama import LlamaServer, quantisation_of, read_header
+from kgqa_hpc.engines.llama import LlamaServer, require_gguf
 from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
@@ -64,7 +64,7 @@ class CpuEngine(PoolEngine):
 
     def __init__(self, config: CpuSettings, memory: Path | None = None) -> None:
         path = Path(config.model) if config.model else bundled_model()
-        quantisation = quantisation_of(read_header(path))
+        require_gguf(path)
         super().__init__(config.slots)
         self._config = config
         ascii_only = config.model is None  # the small bundled model fails in other alphabets
@@ -83,7 +83,7 @@ class CpuEngine(PoolEngine):
             version=importlib.metadata.version("xllamacpp"),
             model=path.name,
             digest=digest.result(),
-            quantisation=quantisation,
+            quantisation=self._llama.quantisation,
             max_batch=config.slots,
         )
 

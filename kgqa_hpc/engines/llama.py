@@ -1,8 +1,4 @@
-"""llama.cpp inside the process (xllamacpp): a GGUF file is checked and loaded, prompts become tokens, tokens text.
-
-The header of the file is read first, so that a damaged file is refused before it is loaded. Layout: magic "GGUF",
-version, number of tensors, number of keys; typed key-value pairs; one entry per tensor with its shape, type and
-offset; the tensors. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""llama.cpp inside the process (xllamacpp): a GGUF file is loaded, prompts become tokens, tokens text.
 
 Completions go straight into the library; the chat template and the tokenizer are only reachable through its
 HTTP port, which is bound to loopback and locked with a random key.
@@ -11,11 +7,11 @@ HTTP port, which is bound to loopback and locked with a random key.
 import http.client
 import json
 import os
+import re
 import secrets
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import urlsplit
 
 from kgqa_hpc.engines.engine import Finish, Response
@@ -27,87 +23,20 @@ from kgqa_hpc.text.streams import open_bytes
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_STRING, _ARRAY = 8, 9
-# Common values of general.file_type in GGUF files (llama_ftype of llama.cpp).
-_FILE_TYPES = {
-    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S",
-    12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K",
-    32: "BF16",
-}  # fmt: skip
-_MOST_KEYS, _MOST_TENSORS, _LONGEST_STRING = 1 << 16, 1 << 20, 1 << 26
 _CURE = "give a complete .gguf file under engine.model, or leave it out for the bundled one"
 
 
-def quantisation_of(header: Mapping[str, Any]) -> str:
-    """The format of the weights, e.g. Q4_K_M; empty if the file does not give it."""
-    kind = header.get("general.file_type")
-    return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
-
-
-def read_header(path: Path) -> dict[str, Any]:
-    """The keys of the header with scalars, texts and lists of texts; None for other arrays.
-
-    Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor.
-    """
+def require_gguf(path: Path) -> None:
+    """Raise EngineConfigError when the file is missing, unreadable or not GGUF; llama.cpp checks the rest of it."""
     try:
         with open_bytes(path) as file:
-            return _keys(path, file, path.stat().st_size)
+            magic = file.read(4)
     except FileNotFoundError:
         raise EngineConfigError(f"{path}: no such model file", _CURE) from None
     except OSError as problem:
         raise EngineConfigError(f"{path}: cannot be read: {problem.strerror}", _CURE) from None
-    except (struct.error, EOFError, KeyError, OverflowError, UnicodeDecodeError):
-        raise EngineConfigError(f"{path}: the GGUF header is damaged or cut off", _CURE) from None
-
-
-def _keys(path: Path, file: BinaryIO, size: int) -> dict[str, Any]:
-    """The keys of the header; the tensors must lie within the file's `size`."""
-    if file.read(4) != b"GGUF":
+    if magic != b"GGUF":
         raise EngineConfigError(f"{path}: is not a GGUF file (its first bytes are not 'GGUF')", _CURE)
-    (version,) = _unpack(file, "I")
-    if version not in (2, 3):
-        raise EngineConfigError(f"{path}: GGUF version {version} is not 2 or 3", _CURE)
-    tensors, count = _unpack(file, "QQ")
-    if tensors > _MOST_TENSORS or count > _MOST_KEYS:
-        raise EOFError
-    keys = {_string(file): _value(file, _unpack(file, "I")[0]) for _ in range(count)}
-    last = 0
-    for _ in range(tensors):
-        _string(file)
-        (dimensions,) = _unpack(file, "I")
-        if dimensions > 8:
-            raise EOFError
-        last = max(last, _unpack(file, "Q" * dimensions + "IQ")[-1])
-    if file.tell() + last >= size:
-        raise EngineConfigError(f"{path}: is cut off: {size:,} bytes, tensors reach beyond", _CURE)
-    return keys
-
-
-def _value(file: BinaryIO, kind: int) -> Any:
-    """A value; KeyError for an unknown type, which means that the bytes before it were misread."""
-    if kind == _STRING:
-        return _string(file)
-    if kind != _ARRAY:
-        return _unpack(file, _SCALARS[kind])[0]
-    inner, length = _unpack(file, "IQ")
-    if inner in (_STRING, _ARRAY):
-        return [_value(file, inner) for _ in range(length)]
-    file.seek(length * struct.calcsize("<" + _SCALARS[inner]), 1)
-    return None
-
-
-def _string(file: BinaryIO) -> str:
-    (length,) = _unpack(file, "Q")
-    data = file.read(min(length, _LONGEST_STRING))
-    if len(data) != length:
-        raise EOFError
-    return data.decode("utf-8", "replace")
-
-
-def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
-    """Numbers of a layout; struct.error at the end of the file."""
-    return struct.unpack("<" + layout, file.read(struct.calcsize("<" + layout)))
 
 
 class LlamaServer:
@@ -142,10 +71,12 @@ class LlamaServer:
         except Exception as problem:  # noqa: BLE001 - any error is reported to the user
             raise EngineConfigError(
                 f"{model}: llama.cpp cannot load this model: {problem}",
-                "see the engine's log; a newer xllamacpp may know its architecture",
+                f"see the engine's log; {_CURE}; a newer xllamacpp may know its architecture",
             ) from None
         address = urlsplit(self._server.listening_address)
         self._address = (address.hostname or "127.0.0.1", address.port or 0)
+        # Format of the weights, by the name of files: "Q4_K - Medium" is Q4_K_M.
+        self.quantisation = re.sub(r" - ([SML])\w+$", r"_\1", self._ask("/props")["model_ftype"])
 
     def prompt_tokens(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """The tokens of a chat's prompt, written by the model's own template."""
@@ -191,11 +122,11 @@ class LlamaServer:
         """Free the model. Idempotent."""
         self._server = None
 
-    def _ask(self, path: str, body: dict[str, Any]) -> Any:
+    def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         connection = http.client.HTTPConnection(*self._address, timeout=600)
         try:
             head = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
-            connection.request("POST", path, json.dumps(body), head)
+            connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, head)
             answer = connection.getresponse()
             data = json.loads(answer.read())
         finally:
