@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
-from kgqa_hpc.engines.grammar import ebnf, longest, remembered
+from kgqa_hpc.engines.grammar import ebnf, remembered
 from kgqa_hpc.engines.llama import LlamaServer, require_gguf
 from kgqa_hpc.engines.mailbox import PoolEngine
 from kgqa_hpc.errors import EngineConfigError
@@ -68,9 +68,7 @@ class CpuEngine(PoolEngine):
         super().__init__(config.slots)
         self._config = config
         ascii_only = config.model is None  # the small bundled model fails in other alphabets
-        self._grammar = remembered(
-            lambda schema: (ebnf(schema, ascii_only=ascii_only), longest(schema, ascii_only=ascii_only))
-        )
+        self._grammar = remembered(lambda schema: ebnf(schema, ascii_only=ascii_only))
         self._slots = PREFIXES if config.slots == 1 else config.slots
         threads = config.threads or usable_cores()
         with ThreadPoolExecutor(1) as pool:
@@ -89,9 +87,8 @@ class CpuEngine(PoolEngine):
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
-            grammar, _ = self._grammar(schema)
-            body = {"prompt": "x", "max_tokens": 1, "grammar": grammar, "cache_prompt": False}
-            error = self._llama.complete(body).error
+            body = {"prompt": "x", "max_tokens": 1, "cache_prompt": False}
+            error = self._llama.complete(body | {"grammar": self._grammar(schema)}).error
             if error is not None:
                 raise EngineConfigError(f"schema: llama.cpp refuses its grammar: {error}", "simplify it")
 
@@ -123,8 +120,7 @@ class CpuEngine(PoolEngine):
             "cache_prompt": True,
         }
         if request.schema is not None:
-            body["grammar"], ceiling = self._grammar(request.schema)
-            body["max_tokens"] = min(request.max_tokens, ceiling)
+            body["grammar"] = self._grammar(request.schema)
         if self._config.slots == 1:
             body |= self._set_back(request.messages, tokens)
         return self._llama.complete(body, self._on_token, request.id)

@@ -111,22 +111,9 @@ EngineConfig = Annotated[
 ]
 
 
-class _Operational(Mapping[str, frozenset[str]]):
-    """Mapping that imports an engine only when its key is read."""
-
-    def __getitem__(self, kind: str) -> frozenset[str]:
-        if kind not in ENGINES:
-            raise KeyError(kind)
-        settings: type[EngineSettings] = ENGINES.get(kind).Settings
-        return settings.operational | {"price"}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(ENGINES.names())
-
-    def __len__(self) -> int:
-        return len(ENGINES.names())
-
-
-# Settings of each kind of engine that never change an answer. The fingerprint omits them:
-# a run can continue with other machines, servers or batch sizes.
-OPERATIONAL: Mapping[str, frozenset[str]] = _Operational()
+def operational(kind: str) -> frozenset[str]:
+    """Settings of a kind of engine that never change an answer. The fingerprint leaves them out: a run can continue
+    with other machines, servers or batch sizes.
+    """
+    settings: type[EngineSettings] = ENGINES.get(kind).Settings
+    return settings.operational | {"price"}

@@ -12,7 +12,7 @@ so that more anchors or another judge can be added later. docs/reference/format.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,20 +34,20 @@ _NOT_COUNTED = ("folder", "generate", "judge")  # keys of `prompts`: each step n
 def fingerprint(
     config: Mapping[str, Any],
     prompts: Mapping[str, str],
-    operational: Mapping[str, Collection[str]],
+    operational: Callable[[str], Collection[str]],
     contents: Mapping[str, str] | None = None,
     pass_contents: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Sections {name: {"sha256", "values"}} of a resolved configuration (`RunConfig.plain()`).
 
-    `prompts` gives the sha256 of each prompt by name; `operational`, per kind of engine, the settings to
-    leave out (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
+    `prompts` gives the sha256 of each prompt by name; `operational` the settings to leave out of a
+    kind of engine (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
     `pass_contents`, per pass, the digests of the files that its engine and steps read.
     """
     passes: dict[str, Any] = {}
     for position, entry in enumerate(config["passes"]):
         engine = entry.get("engine") or config["engine"]
-        left_out = operational.get(engine["kind"], ())
+        left_out = operational(engine["kind"])
         digests = (pass_contents or {}).get(entry["name"])
         passes[entry["name"]] = {
             "position": position,
