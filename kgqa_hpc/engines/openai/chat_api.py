@@ -28,7 +28,6 @@ from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, remembered, structural_tag
 from kgqa_hpc.engines.openai.reply import (
-    BrokenReply,
     Dialect,
     Trouble,
     error_code,
@@ -38,11 +37,11 @@ from kgqa_hpc.engines.openai.reply import (
     read_answer,
     read_body,
     read_error,
-    read_json,
     retry_after,
 )
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -117,7 +116,7 @@ class ChatApi:
             async with self.reply("POST", address, self._timeout_s, data=data, headers=JSON) as reply:
                 status, data = reply.status, await read_body(reply)
                 if status == 200:
-                    body = read_json(data)
+                    body = parse_json(data)
                     status = error_status(body)
                     if status == 200:
                         return self.answer(request, body, reply.headers)
@@ -148,7 +147,7 @@ class ChatApi:
         return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
     def answer(self, request: Request, body: Any, headers: Mapping[str, str]) -> Response:
-        """The response in a reply of status 200. Raises BrokenReply."""
+        """The response in a reply of status 200. Raises ValueError."""
         response = read_answer(request, body)
         if isinstance(mark := body.get("system_fingerprint"), str):
             self.fingerprint = one_line(mark, 80)
@@ -207,9 +206,7 @@ class ChatApi:
         except TimeoutError:
             words = f"{self.url}: no answer within {limit_s:g} s"
             raise Trouble(words, again=True, overloaded=True) from None
-        except BrokenReply as problem:
-            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
-        except (aiohttp.ClientError, OSError, ValueError) as problem:
+        except (aiohttp.ClientError, OSError) as problem:
             words = self._clean(f"{self.url}: {problem or type(problem).__name__}")
             unseen, cure = isinstance(problem, aiohttp.ClientConnectorError), ""
             # Failures that rarely pass by themselves
@@ -220,13 +217,15 @@ class ChatApi:
             elif "WRONG_VERSION_NUMBER" in str(problem):
                 cure = f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
             raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
+        except ValueError as problem:
+            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
 
     async def json(self, method: str, path: str, limit_s: float, **options: Any) -> Any:
         """The JSON of the reply for a path below the server's address. Raises Trouble."""
         async with self.reply(method, self.address(path), limit_s, **options) as reply:
             data = await read_body(reply)
             if reply.status == 200:
-                return read_json(data)
+                return parse_json(data)
         raise self.trouble(reply.status, read_error(data), reply.headers)
 
     def _open(self) -> aiohttp.ClientSession:
@@ -238,7 +237,6 @@ class ChatApi:
                 connector=aiohttp.TCPConnector(limit=self._concurrency, keepalive_timeout=30.0),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout_s, 30.0)),
                 headers={"Accept-Encoding": "identity", **self._credentials},
-                auto_decompress=False,
                 # Requests to this machine must not go through a proxy of the environment.
                 trust_env=not loopback,
             )
@@ -256,7 +254,7 @@ class ChatApi:
         for path, key in (("/version", "version"), ("/props", "build_info"), ("/get_server_info", "version")):
             try:
                 async with self.reply("GET", f"{root.scheme}://{root.netloc}{path}", VERSION_S) as reply:
-                    body = read_json(await read_body(reply))
+                    body = parse_json(await read_body(reply))
             except Trouble:
                 continue
             if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:
