@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -205,9 +205,9 @@ def _duration(value: str | None) -> float | None:
 class Dialect:
     """The parameters of one server: `configured` are left out from the start."""
 
-    def __init__(self, configured: list[str]) -> None:
+    def __init__(self, configured: Sequence[str]) -> None:
         self._configured = configured
-        self.omitted = dict.fromkeys(configured)
+        self.omitted: dict[str, None] = dict.fromkeys(configured)
         self._limit_key = LIMITS[0]
         self._most_tokens = 0  # the server's limit of answer tokens, if it named one; 0: none
 

@@ -35,9 +35,8 @@ class ChatSettings(EngineSettings):
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
         "auto", description="Enforcement of the schema by the server; auto tests what works."
     )
-    omit: list[str] = Field(
-        default_factory=list,
-        description="Parameters to leave out: temperature, seed, max_tokens.",
+    omit: list[Literal["temperature", "seed", "max_tokens"]] = Field(
+        default_factory=list, description="Parameters to leave out."
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
@@ -143,13 +142,6 @@ class ChatSettings(EngineSettings):
                 raise ValueError(f"{name}: must be $NAME of an environment variable, in capitals")
             if _SECRET.search(name) and not text.startswith("$"):
                 raise ValueError(f"{name}: must not hold a key; write $NAME of an environment variable")
-        return value
-
-    @field_validator("omit")
-    @classmethod
-    def _may_be_omitted(cls, value: list[str]) -> list[str]:
-        if reserved := sorted({"model", "messages", "response_format", "stream"} & set(value)):
-            raise ValueError(f"{reserved[0]} cannot be left out")
         return value
 
     @field_validator("api_key_env")
