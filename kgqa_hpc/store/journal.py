@@ -167,18 +167,7 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
     `Damage.refused` gives the reason; a journal without a complete header line counts as a torn line only. Raises
     NewerFormat; StoreError when it is missing or unreadable.
     """
-    *lines, tail = read_bytes(path).split(b"\n")
-    if lines and (refused := _refusal(path, lines[0], expected_header)):
-        return [], Damage(path, torn=len(tail), refused=refused)
-    records: list[dict[str, Any]] = []
-    bad: list[int] = []
-    for number, line in enumerate(lines[1:], start=2):
-        record = _parse(line)
-        if record is None or "id" not in record:
-            bad.append(number)
-        else:
-            records.append(record)
-    return records, Damage(path, torn=len(tail), lines=tuple(bad))
+    return _read(path, read_bytes(path), expected_header)
 
 
 def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
@@ -190,13 +179,18 @@ def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[d
     with open(open_regular(path), "rb") as file:
         file.seek(start)
         data = file.read()
+    records, damage = _read(path, data, None if start else expected)
+    return records, start + len(data) - damage.torn
+
+
+def _read(path: Path, data: bytes, expected: Mapping[str, Any] | None) -> tuple[list[dict[str, Any]], Damage]:
+    """The records and the damage of a journal; of one from its begin, `expected` is required of the first line."""
     *lines, tail = data.split(b"\n")
-    if start == 0 and lines:
-        if _refusal(path, lines[0], expected):
-            return [], len(data) - len(tail)
-        lines = lines[1:]
-    records = [record for line in lines if (record := _parse(line)) is not None and "id" in record]
-    return records, start + len(data) - len(tail)
+    if expected is not None and lines and (refused := _refusal(path, lines.pop(0), expected)):
+        return [], Damage(path, torn=len(tail), refused=refused)
+    parsed = [record if (record := _parse(line)) and "id" in record else None for line in lines]
+    bad = tuple(number for number, record in enumerate(parsed, 2) if record is None)
+    return [record for record in parsed if record is not None], Damage(path, len(tail), bad)
 
 
 def _refusal(path: Path, first_line: bytes, expected: Mapping[str, Any]) -> str:
