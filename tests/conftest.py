@@ -32,6 +32,7 @@ PLUGIN_OF = {
     **dict.fromkeys(["demo_medqa", "demo_pubmedqa", "abstract"], "literature"),
     **dict.fromkeys(["judge_predictions", "study"], "evaluation"),
     "literature_clean": "literature evaluation",
+    "openai_batch": "batch_api",
 }
 # Left out by a quick check (CONTRIBUTING.md), beside what is marked in the files: beginnings of ids of tests.
 SLOW = """
@@ -39,9 +40,10 @@ chaos/ faults/ graphlets/test_graph_tool.py report/test_browser.py store/test_fa
 dataset/test_damaged_dataset.py::test_damage_is_told dataset/test_duplicates.py::test_the_search_holds
 dataset/test_merge_damage.py::test_a_merge_that_was_overtaken dataset/test_merge_tool.py dataset/test_shared_merge.py
 dataset/test_parts.py::test_parts_have_the_records dataset/test_redo.py::test_other_steps
-engines/openai/test_batch_engine.py::test_a_kill engines/test_grammar.py::test_every_string
+engines/test_grammar.py::test_every_string
 families/test_docs_families.py families/test_queries.py::test_the_queries families/test_runs.py::test_1000_items
 foreign/test_foreign_files.py foreign/test_hostile_names.py::test_every_verb foreign/test_terminal.py
+plugins/batch_api/test_engine.py::test_a_kill
 plugins/evaluation/test_human_page.py::test_not_qualified plugins/evaluation/test_study.py::test_a_study_extended
 plugins/gasl/test_plan.py::test_every_answer plugins/gasl/test_plan.py::test_no_script
 test_docs.py::test_every_cell test_docs.py::test_every_command test_extending.py test_jit.py test_rehearsal.py

@@ -56,7 +56,6 @@ ENGINES = Registry(
     {
         "lmdeploy": "kgqa_hpc.engines.lmdeploy:LmdeployEngine",
         "openai": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
-        "openai_batch": "kgqa_hpc.engines.openai.batch_engine:OpenAIBatchEngine",
         "cpu": "kgqa_hpc.engines.cpu:CpuEngine",
         "function": "kgqa_hpc.engines.function:FunctionEngine",
         "scripted": "kgqa_hpc.engines.scripted:ScriptedEngine",
