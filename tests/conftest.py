@@ -140,17 +140,17 @@ def set_aside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     """set_aside(path): another process takes the file away between our look at the folder and our reading."""
 
     def arrange(path: Path) -> None:
-        from kgqa_hpc.store import sealed  # not above: LMDeploy's environment has no HDF5
+        from kgqa_hpc.store import canonical
 
-        read = sealed.read_sized
+        read = canonical.read_sized
 
         def read_too_late(where: Path, limit: int = -1) -> tuple[bytes, int]:
             if where == path:
                 path.unlink()
-                monkeypatch.setattr(sealed, "read_sized", read)
+                monkeypatch.setattr(canonical, "read_sized", read)
             return read(where, limit)
 
-        monkeypatch.setattr(sealed, "read_sized", read_too_late)
+        monkeypatch.setattr(canonical, "read_sized", read_too_late)
 
     return arrange
 

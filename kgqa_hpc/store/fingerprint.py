@@ -19,9 +19,7 @@ from typing import Any
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
-from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.canonical import curing, write_document
-from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store import atomic, canonical, cleanup
 from kgqa_hpc.terminal import note
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -183,7 +181,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "trusted": manifest.trusted,
         **({"earlier_entries": manifest.earlier} if manifest.earlier else {}),
     }
-    write_document(path, content)
+    canonical.write_document(path, content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +249,12 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
 
     if not atomic.exists(path):
         return False
-    with curing("move it away and run the same command again: it is made anew, the same as it was"):
+    with canonical.curing("move it away and run the same command again: it is made anew, the same as it was"):
         header = read_header(path, kind)
     try:
         require_origin(path, header, origin)
     except CorruptFile as problem:
-        quarantine(folder, path, problem.message)
+        cleanup.quarantine(folder, path, problem.message)
         note(f"{problem.message}; moved to {folder}")
         return False
     return True

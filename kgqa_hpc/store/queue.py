@@ -19,12 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
-from kgqa_hpc.store import atomic
-from kgqa_hpc.store.cleanup import quarantine, sweep_temps
+from kgqa_hpc.store import atomic, cleanup, partition, shards
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
-from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import read_summary
 
 RESULT = ".h5"
 # Number of done shards in a row after which all results are listed once.
@@ -220,7 +217,7 @@ class Claims:
 def pass_queue(run: RunFolder, pass_name: str, worker: str, expiry: float = 120.0) -> ShardQueue:
     """The queue of a pass of a run."""
     leases = Leases(run.leases(pass_name), worker, expiry)
-    return ShardQueue(read_shards_manifest(run).names, run.results(pass_name), RESULT, leases)
+    return ShardQueue(partition.read_shards_manifest(run).names, run.results(pass_name), RESULT, leases)
 
 
 def done_shards(run: RunFolder, pass_name: str) -> set[str]:
@@ -252,9 +249,9 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
     for shard in sorted(done_shards(run, pass_name)):
         path = run.result(pass_name, shard)
         try:
-            read_summary(path, origin)
+            shards.read_summary(path, origin)
         except CorruptFile as problem:
-            quarantined += quarantine(run.quarantine, path, problem.message) is not None
+            quarantined += cleanup.quarantine(run.quarantine, path, problem.message) is not None
         except MissingFile:  # another process was first
             pass
     done = done_shards(run, pass_name)
@@ -265,4 +262,4 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
                 journals += 1
     written = [run.path, run.stats, run.pins, run.shards, folder, run.quarantine, leases]
     written += [entry for entry in leases.iterdir() if entry.is_dir()] if leases.is_dir() else []
-    return Swept(sum(map(sweep_temps, written)), journals, quarantined)
+    return Swept(sum(map(cleanup.sweep_temps, written)), journals, quarantined)

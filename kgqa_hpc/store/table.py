@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgqa_hpc.errors import CorruptFile
-from kgqa_hpc.store import canonical
-from kgqa_hpc.store.sealed import open_sealed
+from kgqa_hpc.store import canonical, sealed
 
 TEXT, JSON = "utf8", "json"
 # Smallest size of a compressed column; below it a chunk index costs more than compression saves.
@@ -123,7 +122,7 @@ class Table:
 @contextmanager
 def open_table(path: Path, kind: str, group: str) -> Iterator[Table]:
     """The table `group` of a sealed file, verified. Raises CorruptFile, NewerFormat or StoreError."""
-    with open_sealed(path, kind) as file:
+    with sealed.open_sealed(path, kind) as file:
         try:
             table = Table(file[group])
         except (KeyError, AttributeError):

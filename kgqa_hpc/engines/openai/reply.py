@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from kgqa_hpc.engines.clean import one_line
+from kgqa_hpc.engines import clean, models
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
-from kgqa_hpc.engines.models import THINK
 from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def read_answer(request: Request, body: Any) -> Response:
         message = choice["message"]
         content, reason, refusal = message.get("content"), choice.get("finish_reason"), message.get("refusal")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise ValueError(f"an answer without a choice: {one_line(str(body)[:400])}") from None
+        raise ValueError(f"an answer without a choice: {clean.one_line(str(body)[:400])}") from None
     usage = _object(body.get("usage"))
     cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
@@ -102,7 +101,7 @@ def read_answer(request: Request, body: Any) -> Response:
     thoughts = (message.get(name) for name in ("reasoning_content", "reasoning"))
     thought = next((thought for thought in thoughts if isinstance(thought, str) and thought), "")
     if not thought and "</think>" in text and not text.lstrip().startswith("{"):
-        thought, text = THINK.split(text.lstrip())
+        thought, text = models.THINK.split(text.lstrip())
         text = text.lstrip()
 
     finish = _FINISH.get(reason.lower() if isinstance(reason, str) else None, "error")
@@ -110,9 +109,9 @@ def read_answer(request: Request, body: Any) -> Response:
     if isinstance(refusal, str) and refusal:
         finish, text = "refusal", refusal
     if finish == "refusal":
-        error = f"refused: {one_line(text or str(reason))}"
+        error = f"refused: {clean.one_line(text or str(reason))}"
     elif finish == "error":
-        error = f"the model did not answer: {one_line(str(choice.get('error') or reason))}"
+        error = f"the model did not answer: {clean.one_line(str(choice.get('error') or reason))}"
     return Response(request.id, text, finish, read, written, reused, error, thought)
 
 
