@@ -44,10 +44,7 @@ class CpuSettings(EngineSettings):
     )
     context: int = Field(4096, ge=256, description="Maximum tokens of prompt and answer together, per slot.")
     slots: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="Simultaneous requests; more than one is faster but not deterministic.",
+        1, ge=1, le=64, description="Simultaneous requests; more than one is faster but not deterministic."
     )
     threads: int | None = Field(None, ge=1, description="Threads; default: the cores this process may use.")
     chat_template: str | None = Field(None, description="Chat template in place of the GGUF file's.")

@@ -198,12 +198,7 @@ class ResultOrigin:
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
         """Header members of a result or a journal."""
-        return {
-            MADE_BY: self.made_by,
-            "pass": self.pass_name,
-            "shard": shard,
-            "shard_sha256": shard_sha256,
-        }
+        return {MADE_BY: self.made_by, "pass": self.pass_name, "shard": shard, "shard_sha256": shard_sha256}
 
     def require(self, path: Path, header: Mapping[str, Any]) -> None:
         """Check a header; raises CorruptFile, with the reason, for a result of another run, pass or shard.

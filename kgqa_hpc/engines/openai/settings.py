@@ -45,8 +45,7 @@ class ChatSettings(EngineSettings):
         None, description="Length of a thinking model's thoughts."
     )
     thinking: bool | None = Field(
-        None,
-        description="Thinking on or off in the chat template, with the model family's sampling.",
+        None, description="Thinking on or off in the chat template, with the model family's sampling."
     )
     thinking_tokens: int | None = Field(
         None,
@@ -57,8 +56,7 @@ class ChatSettings(EngineSettings):
     keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
     extra_body: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Further parameters of each request.",
+        default_factory=dict, description="Further parameters of each request."
     )
 
     # Described by each subclass
@@ -172,8 +170,7 @@ class OpenAISettings(ChatSettings):
 
     kind: Literal["openai"] = "openai"
     base_url: str | list[str] = Field(
-        "http://127.0.0.1:8000/v1",
-        description="Address of the server, or of several with the same model.",
+        "http://127.0.0.1:8000/v1", description="Address of the server, or of several with the same model."
     )
     concurrency: int = Field(
         64,
@@ -192,8 +189,7 @@ class OpenAISettings(ChatSettings):
         "filled in.",
     )
     stage_to: str | None = Field(
-        None,
-        description="Folder on the node's own disk, such as $TMPDIR, to which {model} is copied once.",
+        None, description="Folder on the node's own disk, such as $TMPDIR, to which {model} is copied once."
     )
     revision: str | None = Field(
         None, description="Commit of the hub repository of {model}, which pins the weights."

@@ -49,10 +49,7 @@ class OpenAIBatchSettings(ChatSettings):
         description="Command that answers batches: it reads {input} and writes {output}, as vllm run-batch.",
     )
     requests_per_batch: int = Field(
-        512,
-        ge=1,
-        le=50_000,
-        description="Maximum requests in a batch; best runtime.shard_size.",
+        512, ge=1, le=50_000, description="Maximum requests in a batch; best runtime.shard_size."
     )
     batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
     gather_s: float = Field(
