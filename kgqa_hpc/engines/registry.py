@@ -4,21 +4,16 @@
 name the full key (`engine.kind`, `engine.faults.crash`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from pydantic import BeforeValidator, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.settings import problems_of, sentence
-
-# Keys of a prompt's front matter that are often written under `engine` by mistake.
-OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
-_OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/guide/prompts.md)"
+from kgqa_hpc.settings import section
 
 
 class Engine(Protocol):
@@ -71,38 +66,12 @@ def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
     Raises pydantic's ValidationError with the key of every problem, and ConfigError for an engine of
     another package that cannot be imported.
     """
-    if isinstance(data, EngineSettings):
-        return data
-    if not isinstance(data, Mapping):
-        raise _invalid([("must be a mapping such as {kind: cpu}", (), data)])
-    kind = data.get("kind")
-    if kind is None:
-        raise _invalid([(f"is missing; known: {', '.join(ENGINES.names())}", ("kind",), data)])
-    if not isinstance(kind, str) or kind not in ENGINES:
-        raise _invalid([(ENGINES.unknown(str(kind)[:80]), ("kind",), kind)])
-    settings: type[EngineSettings] = ENGINES.get(kind).Settings
-    current = {key: value for key, value in data.items() if key not in settings.retired}
-    try:
-        return settings.model_validate(current, context={"base": base})
-    except ValidationError as problem:
-        details = []
-        for mistake in problems_of(problem):
-            # An unknown key gets the nearest known key, or the file in which it belongs.
-            elsewhere = mistake.type == "extra_forbidden" and mistake.key[-1] in OF_PROMPTS
-            words = mistake.text + _OF_PROMPTS if elsewhere else sentence(settings, mistake)
-            details.append((words, mistake.key, mistake.value))
-        raise _invalid(details) from None
-
-
-def _invalid(details: Iterable[tuple[str, tuple[Any, ...], Any]]) -> ValidationError:
-    """The error with a message, a key and a value for each problem."""
-    problems = [
-        InitErrorDetails(
-            type=PydanticCustomError("engine", "{words}", {"words": words}), loc=key, input=value
-        )
-        for words, key, value in details
-    ]
-    return ValidationError.from_exception_data("engine", problems)
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    if isinstance(kind, str) and kind in ENGINES:
+        retired = ENGINES.get(kind).Settings.retired
+        data = {key: value for key, value in data.items() if key not in retired}
+    settings: EngineSettings = section(ENGINES, "kind", data, base)
+    return settings
 
 
 EngineConfig = Annotated[
