@@ -63,11 +63,14 @@ def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
 
     Relative paths start in the folder `base`.
 
-    Raises pydantic's ValidationError with the key of every problem, and ConfigError for an engine of
-    another package that cannot be imported.
+    Raises ValueError, as pydantic's ValidationError with the key of every problem, and ConfigError for an engine
+    of another package that cannot be imported.
     """
-    kind = data.get("kind") if isinstance(data, Mapping) else None
-    if isinstance(kind, str) and kind in ENGINES:
+    if isinstance(data, EngineSettings):
+        return data
+    if not isinstance(data, Mapping):
+        raise ValueError("must be a mapping such as {kind: cpu}")
+    if (kind := str(data.get("kind"))) in ENGINES:
         retired = ENGINES.get(kind).Settings.retired
         data = {key: value for key, value in data.items() if key not in retired}
     settings: EngineSettings = section(ENGINES, "kind", data, base)

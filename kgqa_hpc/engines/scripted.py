@@ -69,9 +69,8 @@ class Batch(Generic[T]):
         self.latency = latency
         self.busy_sequence_s = 0.0  # sum of the times that sequences were in the batch
         self._queue: deque[tuple[T, Cost]] = deque()
-        self._running: list[
-            tuple[float, int, float, T]
-        ] = []  # a heap: end on the decoding clock, number, entry
+        # A heap: end on the decoding clock, number, entry.
+        self._running: list[tuple[float, int, float, T]] = []
         # A clock that advances with the decoding speed of a sequence, and the time of its last update.
         self._decoded = self._now = 0.0
         self._prefill_free = 0.0

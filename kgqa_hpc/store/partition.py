@@ -7,12 +7,13 @@ docs/reference/format.md, section 5.
 """
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import count
+from threading import Lock
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
@@ -163,34 +164,25 @@ def _cut(
 ) -> tuple[ShardEntry, ...]:
     """Write the missing shards and return the entries of all.
 
-    Threads write, because they mostly wait for the disk; anchors are read in order, a few shards ahead.
+    Threads do it, because they mostly wait for the disk; each holds the anchors of one shard.
     """
-    entries: dict[str, ShardEntry] = {}
-    pending: deque[Future[ShardEntry]] = deque()
-    with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as writers:
-        anchors: AnchorsFile | None = None
-        try:
-            for position in count():
-                if (piece := _piece(rounds, shard_size, position)) is None:
-                    break
-                if stopped():
-                    raise StoppedEarly("stopped early while cutting shards", "run the same command again")
-                if (entry := piece.intact(run)) is not None:
-                    entries[entry.name] = entry
-                    continue
+    lock, positions = Lock(), count()
+    with ExitStack() as stack:
+        anchors = cache(lambda: stack.enter_context(AnchorsFile(run.anchors)))
+
+        def entry(piece: _Piece) -> ShardEntry:
+            if stopped():
+                raise StoppedEarly("stopped early while cutting shards", "run the same command again")
+            if (present := piece.intact(run)) is not None:
+                return present
+            with lock:  # the first missing shard opens anchors.h5
                 atomic.make_folder(run.shards)
-                if anchors is None:
-                    anchors = stack.enter_context(AnchorsFile(run.anchors))
-                rows = list(anchors.rows(piece.start, piece.stop))
-                pending.append(writers.submit(piece.write, run, rows))
-                if len(pending) > 2 * WRITERS:
-                    entry = pending.popleft().result()
-                    entries[entry.name] = entry
-            entries |= {entry.name: entry for entry in (future.result() for future in pending)}
-        except BaseException:
-            writers.shutdown(cancel_futures=True)
-            raise
-    return tuple(entries[shard_name(position)] for position in range(len(entries)))
+                rows = list(anchors().rows(piece.start, piece.stop))
+            return piece.write(run, rows)
+
+        with ThreadPoolExecutor(WRITERS) as writers:
+            pieces = iter(lambda: _piece(rounds, shard_size, next(positions)), None)
+            return tuple(writers.map(entry, pieces))
 
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:

@@ -71,9 +71,8 @@ def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
         "json_object": {"response_format": {"type": "json_object"}},
         "none": {},
     }
-    with suppress(
-        EngineConfigError
-    ):  # else our grammar cannot express the schema, and the server compiles it
+    # A schema that our grammar cannot express is compiled by the server.
+    with suppress(EngineConfigError):
         modes["gbnf"] = {"grammar": ebnf(schema)}
         modes["grammar"] = {"response_format": structural_tag(schema)}
     return modes
