@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
-from kgqa_hpc.engines.openai.reply import Trouble
+from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note

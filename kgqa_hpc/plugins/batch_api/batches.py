@@ -28,7 +28,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.reply import Trouble, error_code, read_body, read_error
+from kgqa_hpc.engines.openai.replies import Trouble, error_code, read_body, read_error
 from kgqa_hpc.engines.openai.supervisor import supervised
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.store import canonical

@@ -21,7 +21,7 @@ from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, TRIED, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
-from kgqa_hpc.engines.openai.reply import Trouble, error_code
+from kgqa_hpc.engines.openai.replies import Trouble, error_code
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.plugins.batch_api.batches import Batch, BatchProgram, BatchServer, Ledger, Look

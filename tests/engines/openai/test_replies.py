@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.reply import (
+from kgqa_hpc.engines.openai.replies import (
     Dialect,
     Trouble,
     error_words,
