@@ -73,6 +73,8 @@ class ShardQueue:
         self._claimed: dict[str, Lease] = {}
         self._done_in_a_row = 0
         self._in_vain = 0
+        self._look_again = 0.0
+        self._durations: list[float] = []  # of the latest shards
         self.supply = Supply()
 
     @property
@@ -132,6 +134,29 @@ class ShardQueue:
         self._in_vain = 0 if lease is not None else self._in_vain + 1
         return lease
 
+    def claim_when_due(self, *, idle: bool) -> Lease | None:
+        """Claim a lease; None if no shard is free, or it is too early to look again.
+
+        `idle`: this worker has nothing else to do, so it may help a straggler. Raises DiskFull, StoreError.
+        """
+        if time.monotonic() < self._look_again:
+            return None
+        lease = self.claim(self.slow_after if idle else None)
+        if lease is None:
+            self._look_again = time.monotonic() + self.poll_interval()
+        return lease
+
+    def finished(self, seconds: float) -> None:
+        """Add a shard's seconds from claim to result to the mean."""
+        self._durations = [*self._durations[1 - REMEMBERED :], seconds]
+
+    @property
+    def slow_after(self) -> float | None:
+        """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
+        if not self._durations:
+            return None
+        return max(SLOW * sum(self._durations) / len(self._durations), self.leases.expiry)
+
     def poll_interval(self) -> float:
         """Seconds to wait after a `claim` that returned None: from half a second up, with jitter."""
         return self.jitter(min(0.5 * 1.5 ** min(self._in_vain, 20), LONGEST_WAIT))
@@ -180,38 +205,6 @@ class ShardQueue:
             # The lease may belong to a dead worker: look again when it would expire.
             pause = min(pause, self.leases.patience(holder) + 1.0)
         self._not_before[name] = time.monotonic() + self.jitter(pause)
-
-
-class Claims:
-    """The leases of one worker in one pass, claimed at the interval that the queue asks for."""
-
-    def __init__(self, queue: ShardQueue) -> None:
-        self._queue = queue
-        self._look_again = 0.0
-        self._durations: list[float] = []
-
-    def next(self, *, idle: bool) -> Lease | None:
-        """Claim a lease; None if no shard is free, or it is too early to look again.
-
-        `idle`: this worker has nothing else to do, so it may help a straggler. Raises DiskFull, StoreError.
-        """
-        if time.monotonic() < self._look_again:
-            return None
-        lease = self._queue.claim(self.slow_after if idle else None)
-        if lease is None:
-            self._look_again = time.monotonic() + self._queue.poll_interval()
-        return lease
-
-    def finished(self, seconds: float) -> None:
-        """Add a shard's seconds from claim to result to the mean."""
-        self._durations = [*self._durations[1 - REMEMBERED :], seconds]
-
-    @property
-    def slow_after(self) -> float | None:
-        """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
-        if not self._durations:
-            return None
-        return max(SLOW * sum(self._durations) / len(self._durations), self._queue.leases.expiry)
 
 
 def pass_queue(run: RunFolder, pass_name: str, worker: str, expiry: float = 120.0) -> ShardQueue:

@@ -20,7 +20,7 @@ from kgqa_hpc.status.log_files import LOADS, write_state
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
-from kgqa_hpc.store.queue import Claims, pass_queue
+from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.shards import read_result
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
@@ -43,7 +43,6 @@ class PassWorker:
         self._stop = session.stop
         self._log = session.log.write
         self._queue = pass_queue(session.run, pass_name, session.worker, self._runtime.lease)
-        self._claims = Claims(self._queue)
         self._chain = chain.build_chain(session.config, pass_name, prompts=kept_prompts(session.run))
         self._engine = EngineProcess(
             session.config.engine_of(pass_name),
@@ -138,7 +137,7 @@ class PassWorker:
     def _claim(self) -> Lease | None:
         """The next lease; None if no shard is free, or during a passing error of the file system."""
         try:
-            lease = self._claims.next(idle=not self._open)
+            lease = self._queue.claim_when_due(idle=not self._open)
         except (StoreError, OSError) as problem:
             self._transient_errors.failed(problem)
             self._log("claim-failed", problem=str(problem))
@@ -251,7 +250,7 @@ class PassWorker:
         is_first = shard.commit()
         self._give_back(shard.lease)
         seconds = time.monotonic() - shard.opened
-        self._claims.finished(seconds)
+        self._queue.finished(seconds)
         self._session.activity.shards_done += 1
         self._log(
             "shard-done", shard=shard.name, items=shard.items, first=is_first, seconds=round(seconds, 2)

@@ -294,10 +294,7 @@ class BatchProgram:
         if self._running is not None:
             _, supervisor = self._running
             self._running = None
-            assert supervisor.stdin is not None
-            with suppress(BrokenPipeError):
-                supervisor.stdin.close()
-            supervisor.wait(CLOSE_S)
+            supervisor.communicate(timeout=CLOSE_S)
 
     def _path(self, name: str, kind: str) -> Path:
         return self._folder / f"{name}.{kind}.jsonl"
