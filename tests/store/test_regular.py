@@ -9,7 +9,7 @@ import pytest
 
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.cluster.slurm import record_job
-from kgqa_hpc.engines.llama import require_gguf
+from kgqa_hpc.engines.cpu import require_gguf
 from kgqa_hpc.engines.model_files import find_model
 from kgqa_hpc.engines.models import read_size
 from kgqa_hpc.errors import InputError, StoreError

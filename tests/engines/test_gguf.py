@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.engines.cpu import CpuEngine, CpuSettings, bundled_model
-from kgqa_hpc.engines.llama import require_gguf
+from kgqa_hpc.engines.cpu import CpuEngine, CpuSettings, bundled_model, require_gguf
 from kgqa_hpc.errors import EngineConfigError
 
 
