@@ -213,8 +213,8 @@ def sentence(model: type[BaseModel], problem: Problem) -> str:
     for part in location[:-1]:  # to the nested model that lacks the key, or the last known one on the way
         field = model.model_fields.get(part)
         model = next(iter(_models_in(field.annotation)), model) if field else model
-    if place := getattr(model, "elsewhere", {}).get(location[-1]):
-        return f"{problem.text}: {place}"
+    if hint := getattr(model, "elsewhere", {}).get(location[-1]):
+        return f"{problem.text}: {hint}"
     keys = [field.alias or name for name, field in model.model_fields.items()]
     return problem.text + did_you_mean(location[-1], keys)
 
