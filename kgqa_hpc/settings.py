@@ -69,12 +69,13 @@ class Settings(BaseModel):
 
     `paths` names the keys that hold files or folders. Relative paths are resolved against the configuration's folder
     (`base` of the validation context); the fingerprint contains the files' contents, not their paths. `package` is
-    the optional package that the entry needs.
+    the optional package that the entry needs; `elsewhere` says of keys that are none of these where they belong.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
     paths: ClassVar[tuple[str, ...]] = ()
     package: ClassVar[Package | None] = None
+    elsewhere: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
@@ -161,12 +162,12 @@ def section(
     if isinstance(data, Settings):
         return data
     if not isinstance(data, Mapping):
-        raise _refusal([((), f"is a mapping with the key {by}", data)])
+        raise _refusal([((), f"must be a mapping with the key {by}", data)])
     name = data.get(by, default)
     if not isinstance(name, str):
         raise _refusal([((by,), f"is missing; known: {', '.join(registry.names())}", data)])
     if name not in registry:
-        raise _refusal([((by,), registry.unknown(name), data)])
+        raise _refusal([((by,), registry.unknown(name[:80]), data)])
     try:
         model = registry.get(name).Settings
         if not (isinstance(model, type) and issubclass(model, Settings)):
@@ -213,6 +214,8 @@ def sentence(model: type[BaseModel], problem: Problem) -> str:
     for part in location[:-1]:  # to the nested model that lacks the key, or the last known one on the way
         field = model.model_fields.get(part)
         model = next(iter(_models_in(field.annotation)), model) if field else model
+    if hint := getattr(model, "elsewhere", {}).get(location[-1]):
+        return f"{problem.text}: {hint}"
     keys = [field.alias or name for name, field in model.model_fields.items()]
     return problem.text + did_you_mean(location[-1], keys)
 

@@ -32,6 +32,7 @@ PLUGIN_OF = {
     **dict.fromkeys(["demo_medqa", "demo_pubmedqa", "abstract"], "literature"),
     **dict.fromkeys(["judge_predictions", "study"], "evaluation"),
     "literature_clean": "literature evaluation",
+    "openai_batch": "batch_api",
 }
 # Left out by a quick check (CONTRIBUTING.md), beside what is marked in the files: beginnings of ids of tests.
 SLOW = """
@@ -40,14 +41,15 @@ dataset/test_damaged_dataset.py::test_damage_is_told dataset/test_duplicates.py:
 dataset/test_filters.py::test_the_distribution_is dataset/test_merge_damage.py::test_a_kill_in_the_middle
 dataset/test_merge_damage.py::test_a_merge_that_was_overtaken dataset/test_merge_tool.py
 dataset/test_parts.py::test_parts_have_the_records dataset/test_redo.py::test_a_merge_with_other_settings
-dataset/test_redo.py::test_other_steps dataset/test_shared_merge.py engines/openai/test_batch_engine.py::test_a_kill
-engines/openai/test_batch_engine.py::test_a_run_killed engines/openai/test_runs.py::test_refusals
+dataset/test_redo.py::test_other_steps dataset/test_shared_merge.py
+engines/openai/test_runs.py::test_refusals
 engines/test_grammar.py::test_every_string families/test_docs_families.py
 families/test_evidence.py::test_the_metapaths_of_the_bundled_graph families/test_queries.py::test_the_queries
 families/test_runs.py::test_1000_items faults/ foreign/test_examples.py foreign/test_foreign_files.py
 foreign/test_hostile_names.py::test_every_verb foreign/test_limits.py::test_a_packed_file_beyond
 foreign/test_server.py::test_absurd foreign/test_terminal.py graphlets/test_graph_tool.py
 graphlets/test_sample.py::test_every_occurrence graphlets/test_sample_by_draws.py::test_estimates_miss
+plugins/batch_api/test_engine.py::test_a_kill plugins/batch_api/test_engine.py::test_a_run_killed
 plugins/biokg/hydrate/test_hydrate.py::test_a_hydration_killed
 plugins/evaluation/test_human_page.py::test_not_qualified
 plugins/evaluation/test_statistics.py::test_intervals_cover plugins/evaluation/test_study.py::test_a_study_extended
@@ -153,17 +155,17 @@ def set_aside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     """set_aside(path): another process takes the file away between our look at the folder and our reading."""
 
     def arrange(path: Path) -> None:
-        from kgqa_hpc.store import sealed  # not above: LMDeploy's environment has no HDF5
+        from kgqa_hpc.store import canonical
 
-        read = sealed.read_sized
+        read = canonical.read_sized
 
         def read_too_late(where: Path, limit: int = -1) -> tuple[bytes, int]:
             if where == path:
                 path.unlink()
-                monkeypatch.setattr(sealed, "read_sized", read)
+                monkeypatch.setattr(canonical, "read_sized", read)
             return read(where, limit)
 
-        monkeypatch.setattr(sealed, "read_sized", read_too_late)
+        monkeypatch.setattr(canonical, "read_sized", read_too_late)
 
     return arrange
 

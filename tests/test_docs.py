@@ -23,7 +23,7 @@ REFERENCE = load(ROOT / "tools" / "reference_doc.py")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIALS = [page for page in sorted((ROOT / "docs" / "tutorial").glob("*.md")) if page.stem != "2-cluster"]
 ERRORS = [c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__]
-every_plugin = pytest.mark.plugin("biokg", "evaluation", "gasl", "literature", "reasoning")
+every_plugin = pytest.mark.plugin("batch_api", "biokg", "evaluation", "gasl", "literature", "reasoning")
 
 
 @every_plugin

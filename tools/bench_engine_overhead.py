@@ -109,8 +109,7 @@ class Spent:
 def beside_a_bare_loop(seconds: float, threads: int, folder: Path) -> str:
     """Compare the embedded engine in its process with a minimal loop over llama.cpp, for about `seconds`."""
     from kgqa_hpc.engines import grammar
-    from kgqa_hpc.engines.cpu import bundled_model
-    from kgqa_hpc.engines.llama import LlamaServer
+    from kgqa_hpc.engines.cpu import LlamaServer, bundled_model
 
     bare_server = LlamaServer(bundled_model(), 1, 4096, threads, None)
     rules = grammar.ebnf(ENDLESS, ascii_only=True)

@@ -17,6 +17,7 @@ import json
 import os
 import random
 import statistics
+import struct
 import sys
 import time
 from pathlib import Path
@@ -26,11 +27,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kgqa_hpc.engines.grammar import structural_tag
-from kgqa_hpc.engines.llama import read_header
 from kgqa_hpc.text.text_form import read_form
 
 PROMPTS = ROOT / "prompts"
 OTHER_PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"
+# Types of numbers in a GGUF file, as layouts of struct.
+SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 SENTENCE = (
     'A \\\\ and the graphlet links "Marfan syndrome" to aortic root dilatation and to FBN1;\nthe TGF-\u03b2 node, '
     "and \u03b1-actinin too, show that ectopia lentis shares one cause (p < 0.05). "
@@ -162,8 +164,28 @@ def _schemas(wanted: list[str]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _vocabulary(path: Path | None) -> tuple[list[str], list[str], int]:
-    path = path or _bundled()
-    keys = read_header(path)
+    """Tokens, merges and the end token from the header of a GGUF file: typed pairs of key and value.
+
+    https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+    """
+    with open(path or _bundled(), "rb") as file:
+
+        def unpack(layout: str) -> tuple[Any, ...]:
+            return struct.unpack(f"<{layout}", file.read(struct.calcsize(f"<{layout}")))
+
+        def text() -> str:
+            return file.read(unpack("Q")[0]).decode("utf-8", "replace")
+
+        def value(kind: int) -> Any:
+            if kind == 8:
+                return text()
+            if kind == 9:
+                inner, length = unpack("IQ")
+                return [value(inner) for _ in range(length)]
+            return unpack(SCALARS[kind])[0]
+
+        *_, count = unpack("4sIQQ")  # magic, version, number of tensors, number of keys
+        keys = {text(): value(unpack("I")[0]) for _ in range(count)}
     return keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.merges"], keys["tokenizer.ggml.eos_token_id"]
 
 

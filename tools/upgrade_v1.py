@@ -23,7 +23,7 @@ import h5py
 import numpy as np
 
 from kgqa_hpc.config import RunConfig, parse_config
-from kgqa_hpc.engines.registry import OPERATIONAL
+from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -54,7 +54,7 @@ def upgrade(old: Path, new: Path) -> int:
             f"{old}: was made by {document['program']}, and needs no conversion", "use it as it is"
         )
     config = _config(source)
-    sections = fingerprint(config.plain(), recorded["prompts"]["values"]["modules"], OPERATIONAL)
+    sections = fingerprint(config.plain(), recorded["prompts"]["values"]["modules"], operational)
     run = RunFolder.create(new, config.plain(), sections)
     manifest = Manifest(sections, {}, document["created"], document["program"])
     write_manifest(run.manifest_file, manifest)

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from kgqa_hpc.engines.engine import Response
-from kgqa_hpc.text.plain_text import printable
-from kgqa_hpc.text.streams import open_append
+from kgqa_hpc.text import plain_text, streams
 
 MASK = "***"
 # Smallest length of a secret that is masked: masking "none" or "1" would damage every text.
@@ -37,7 +36,7 @@ def one_line(text: str, limit: int = LONGEST_WORDS) -> str:
     """Foreign text for a message: one line of at most `limit` characters, without control, bidi or escape
     characters.
     """
-    return " ".join(printable(text[: 4 * limit]).split())[:limit]
+    return " ".join(plain_text.printable(text[: 4 * limit]).split())[:limit]
 
 
 class Redactor:
@@ -74,7 +73,7 @@ class Redactor:
                 whole = held.endswith("\n") or not piece
                 end = len(held) if whole else max(len(held) - overlap, 0)
                 # Reading goes on if the log cannot be written, because a full pipe would block the engine.
-                with suppress(OSError), open(open_append(log), "ab") as file:
+                with suppress(OSError), open(streams.open_append(log), "ab") as file:
                     file.write(held[:end].encode())
                 held = held[end:]
 

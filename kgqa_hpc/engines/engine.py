@@ -173,6 +173,10 @@ class EngineSettings(Settings):
     operational: ClassVar[frozenset[str]] = frozenset()
     dangerous: ClassVar[frozenset[str]] = frozenset()
     retired: ClassVar[frozenset[str]] = frozenset()
+    elsewhere: ClassVar = dict.fromkeys(
+        ("temperature", "max_tokens", "top_p", "top_k", "retry_temperature"),
+        "how an answer is drawn stands in the head of each prompt (docs/guide/prompts.md)",
+    )
 
     kind: str
     price: Price | None = Field(

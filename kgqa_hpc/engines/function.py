@@ -9,10 +9,10 @@ is that of this attempt. The function returns a text, or an object that is writt
 """
 
 import hashlib
-import importlib
 import importlib.util
 import json
 import pickle
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -35,8 +35,7 @@ class FunctionSettings(EngineSettings):
 
     kind: Literal["function"] = "function"
     call: str = Field(
-        pattern=rf"^([\w.]+:[\w.]+|/.*\{SAVED})$",
-        description='The function as "module:function".',
+        pattern=rf"^([\w.]+:[\w.]+|/.*\{SAVED})$", description='The function as "module:function".'
     )
     model: str | None = Field(None, description="Model in the provenance; default: the call's.")
     concurrency: int = Field(8, ge=1, description="Simultaneous calls.")
@@ -82,10 +81,7 @@ def _load(call: str) -> Function:
         if call.endswith(SAVED):
             entry = pickle.loads(Path(call).read_bytes())
         else:
-            module, _, name = call.partition(":")
-            entry = importlib.import_module(module)
-            for part in name.split("."):
-                entry = getattr(entry, part)
+            entry = pkgutil.resolve_name(call)
     except Exception as problem:
         raise EngineConfigError(
             f"engine.call: {call} cannot be imported: {type(problem).__name__}: {problem}",

@@ -107,7 +107,6 @@ _CODES = (
     rf'"\\u00" [89a-fA-F] {_HEX} | "\\u0" [1-9a-fA-F] {_HEX} {_HEX} | "\\u" [1-9a-cA-CeEfF] {_HEX} {_HEX} {_HEX}'
     rf' | "\\u" [dD] [0-7] {_HEX} {_HEX} | "\\u" [dD] [89abAB] {_HEX} {_HEX} "\\u" [dD] [c-fC-F] {_HEX} {_HEX}'
 )
-_ANY_BYTES = 12  # an escaped pair
 
 
 def ebnf(schema: Schema, *, ascii_only: bool = False, bounded: bool = True) -> str:
@@ -117,7 +116,7 @@ def ebnf(schema: Schema, *, ascii_only: bool = False, bounded: bool = True) -> s
     """
     check(schema)
     rules = _Rules(ascii_only, bounded)
-    root, _ = rules.of(schema)
+    root = rules.of(schema)
     char = _ASCII if ascii_only else f"char ::= {_without('', False)}"
     return "\n".join([f"root ::= {root}", *rules.lines, char])
 
@@ -133,29 +132,21 @@ def structural_tag(schema: Schema, before: tuple[dict[str, Any], ...] = ()) -> d
     return {"type": "structural_tag", "format": form}
 
 
-def longest(schema: Schema, *, ascii_only: bool = False) -> int:
-    """Length in bytes of the longest text that the grammar allows, plus one; an upper bound of the tokens of
-    an answer.
-    """
-    return _Rules(ascii_only, bounded=True).of(schema)[1] + 1
-
-
 class _Rules:
-    """Writes the rules of a grammar. A method returns the right-hand side of a rule for its schema, and the length in
-    bytes of the longest text; `lines` collects the rules to which the sides refer.
+    """Writes the rules of a grammar. A method returns the right-hand side of a rule for its schema; `lines` collects
+    the rules to which the sides refer.
     """
 
     def __init__(self, ascii_only: bool, bounded: bool) -> None:
         self.lines: list[str] = []
         self._ascii, self._bounded = ascii_only, bounded
 
-    def of(self, schema: Schema) -> tuple[str, int]:
+    def of(self, schema: Schema) -> str:
         if "enum" in schema:
             texts = [json.dumps(value, ensure_ascii=False) for value in schema["enum"]]
-            sides = " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
-            return sides, max(len(text.encode()) for text in texts)
+            return " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
         if schema["type"] == "boolean":
-            return '"true" | "false"', len("false")
+            return '"true" | "false"'
         methods = {"object": self._object, "array": self._array, "string": self._string}
         return methods.get(schema["type"], _number)(schema)
 
@@ -164,34 +155,29 @@ class _Rules:
         self.lines.append(f"{name} ::= {body}")
         return name
 
-    def _object(self, schema: Schema) -> tuple[str, int]:
-        parts, length = [], 2
+    def _object(self, schema: Schema) -> str:
+        parts = []
         for number, (key, inner) in enumerate(schema["properties"].items()):
             opening = ("," if number else "{") + json.dumps(key) + ":"
-            body, longest_value = self.of(inner)
-            parts.append(f"{json.dumps(opening)} {self._rule(body)}")
-            length += len(opening) + longest_value
-        return " ".join(parts) + ' "}"', length
+            parts.append(f"{json.dumps(opening)} {self._rule(self.of(inner))}")
+        return " ".join(parts) + ' "}"'
 
-    def _array(self, schema: Schema) -> tuple[str, int]:
+    def _array(self, schema: Schema) -> str:
         low, high = array_bounds(schema)
         if high == 0:
-            return '"[]"', 2
-        body, length = self.of(schema["items"])
-        item = self._rule(body)
+            return '"[]"'
+        item = self._rule(self.of(schema["items"]))
         items = f'"[" {item} ("," {item}){{{max(low - 1, 0)},{high - 1}}} "]"'
-        return items if low else f'"[]" | {items}', 2 + high * (1 + length)
+        return items if low else f'"[]" | {items}'
 
-    def _string(self, schema: Schema) -> tuple[str, int]:
+    def _string(self, schema: Schema) -> str:
         least = schema.get("minLength", 0)
         high = min(schema.get("maxLength", max(STRING_LIMIT, least)), REPETITIONS)
         low = min(least, high)
-        length = 2 + high * (1 if self._ascii else _ANY_BYTES)
         if "pattern" not in schema:
-            return f'"\\"" char{self._times(low, high)} "\\""', length
+            return f'"\\"" char{self._times(low, high)} "\\""'
         form = read_form(schema["pattern"])
-        length += max(len(begin.encode()) for begin in form.begins)
-        return f'"\\"" ({self._formed(form, low, high)}) "\\""', length
+        return f'"\\"" ({self._formed(form, low, high)}) "\\""'
 
     def _formed(self, form: TextForm, low: int, high: int) -> str:
         """The rule for texts with a given beginning and end and `low` to `high` characters in all."""
@@ -209,16 +195,15 @@ class _Rules:
         return f"{{{low},{high}}}" if self._bounded else "+" if low else "*"
 
 
-def _number(schema: Schema) -> tuple[str, int]:
+def _number(schema: Schema) -> str:
     """The right-hand side for an integer or a number; without decimals for an integer."""
     low, high = schema.get("minimum"), schema.get("maximum")
     integer = schema["type"] == "integer"
     decimals = "" if integer else f' ("." [0-9]{{1,{DECIMALS}}})?'
-    length = DIGITS + 1 if integer else DIGITS + DECIMALS + 2
     if low is None and high is None:
-        return f'"-"? ("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}){decimals}', length
+        return f'"-"? ("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}){decimals}'
     if low == 0 and high is None:
-        return f'("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}){decimals}', length
+        return f'("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}){decimals}'
     if low is None or high is None:
         raise EngineConfigError(
             "schema: a number with one bound cannot be enforced", "give it both, or minimum 0"
@@ -229,10 +214,10 @@ def _number(schema: Schema) -> tuple[str, int]:
             f"use whole bounds, 0 or more, and at most {MOST_NUMBERS} apart",
         )
     if integer:
-        return " | ".join(f'"{n}"' for n in range(int(low), int(high) + 1)), length
+        return " | ".join(f'"{n}"' for n in range(int(low), int(high) + 1))
     whole = " | ".join(f'"{n}"' for n in range(int(low), int(high)))
     last = f'"{int(high)}" ("." "0"{{1,{DECIMALS}}})?'
-    return f"({whole}){decimals} | {last}" if whole else last, length
+    return f"({whole}){decimals} | {last}" if whole else last
 
 
 def array_bounds(schema: Schema) -> tuple[int, int]:

@@ -4,21 +4,16 @@
 name the full key (`engine.kind`, `engine.faults.crash`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-from pydantic import BeforeValidator, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator
 
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.settings import problems_of, sentence
-
-# Keys of a prompt's front matter that are often written under `engine` by mistake.
-OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
-_OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/guide/prompts.md)"
+from kgqa_hpc.settings import section
 
 
 class Engine(Protocol):
@@ -56,7 +51,6 @@ ENGINES = Registry(
     {
         "lmdeploy": "kgqa_hpc.engines.lmdeploy:LmdeployEngine",
         "openai": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
-        "openai_batch": "kgqa_hpc.engines.openai.batch_engine:OpenAIBatchEngine",
         "cpu": "kgqa_hpc.engines.cpu:CpuEngine",
         "function": "kgqa_hpc.engines.function:FunctionEngine",
         "scripted": "kgqa_hpc.engines.scripted:ScriptedEngine",
@@ -69,41 +63,18 @@ def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
 
     Relative paths start in the folder `base`.
 
-    Raises pydantic's ValidationError with the key of every problem, and ConfigError for an engine of
-    another package that cannot be imported.
+    Raises ValueError, as pydantic's ValidationError with the key of every problem, and ConfigError for an engine
+    of another package that cannot be imported.
     """
     if isinstance(data, EngineSettings):
         return data
     if not isinstance(data, Mapping):
-        raise _invalid([("must be a mapping such as {kind: cpu}", (), data)])
-    kind = data.get("kind")
-    if kind is None:
-        raise _invalid([(f"is missing; known: {', '.join(ENGINES.names())}", ("kind",), data)])
-    if not isinstance(kind, str) or kind not in ENGINES:
-        raise _invalid([(ENGINES.unknown(str(kind)[:80]), ("kind",), kind)])
-    settings: type[EngineSettings] = ENGINES.get(kind).Settings
-    current = {key: value for key, value in data.items() if key not in settings.retired}
-    try:
-        return settings.model_validate(current, context={"base": base})
-    except ValidationError as problem:
-        details = []
-        for mistake in problems_of(problem):
-            # An unknown key gets the nearest known key, or the file in which it belongs.
-            elsewhere = mistake.type == "extra_forbidden" and mistake.key[-1] in OF_PROMPTS
-            words = mistake.text + _OF_PROMPTS if elsewhere else sentence(settings, mistake)
-            details.append((words, mistake.key, mistake.value))
-        raise _invalid(details) from None
-
-
-def _invalid(details: Iterable[tuple[str, tuple[Any, ...], Any]]) -> ValidationError:
-    """The error with a message, a key and a value for each problem."""
-    problems = [
-        InitErrorDetails(
-            type=PydanticCustomError("engine", "{words}", {"words": words}), loc=key, input=value
-        )
-        for words, key, value in details
-    ]
-    return ValidationError.from_exception_data("engine", problems)
+        raise ValueError("must be a mapping such as {kind: cpu}")
+    if (kind := str(data.get("kind"))) in ENGINES:
+        retired = ENGINES.get(kind).Settings.retired
+        data = {key: value for key, value in data.items() if key not in retired}
+    settings: EngineSettings = section(ENGINES, "kind", data, base)
+    return settings
 
 
 EngineConfig = Annotated[
@@ -111,22 +82,9 @@ EngineConfig = Annotated[
 ]
 
 
-class _Operational(Mapping[str, frozenset[str]]):
-    """Mapping that imports an engine only when its key is read."""
-
-    def __getitem__(self, kind: str) -> frozenset[str]:
-        if kind not in ENGINES:
-            raise KeyError(kind)
-        settings: type[EngineSettings] = ENGINES.get(kind).Settings
-        return settings.operational | {"price"}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(ENGINES.names())
-
-    def __len__(self) -> int:
-        return len(ENGINES.names())
-
-
-# Settings of each kind of engine that never change an answer. The fingerprint omits them:
-# a run can continue with other machines, servers or batch sizes.
-OPERATIONAL: Mapping[str, frozenset[str]] = _Operational()
+def operational(kind: str) -> frozenset[str]:
+    """Settings of a kind of engine that never change an answer. The fingerprint leaves them out: a run can continue
+    with other machines, servers or batch sizes.
+    """
+    settings: type[EngineSettings] = ENGINES.get(kind).Settings
+    return settings.operational | {"price"}

@@ -45,9 +45,7 @@ class GpuModel(Settings):
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="Speed of prefill; 0: no time.")
     decode_tokens_per_s: float = Field(0.0, ge=0, description="Decoding speed of a sequence; 0: no time.")
     saturation: int = Field(
-        0,
-        ge=0,
-        description="Sequences that use the card fully; more share its speed; 0: no limit.",
+        0, ge=0, description="Sequences that use the card fully; more share its speed; 0: no limit."
     )
     prefix_hit: float = Field(0.0, ge=0, le=1, description="Share of the system message in the prefix cache.")
     jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of durations.")
@@ -71,9 +69,8 @@ class Batch(Generic[T]):
         self.latency = latency
         self.busy_sequence_s = 0.0  # sum of the times that sequences were in the batch
         self._queue: deque[tuple[T, Cost]] = deque()
-        self._running: list[
-            tuple[float, int, float, T]
-        ] = []  # a heap: end on the decoding clock, number, entry
+        # A heap: end on the decoding clock, number, entry.
+        self._running: list[tuple[float, int, float, T]] = []
         # A clock that advances with the decoding speed of a sequence, and the time of its last update.
         self._decoded = self._now = 0.0
         self._prefill_free = 0.0
@@ -204,10 +201,7 @@ class ScriptedEngine:
         self._config = config
         self._memory = memory
         self.info = EngineInfo(
-            name="scripted",
-            version=__version__,
-            model=config.model,
-            max_batch=config.latency.batch,
+            name="scripted", version=__version__, model=config.model, max_batch=config.latency.batch
         )
 
     def preflight(self, schemas_: Sequence[Mapping[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config
-from kgqa_hpc.engines.registry import OPERATIONAL
+from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError, StoppedEarly
 from kgqa_hpc.kg.settings import edited
 from kgqa_hpc.prompts.files import Folders
@@ -98,7 +98,7 @@ def fingerprint(
                 pass_contents[entry.name][f"{step.label}.{key}"] = _content(Path(getattr(step, key)))
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
     sections = sections_of.fingerprint(
-        config.plain(), digests, OPERATIONAL, sections_of.contents(files), pass_contents
+        config.plain(), digests, operational, sections_of.contents(files), pass_contents
     )
     return sections | entries_section(config)
 

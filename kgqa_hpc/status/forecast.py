@@ -18,14 +18,11 @@ from typing import Any, NamedTuple
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import open_run
-from kgqa_hpc.runs.chain import kind_of
+from kgqa_hpc.runs import chain, open_run
 from kgqa_hpc.status.log_files import DAY
 from kgqa_hpc.status.snapshot import Status, survey
-from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store import queue, sealed, shards
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shards import read_summary
 from kgqa_hpc.text.plain_text import about, duration
 from kgqa_hpc.text.streams import read_bytes
 
@@ -231,8 +228,8 @@ def cost_of(pilot: Path, items: int, prices: Sequence[Price]) -> dict[str, Any]:
     sizes: list[int] = []
     costs: list[float] = []
     tokens: Counter[str] = Counter()
-    for shard in sorted(set.intersection(*(done_shards(run, name) for name in names))):
-        headers = [read_summary(run.result(name, shard), run.origin(name)) for name in names]
+    for shard in sorted(set.intersection(*(queue.done_shards(run, name) for name in names))):
+        headers = [shards.read_summary(run.result(name, shard), run.origin(name)) for name in names]
         sizes.append(int(headers[-1]["rows"]))
         costs.append(sum(prices[min(n, last)].of(header["tokens"]) for n, header in enumerate(headers)))
         for header in headers:
@@ -297,9 +294,9 @@ def render(document: dict[str, Any]) -> str:
 def _items(run: RunFolder, config: RunConfig) -> int:
     """Number of items of the run: the sampled ones, or before sampling the configured number."""
     if run.anchors.exists():
-        return int(read_header(run.anchors, "anchors")["rows"])
+        return int(sealed.read_header(run.anchors, "anchors")["rows"])
     drawn = list(config.variant_configs().values()) or [config]
-    expected = [kind_of(section).expected(section.anchors) for section in drawn]
+    expected = [chain.kind_of(section).expected(section.anchors) for section in drawn]
     if None in expected:
         raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
     return sum(filter(None, expected))

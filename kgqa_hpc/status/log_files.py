@@ -22,17 +22,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import (
-    append,
-    disk_errors,
-    make_folder,
-    names_if_there,
-    read_if_there,
-    read_if_there_with_state,
-    write_file,
-)
-from kgqa_hpc.store.cleanup import machine, time_at
+from kgqa_hpc.store import atomic, canonical, cleanup
 
 ALIVE = 90.0  # s; three missed rewrites at the longest interval
 LITTER = 86_400.0  # s; age at which the file of a dead worker is removed
@@ -47,8 +37,8 @@ def write_state(logs: Path, worker: str, state: Mapping[str, Any], folder: str =
     The file is not fsynced, because it is soon rewritten.
     """
     path = logs / folder / f"{worker}.json"
-    make_folder(path.parent)
-    write_file(path, canonical.dumps(state) + b"\n", durable=False)
+    atomic.make_folder(path.parent)
+    atomic.write_file(path, canonical.dumps(state) + b"\n", durable=False)
 
 
 def remove_state(logs: Path, worker: str) -> None:
@@ -59,7 +49,7 @@ def remove_state(logs: Path, worker: str) -> None:
 def sweep_states(logs: Path) -> None:
     """Remove the state files of workers that have been dead for a day."""
     folder = logs / STATES
-    names, now = names_if_there(folder), time_at(folder)
+    names, now = atomic.names_if_there(folder), cleanup.time_at(folder)
     for path in (folder / name for name in names):
         with suppress(OSError):
             if now - path.stat().st_mtime > LITTER:
@@ -68,7 +58,7 @@ def sweep_states(logs: Path) -> None:
 
 def read_states(logs: Path) -> Iterator[dict[str, Any]]:
     """Every worker's state with its `age` in seconds by the file system's clock; a file without a name is left out."""
-    process_scope, now = place(), time_at(logs / STATES)
+    process_scope, now = place(), cleanup.time_at(logs / STATES)
     for state, written in _documents(logs / STATES):
         if not isinstance(state.get("worker"), str):
             continue
@@ -84,9 +74,9 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
 def place() -> dict[str, str]:
     """The scope in which a process id is unique: the running kernel and its pid namespace."""
     try:
-        return {"machine": machine(), "pid_namespace": os.readlink("/proc/self/ns/pid")}
+        return {"machine": cleanup.machine(), "pid_namespace": os.readlink("/proc/self/ns/pid")}
     except OSError:
-        return {"machine": machine(), "pid_namespace": ""}
+        return {"machine": cleanup.machine(), "pid_namespace": ""}
 
 
 def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
@@ -105,8 +95,8 @@ def read_loads(logs: Path) -> dict[str, dict[str, Any]]:
 
 def _documents(folder: Path) -> Iterator[tuple[dict[str, Any], float]]:
     """The content and modification time of each file; unreadable files are left out, for they are soon rewritten."""
-    for name in (name for name in names_if_there(folder) if name.endswith(".json")):
-        entry = read_if_there_with_state(folder / name, LARGEST)
+    for name in (name for name in atomic.names_if_there(folder) if name.endswith(".json")):
+        entry = atomic.read_if_there_with_state(folder / name, LARGEST)
         try:
             document = canonical.loads(entry[0]) if entry else None
         except ValueError:
@@ -132,16 +122,16 @@ class Rate(NamedTuple):
 
 def note_progress(logs: Path, ended: int, now: float | None = None) -> None:
     """Append the number of finished items to the history. Raises DiskFull, StoreError."""
-    make_folder(logs)
+    atomic.make_folder(logs)
     line = canonical.dumps({"time": round(time.time() if now is None else now, 1), "ended": ended})
-    with disk_errors(logs / HISTORY):
-        append(logs / HISTORY, line + b"\n")
+    with atomic.disk_errors(logs / HISTORY):
+        atomic.append(logs / HISTORY, line + b"\n")
 
 
 def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
     """The readable notes in the last `limit` bytes."""
     notes = []
-    for line in (read_if_there(logs / HISTORY, limit) or b"").split(b"\n"):
+    for line in (atomic.read_if_there(logs / HISTORY, limit) or b"").split(b"\n"):
         try:
             entry = canonical.loads(line)
             notes.append((float(entry["time"]), int(entry["ended"])))

@@ -20,12 +20,8 @@ from pydantic import ValidationError
 from kgqa_hpc.engines.engine import Price
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.intervals import wilson
-from kgqa_hpc.store.atomic import ABSENT_NOW
-from kgqa_hpc.store.journal import read_on
-from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store import atomic, journal, queue, shards, yaml_file
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import count, read_summary
-from kgqa_hpc.store.yaml_file import load_yaml
 
 ENDED = ("accepted", "rejected", "invalid", "failed")
 FEW = 1000  # the interval of the acceptance is shown below this number of judged items
@@ -53,12 +49,12 @@ class OpenShard:
         shard = replace(self, sizes=sizes, tokens=Counter(self.tokens)) if grown else OpenShard(sizes)
         ended: dict[str, str] = {}
         for file in sorted(sizes):
-            records, end = read_on(folder / file, shard.offset, header)
+            records, end = journal.read_on(folder / file, shard.offset, header)
             shard.answers += len(records)
             for record in records:
                 with suppress(KeyError, IndexError, TypeError, AttributeError):
                     tokens = record["trace"][-1]["tokens"]  # of the answer that caused the record
-                    shard.tokens.update({kind: count(number) for kind, number in tokens.items()})
+                    shard.tokens.update({kind: shards.count(number) for kind, number in tokens.items()})
             finished = (record for record in records if record.get("status") in ENDED)
             ended |= {str(record["id"]): record["status"] for record in finished}
         shard.offset = end if len(sizes) == 1 else 0
@@ -104,12 +100,12 @@ class PassTotals:
         origin, folder = run.origin(self.pass_name), run.results(self.pass_name)
         # Journals are listed before results: a journal that is removed meanwhile has become a result.
         journals = _list_journals(folder)
-        done = done_shards(run, self.pass_name)
+        done = queue.done_shards(run, self.pass_name)
         if self.by_shard.keys() - done:
             self.__dict__.update(PassTotals(self.pass_name, self.last, journals=self.journals).__dict__)
         for shard in sorted(done - self.by_shard.keys()):
             with suppress(StoreError):  # corrupt, in quarantine by now, or a transient error
-                self._add(shard, read_summary(run.result(self.pass_name, shard), origin))
+                self._add(shard, shards.read_summary(run.result(self.pass_name, shard), origin))
         self.journals = {
             shard: self.journals.get(shard, OpenShard()) for shard in journals if shard not in self.by_shard
         }
@@ -123,16 +119,16 @@ class PassTotals:
 
     def _add(self, shard: str, header: dict[str, Any]) -> None:
         """Add the counts of a result's header, whose values are not trusted."""
-        self.items += count(header.get("rows"))
-        self.requests += count(header.get("requests"))
-        self.repaired += count(header.get("repaired"))
+        self.items += shards.count(header.get("rows"))
+        self.requests += shards.count(header.get("requests"))
+        self.repaired += shards.count(header.get("repaired"))
         for key in _SUMS:
             sums, numbers = getattr(self, key), header.get(key)
             for name, number in numbers.items() if isinstance(numbers, dict) else ():
-                sums[str(name)] += count(number)  # Counter.update is ten times as slow on so few
+                sums[str(name)] += shards.count(number)  # Counter.update is ten times as slow on so few
         outcomes: Any = header.get("counts")
         names = ENDED[1:] if isinstance(outcomes, dict) and not self.last else ()
-        self.by_shard[shard] = tuple(count(outcomes.get(name)) for name in names)
+        self.by_shard[shard] = tuple(shards.count(outcomes.get(name)) for name in names)
 
 
 def _list_journals(folder: Path) -> dict[str, Sizes]:
@@ -144,7 +140,7 @@ def _list_journals(folder: Path) -> dict[str, Sizes]:
                 if entry.name.endswith(".journal") and entry.is_file(follow_symlinks=False):
                     sizes.setdefault(entry.name.split(".")[0], {})[entry.name] = entry.stat().st_size
     except OSError as problem:
-        if problem.errno not in ABSENT_NOW:
+        if problem.errno not in atomic.ABSENT_NOW:
             raise
     return sizes
 
@@ -203,7 +199,7 @@ def money(run: RunFolder, totals: Sequence[PassTotals]) -> dict[str, Any] | None
 
     Prices and budget are read from the run's config.yaml without a check of it, which would take too long for `status`.
     """
-    config = load_yaml(run.config_file)
+    config = yaml_file.load_yaml(run.config_file)
     prices = {}
     for entry in config.get("passes") or ():
         engine = entry.get("engine") or config.get("engine") or {}

@@ -25,6 +25,7 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, names_if_there, read_if_there
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import count
 
 STALLED = 120.0  # s without an answer, with requests in flight, after which a worker counts as stalled
 DEEPEST = 3  # depth of the search for runs below a folder
@@ -128,7 +129,7 @@ def compose(
         "shards": {
             "total": cut,
             "done": len(current.by_shard),
-            "in_work": 0 if complete else sum(_number(state, "open_shards") for state in alive),
+            "in_work": 0 if complete else sum(count(state.get("open_shards")) for state in alive),
             "quarantined": sum(name.endswith(".reason.json") for name in names_if_there(run.quarantine)),
         },
         "items": {"total": items, "ended": sum(counts.values()) - counts["waiting"]},
@@ -158,25 +159,19 @@ def compose(
 
 def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:
     """Counts of workers by state, from all worker `states`; in a complete run no worker counts as missing."""
-    worked = [(_number(state, "ended"), _number(state, "up")) for state in alive]
+    worked = [(count(state.get("ended")), count(state.get("up"))) for state in alive]
     speeds = [ended / seconds for ended, seconds in worked if ended and seconds > 60]
     return {
         "alive": len(alive),
         "silent": [state.get("worker") for state in states if state["age"] > ALIVE],
-        "stalled": [s["worker"] for s in alive if _number(s, "in_flight") and _number(s, "silent") > STALLED],
+        "stalled": [
+            s["worker"] for s in alive if count(s.get("in_flight")) and count(s.get("silent")) > STALLED
+        ],
         "slowest": max(sum(speeds) / len(speeds) / min(speeds), 1.0) if speeds else None,
-        "engine_deaths": sum(_number(state, "deaths") for state in alive),
-        "retries": sum(_number(state, "retries") for state in alive),
+        "engine_deaths": sum(count(state.get("deaths")) for state in alive),
+        "retries": sum(count(state.get("retries")) for state in alive),
         "list": list(alive),
     }
-
-
-def _number(state: Status, key: str) -> float:
-    """A number in a worker's state; 0 for anything else."""
-    value = state.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
-        return 0
-    return value
 
 
 def runs_below(folder: Path) -> list[dict[str, Any]]:

@@ -17,9 +17,8 @@ from functools import cache
 from pathlib import Path
 
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.store import atomic
+from kgqa_hpc.store import atomic, canonical
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder, names_if_there
-from kgqa_hpc.store.canonical import read_bytes, write_document
 
 # Seconds between readings of the file system's clock; the monotonic clock extends a reading until the next.
 CLOCK_AGE = 5.0
@@ -107,7 +106,7 @@ def quarantine(folder: Path, path: Path, reason: str, *, copy: bool = False) -> 
     DiskFull, StoreError.
     """
     make_folder(folder)
-    data = read_bytes(path) if copy else b""
+    data = canonical.read_bytes(path) if copy else b""
     mark = hashlib.sha256(data).hexdigest()[:8] if copy else secrets.token_hex(4)
     target = folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
     if copy and not atomic.write_file(target, data, exclusive=True):
@@ -122,7 +121,7 @@ def quarantine(folder: Path, path: Path, reason: str, *, copy: bool = False) -> 
         "host": socket.gethostname(),
         "pid": os.getpid(),
     }
-    write_document(written, content)
+    canonical.write_document(written, content)
     if copy:
         return target
     try:

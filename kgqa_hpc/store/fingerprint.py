@@ -12,16 +12,14 @@ so that more anchors or another judge can be added later. docs/reference/format.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
-from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.canonical import curing, write_document
-from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store import atomic, canonical, cleanup
 from kgqa_hpc.terminal import note
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -34,20 +32,20 @@ _NOT_COUNTED = ("folder", "generate", "judge")  # keys of `prompts`: each step n
 def fingerprint(
     config: Mapping[str, Any],
     prompts: Mapping[str, str],
-    operational: Mapping[str, Collection[str]],
+    operational: Callable[[str], Collection[str]],
     contents: Mapping[str, str] | None = None,
     pass_contents: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Sections {name: {"sha256", "values"}} of a resolved configuration (`RunConfig.plain()`).
 
-    `prompts` gives the sha256 of each prompt by name; `operational`, per kind of engine, the settings to
-    leave out (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
+    `prompts` gives the sha256 of each prompt by name; `operational` the settings to leave out of a
+    kind of engine (engines/registry.py); `contents` the digests of the files that anchors are read from, by name;
     `pass_contents`, per pass, the digests of the files that its engine and steps read.
     """
     passes: dict[str, Any] = {}
     for position, entry in enumerate(config["passes"]):
         engine = entry.get("engine") or config["engine"]
-        left_out = operational.get(engine["kind"], ())
+        left_out = operational(engine["kind"])
         digests = (pass_contents or {}).get(entry["name"])
         passes[entry["name"]] = {
             "position": position,
@@ -183,7 +181,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "trusted": manifest.trusted,
         **({"earlier_entries": manifest.earlier} if manifest.earlier else {}),
     }
-    write_document(path, content)
+    canonical.write_document(path, content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +198,7 @@ class ResultOrigin:
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
         """Header members of a result or a journal."""
-        return {
-            MADE_BY: self.made_by,
-            "pass": self.pass_name,
-            "shard": shard,
-            "shard_sha256": shard_sha256,
-        }
+        return {MADE_BY: self.made_by, "pass": self.pass_name, "shard": shard, "shard_sha256": shard_sha256}
 
     def require(self, path: Path, header: Mapping[str, Any]) -> None:
         """Check a header; raises CorruptFile, with the reason, for a result of another run, pass or shard.
@@ -251,12 +244,12 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
 
     if not atomic.exists(path):
         return False
-    with curing("move it away and run the same command again: it is made anew, the same as it was"):
+    with canonical.curing("move it away and run the same command again: it is made anew, the same as it was"):
         header = read_header(path, kind)
     try:
         require_origin(path, header, origin)
     except CorruptFile as problem:
-        quarantine(folder, path, problem.message)
+        cleanup.quarantine(folder, path, problem.message)
         note(f"{problem.message}; moved to {folder}")
         return False
     return True

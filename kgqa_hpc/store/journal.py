@@ -19,8 +19,6 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, open_regular, sync_folder
-from kgqa_hpc.store.canonical import read_bytes, require_kind
 
 KIND = "journal"
 VERSION = 1
@@ -62,7 +60,7 @@ class Journal:
         except FileExistsError:
             raise
         except OSError as problem:
-            raise disk_error(path, problem) from problem
+            raise atomic.disk_error(path, problem) from problem
         self._named = self._unsynced = False
         self._write(canonical.dumps({**header, "format": f"kgqa-{KIND}", "version": VERSION}))
 
@@ -82,7 +80,7 @@ class Journal:
             with self._writing():
                 atomic.fsync(self._fd)
                 if not self._named:
-                    sync_folder(self.path.parent)
+                    atomic.sync_folder(self.path.parent)
                     self._named = True
         self._unsynced = False
 
@@ -111,7 +109,7 @@ class Journal:
         if self._fd < 0:
             raise StoreError(f"{self.path}: the journal is closed")
         try:
-            with disk_errors(self.path):
+            with atomic.disk_errors(self.path):
                 yield
         except StoreError:
             self._close()
@@ -129,7 +127,7 @@ def open_next(folder: Path, shard: str, header: Mapping[str, Any]) -> tuple[Jour
     The number is found by exclusive creation, not by listing: `folder` may hold tens of thousands of files,
     and only creation is never answered from a network file system's cache.
     """
-    make_folder(folder)
+    atomic.make_folder(folder)
     number = len(journals_of(folder, shard))
     while True:
         try:
@@ -148,7 +146,7 @@ def journal_path(folder: Path, shard: str, number: int) -> Path:
 def journals_of(folder: Path, shard: str) -> list[Path]:
     """All journals of a shard, oldest first. Numbers have no gaps, so the folder is not listed."""
     journals: list[Path] = []
-    while exists(path := journal_path(folder, shard, len(journals))):
+    while atomic.exists(path := journal_path(folder, shard, len(journals))):
         journals.append(path)
     return journals
 
@@ -156,7 +154,7 @@ def journals_of(folder: Path, shard: str) -> list[Path]:
 def remove_journals(folder: Path, shard: str) -> None:
     """Remove all journals of a shard that has a result, the newest first: the numbers never have a gap."""
     for path in reversed(journals_of(folder, shard)):
-        with disk_errors(path), suppress(FileNotFoundError):
+        with atomic.disk_errors(path), suppress(FileNotFoundError):
             atomic.unlink(path)
 
 
@@ -167,18 +165,7 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
     `Damage.refused` gives the reason; a journal without a complete header line counts as a torn line only. Raises
     NewerFormat; StoreError when it is missing or unreadable.
     """
-    *lines, tail = read_bytes(path).split(b"\n")
-    if lines and (refused := _refusal(path, lines[0], expected_header)):
-        return [], Damage(path, torn=len(tail), refused=refused)
-    records: list[dict[str, Any]] = []
-    bad: list[int] = []
-    for number, line in enumerate(lines[1:], start=2):
-        record = _parse(line)
-        if record is None or "id" not in record:
-            bad.append(number)
-        else:
-            records.append(record)
-    return records, Damage(path, torn=len(tail), lines=tuple(bad))
+    return _read(path, canonical.read_bytes(path), expected_header)
 
 
 def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
@@ -187,16 +174,21 @@ def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[d
     With `start` 0 the header is checked: a journal that does not match `expected` yields no records. Raises
     OSError.
     """
-    with open(open_regular(path), "rb") as file:
+    with open(atomic.open_regular(path), "rb") as file:
         file.seek(start)
         data = file.read()
+    records, damage = _read(path, data, None if start else expected)
+    return records, start + len(data) - damage.torn
+
+
+def _read(path: Path, data: bytes, expected: Mapping[str, Any] | None) -> tuple[list[dict[str, Any]], Damage]:
+    """The records and the damage of a journal; of one from its begin, `expected` is required of the first line."""
     *lines, tail = data.split(b"\n")
-    if start == 0 and lines:
-        if _refusal(path, lines[0], expected):
-            return [], len(data) - len(tail)
-        lines = lines[1:]
-    records = [record for line in lines if (record := _parse(line)) is not None and "id" in record]
-    return records, start + len(data) - len(tail)
+    if expected is not None and lines and (refused := _refusal(path, lines.pop(0), expected)):
+        return [], Damage(path, torn=len(tail), refused=refused)
+    parsed = [record if (record := _parse(line)) and "id" in record else None for line in lines]
+    bad = tuple(number for number, record in enumerate(parsed, 2) if record is None)
+    return [record for record in parsed if record is not None], Damage(path, len(tail), bad)
 
 
 def _refusal(path: Path, first_line: bytes, expected: Mapping[str, Any]) -> str:
@@ -204,7 +196,7 @@ def _refusal(path: Path, first_line: bytes, expected: Mapping[str, Any]) -> str:
     if (header := _parse(first_line)) is None:
         return "the header line is damaged"
     try:
-        require_kind(path, header, KIND, VERSION)
+        canonical.require_kind(path, header, KIND, VERSION)
     except CorruptFile as problem:
         return problem.message
     for key, value in expected.items():

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.atomic import GONE, open_regular
 from kgqa_hpc.store.cleanup import Clock, machine
 from kgqa_hpc.text.streams import read_bytes
 
@@ -80,7 +79,7 @@ class Lease:
         path = self.leases.path(self.name)
         with atomic.disk_errors(path):
             try:
-                fd = open_regular(path)
+                fd = atomic.open_regular(path)
             # ESTALE is not treated as a lost lease: the file may still exist.
             except (FileNotFoundError, NotADirectoryError):
                 return False
@@ -142,10 +141,10 @@ class Leases:
         path = self.path(name)
         with atomic.disk_errors(path):
             try:  # opening, unlike stat, makes NFS ask its server
-                with open(open_regular(path), "rb", buffering=0) as file:
+                with open(atomic.open_regular(path), "rb", buffering=0) as file:
                     status, content = os.fstat(file.fileno()), _content(file.read(4096))
             except OSError as problem:
-                if problem.errno in GONE:
+                if problem.errno in atomic.GONE:
                     return None
                 raise
         present = self.clock.now()
@@ -213,7 +212,7 @@ class Leases:
             try:
                 atomic.rename(path, tombstone)
             except OSError as problem:
-                if problem.errno in GONE:
+                if problem.errno in atomic.GONE:
                     return False
                 raise
             meant = is_meant(os.stat(tombstone), read_bytes(tombstone))

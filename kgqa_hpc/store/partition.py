@@ -7,21 +7,18 @@ docs/reference/format.md, section 5.
 """
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import count
+from threading import Lock
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
-from kgqa_hpc.store.atomic import exists, make_folder
-from kgqa_hpc.store.canonical import curing, read_document, write_document
-from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
+from kgqa_hpc.store import atomic, canonical, cleanup, fingerprint, sealed
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, write_shard
 
 KIND = "shards"
@@ -87,10 +84,10 @@ class _Piece:
         to different bytes.
         """
         path = run.shard(self.name)
-        if not exists(path):
+        if not atomic.exists(path):
             return None
         try:
-            header = read_header(path, SHARD)
+            header = sealed.read_header(path, SHARD)
             same_anchors = str(header.get("anchors_sha256")).startswith(self.anchors_sha256)
             same_rows = (header.get("shard_size"), header.get("start")) == (self.shard_size, self.start)
             if same_anchors and same_rows:
@@ -100,7 +97,7 @@ class _Piece:
             return None
         except CorruptFile as problem:
             reason = problem.message
-        quarantine(run.quarantine, path, reason)
+        cleanup.quarantine(run.quarantine, path, reason)
         return None
 
 
@@ -145,7 +142,7 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     except MissingFile:
         pass
     except CorruptFile as problem:
-        quarantine(run.quarantine, run.shards_manifest, problem.message)
+        cleanup.quarantine(run.quarantine, run.shards_manifest, problem.message)
     if manifest is None:
         shard_size = _size_in_use(run, header["sha256"]) or shard_size
     elif manifest.anchors_sha256[:16] in {sha256[:16] for _, _, sha256 in rounds}:
@@ -157,8 +154,8 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     entries = _cut(run, rounds, shard_size, stopped)
     current = ShardsManifest(header["sha256"], shard_size, rounds[-1][1], entries)
     if current != manifest:
-        make_folder(run.shards)
-        write_document(run.shards_manifest, current.to_dict())
+        atomic.make_folder(run.shards)
+        canonical.write_document(run.shards_manifest, current.to_dict())
     return current
 
 
@@ -167,40 +164,31 @@ def _cut(
 ) -> tuple[ShardEntry, ...]:
     """Write the missing shards and return the entries of all.
 
-    Threads write, because they mostly wait for the disk; anchors are read in order, a few shards ahead.
+    Threads do it, because they mostly wait for the disk; each holds the anchors of one shard.
     """
-    entries: dict[str, ShardEntry] = {}
-    pending: deque[Future[ShardEntry]] = deque()
-    with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as writers:
-        anchors: AnchorsFile | None = None
-        try:
-            for position in count():
-                if (piece := _piece(rounds, shard_size, position)) is None:
-                    break
-                if stopped():
-                    raise StoppedEarly("stopped early while cutting shards", "run the same command again")
-                if (entry := piece.intact(run)) is not None:
-                    entries[entry.name] = entry
-                    continue
-                make_folder(run.shards)
-                if anchors is None:
-                    anchors = stack.enter_context(AnchorsFile(run.anchors))
-                rows = list(anchors.rows(piece.start, piece.stop))
-                pending.append(writers.submit(piece.write, run, rows))
-                if len(pending) > 2 * WRITERS:
-                    entry = pending.popleft().result()
-                    entries[entry.name] = entry
-            entries |= {entry.name: entry for entry in (future.result() for future in pending)}
-        except BaseException:
-            writers.shutdown(cancel_futures=True)
-            raise
-    return tuple(entries[shard_name(position)] for position in range(len(entries)))
+    lock, positions = Lock(), count()
+    with ExitStack() as stack:
+        anchors = cache(lambda: stack.enter_context(AnchorsFile(run.anchors)))
+
+        def entry(piece: _Piece) -> ShardEntry:
+            if stopped():
+                raise StoppedEarly("stopped early while cutting shards", "run the same command again")
+            if (present := piece.intact(run)) is not None:
+                return present
+            with lock:  # the first missing shard opens anchors.h5
+                atomic.make_folder(run.shards)
+                rows = list(anchors().rows(piece.start, piece.stop))
+            return piece.write(run, rows)
+
+        with ThreadPoolExecutor(WRITERS) as writers:
+            pieces = iter(lambda: _piece(rounds, shard_size, next(positions)), None)
+            return tuple(writers.map(entry, pieces))
 
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
     """The content of shards/manifest.json. Raises CorruptFile, NewerFormat, StoreError if it is missing."""
-    with curing(f"kgqa run {run.path} makes it anew; no result is lost"):
-        content = read_document(run.shards_manifest, KIND)
+    with canonical.curing(f"kgqa run {run.path} makes it anew; no result is lost"):
+        content = canonical.read_document(run.shards_manifest, KIND)
     try:
         shards = tuple(ShardEntry(**entry) for entry in content["shards"])
         return ShardsManifest(content["anchors_sha256"], content["shard_size"], content["items"], shards)
@@ -212,7 +200,7 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
     """Size of the existing shards: if only the manifest was lost, results may still refer to them."""
     for path in sorted(run.shards.glob("shard-*.h5")):
         try:
-            header = read_header(path, SHARD)
+            header = sealed.read_header(path, SHARD)
         except StoreError:
             continue
         if header.get("anchors_sha256") == anchors_sha256 and isinstance(header.get("shard_size"), int):
@@ -222,11 +210,11 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
 
 def _anchors_header(run: RunFolder) -> dict[str, Any]:
     """The header of the run's anchors.h5. Raises StoreError if it is missing, CorruptFile if it is another run's."""
-    if not exists(run.anchors):
+    if not atomic.exists(run.anchors):
         raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
-    header = read_header(run.anchors, ANCHORS)
-    with curing(f"kgqa sample {run.path} sets it aside and draws this run's"):
-        require_origin(run.anchors, header, anchors_origin(run.manifest().sections))
+    header = sealed.read_header(run.anchors, ANCHORS)
+    with canonical.curing(f"kgqa sample {run.path} sets it aside and draws this run's"):
+        fingerprint.require_origin(run.anchors, header, fingerprint.anchors_origin(run.manifest().sections))
     return header
 
 
@@ -243,7 +231,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
 def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
     """Read a shard with a single anchor in memory at a time; every byte is verified before the first anchor."""
     position, path = int(manifest.entry(name).name.removeprefix("shard-")), run.shard(name)
-    piece = _piece(_rounds(read_header(run.anchors, ANCHORS)), manifest.shard_size, position)
+    piece = _piece(_rounds(sealed.read_header(run.anchors, ANCHORS)), manifest.shard_size, position)
     if piece is None:
         raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")
     with ExitStack() as stack:
@@ -254,7 +242,7 @@ def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterato
             except MissingFile:  # another process has just moved it to quarantine
                 pass
             except CorruptFile as problem:
-                quarantine(run.quarantine, path, problem.message)
+                cleanup.quarantine(run.quarantine, path, problem.message)
         if shard is None:
             with AnchorsFile(run.anchors) as anchors:
                 piece.write(run, list(anchors.rows(piece.start, piece.stop)))

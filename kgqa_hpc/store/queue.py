@@ -19,12 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
-from kgqa_hpc.store import atomic
-from kgqa_hpc.store.cleanup import quarantine, sweep_temps
+from kgqa_hpc.store import atomic, cleanup, partition, shards
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
-from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shards import read_summary
 
 RESULT = ".h5"
 # Number of done shards in a row after which all results are listed once.
@@ -76,6 +73,8 @@ class ShardQueue:
         self._claimed: dict[str, Lease] = {}
         self._done_in_a_row = 0
         self._in_vain = 0
+        self._look_again = 0.0
+        self._durations: list[float] = []  # of the latest shards
         self.supply = Supply()
 
     @property
@@ -135,6 +134,29 @@ class ShardQueue:
         self._in_vain = 0 if lease is not None else self._in_vain + 1
         return lease
 
+    def claim_when_due(self, *, idle: bool) -> Lease | None:
+        """Claim a lease; None if no shard is free, or it is too early to look again.
+
+        `idle`: this worker has nothing else to do, so it may help a straggler. Raises DiskFull, StoreError.
+        """
+        if time.monotonic() < self._look_again:
+            return None
+        lease = self.claim(self.slow_after if idle else None)
+        if lease is None:
+            self._look_again = time.monotonic() + self.poll_interval()
+        return lease
+
+    def finished(self, seconds: float) -> None:
+        """Add a shard's seconds from claim to result to the mean."""
+        self._durations = [*self._durations[1 - REMEMBERED :], seconds]
+
+    @property
+    def slow_after(self) -> float | None:
+        """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
+        if not self._durations:
+            return None
+        return max(SLOW * sum(self._durations) / len(self._durations), self.leases.expiry)
+
     def poll_interval(self) -> float:
         """Seconds to wait after a `claim` that returned None: from half a second up, with jitter."""
         return self.jitter(min(0.5 * 1.5 ** min(self._in_vain, 20), LONGEST_WAIT))
@@ -185,42 +207,10 @@ class ShardQueue:
         self._not_before[name] = time.monotonic() + self.jitter(pause)
 
 
-class Claims:
-    """The leases of one worker in one pass, claimed at the interval that the queue asks for."""
-
-    def __init__(self, queue: ShardQueue) -> None:
-        self._queue = queue
-        self._look_again = 0.0
-        self._durations: list[float] = []
-
-    def next(self, *, idle: bool) -> Lease | None:
-        """Claim a lease; None if no shard is free, or it is too early to look again.
-
-        `idle`: this worker has nothing else to do, so it may help a straggler. Raises DiskFull, StoreError.
-        """
-        if time.monotonic() < self._look_again:
-            return None
-        lease = self._queue.claim(self.slow_after if idle else None)
-        if lease is None:
-            self._look_again = time.monotonic() + self._queue.poll_interval()
-        return lease
-
-    def finished(self, seconds: float) -> None:
-        """Add a shard's seconds from claim to result to the mean."""
-        self._durations = [*self._durations[1 - REMEMBERED :], seconds]
-
-    @property
-    def slow_after(self) -> float | None:
-        """Seconds after which another worker's shard counts as stuck; None before this worker has finished a shard."""
-        if not self._durations:
-            return None
-        return max(SLOW * sum(self._durations) / len(self._durations), self._queue.leases.expiry)
-
-
 def pass_queue(run: RunFolder, pass_name: str, worker: str, expiry: float = 120.0) -> ShardQueue:
     """The queue of a pass of a run."""
     leases = Leases(run.leases(pass_name), worker, expiry)
-    return ShardQueue(read_shards_manifest(run).names, run.results(pass_name), RESULT, leases)
+    return ShardQueue(partition.read_shards_manifest(run).names, run.results(pass_name), RESULT, leases)
 
 
 def done_shards(run: RunFolder, pass_name: str) -> set[str]:
@@ -252,9 +242,9 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
     for shard in sorted(done_shards(run, pass_name)):
         path = run.result(pass_name, shard)
         try:
-            read_summary(path, origin)
+            shards.read_summary(path, origin)
         except CorruptFile as problem:
-            quarantined += quarantine(run.quarantine, path, problem.message) is not None
+            quarantined += cleanup.quarantine(run.quarantine, path, problem.message) is not None
         except MissingFile:  # another process was first
             pass
     done = done_shards(run, pass_name)
@@ -265,4 +255,4 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
                 journals += 1
     written = [run.path, run.stats, run.pins, run.shards, folder, run.quarantine, leases]
     written += [entry for entry in leases.iterdir() if entry.is_dir()] if leases.is_dir() else []
-    return Swept(sum(map(sweep_temps, written)), journals, quarantined)
+    return Swept(sum(map(cleanup.sweep_temps, written)), journals, quarantined)

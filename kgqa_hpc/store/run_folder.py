@@ -18,9 +18,7 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile, OlderFormat
-from kgqa_hpc.store import atomic
-from kgqa_hpc.store.atomic import irregular, names_if_there
-from kgqa_hpc.store.canonical import curing, read_bytes, read_document, write_document
+from kgqa_hpc.store import atomic, canonical, yaml_file
 from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.fingerprint import (
     Manifest,
@@ -33,7 +31,6 @@ from kgqa_hpc.store.fingerprint import (
     require_same,
     write_manifest,
 )
-from kgqa_hpc.store.yaml_file import load_yaml
 
 CONFIGURATION = ".configuration"  # lease name of the process that changes it; no pass can have this name
 _CURE = "use another run folder for the new configuration, or undo the change"
@@ -119,7 +116,7 @@ class RunFolder:
             run.check(sections)
         except CorruptFile as problem:
             run._mend(sections, trusted or {}, problem.message)
-        if not atomic.exists(run.config_file) or read_bytes(run.config_file) != _yaml(config):
+        if not atomic.exists(run.config_file) or canonical.read_bytes(run.config_file) != _yaml(config):
             atomic.write_file(run.config_file, _yaml(config))
         if trusted is not None:
             run.pin_trust(trusted)
@@ -144,7 +141,7 @@ class RunFolder:
                 problem = "is not a run folder (no manifest.json)"
             raise InputError(f"{path}: {problem}", cure)
         run.manifest()
-        if (odd := irregular(run.dataset)) is not None:
+        if (odd := atomic.irregular(run.dataset)) is not None:
             raise InputError(f"{odd}: is not a regular file", "remove it")
         return run
 
@@ -176,15 +173,15 @@ class RunFolder:
 
     def untouched(self) -> bool:
         """Whether no worker has begun: no leases, shards, results or dataset. Graph and sample may exist."""
-        if any(name != CONFIGURATION for name in names_if_there(self.path / "leases")):
+        if any(name != CONFIGURATION for name in atomic.names_if_there(self.path / "leases")):
             return False
         return not any(map(atomic.exists, (self.shards_manifest, self.path / "results", self.dataset)))
 
     def manifest(self) -> Manifest:
         """The content of manifest.json. Raises CorruptFile, NewerFormat, OlderFormat, StoreError."""
         path = self.manifest_file
-        with curing("kgqa init with the run's own configuration makes it again"):
-            content = read_document(path, "run")
+        with canonical.curing("kgqa init with the run's own configuration makes it again"):
+            content = canonical.read_document(path, "run")
             try:
                 created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
             except KeyError as problem:
@@ -203,7 +200,7 @@ class RunFolder:
         """config.yaml as plain data. Raises InputError if it is missing or cannot be read as YAML."""
         cure = "run kgqa init again"
         try:
-            data = load_yaml(self.config_file)
+            data = yaml_file.load_yaml(self.config_file)
         except FileNotFoundError:
             raise InputError(f"{self.config_file}: no such file", cure) from None
         except InputError as problem:
@@ -229,11 +226,11 @@ class RunFolder:
         path = self.pins / f"{name}.json"
         atomic.make_folder(self.pins)
         content = {"format": "kgqa-pin", "version": 1, "values": dict(values)}
-        if not write_document(path, content, exclusive=True):
-            with curing(
+        if not canonical.write_document(path, content, exclusive=True):
+            with canonical.curing(
                 "the results tell the values they were made with; remove it to take the present ones"
             ):
-                recorded = read_document(path, "pin")["values"]
+                recorded = canonical.read_document(path, "pin")["values"]
             require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
 
     def grow(

@@ -24,8 +24,6 @@ import h5py
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.atomic import open_regular
-from kgqa_hpc.store.canonical import read_sized, require_kind
 
 HEADER_BYTES = 1024
 # The only supported version of each kind of file; 1 for kinds that are not listed.
@@ -97,7 +95,7 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
     """Verify every byte of the file against its header, and return the header."""
     header = read_header(path, kind)
     try:
-        with open(open_regular(path), "rb", buffering=0) as file:
+        with open(atomic.open_regular(path), "rb", buffering=0) as file:
             digest = _body_sha256(file.fileno())
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such file") from None
@@ -110,7 +108,7 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
 
 def read_header(path: Path, kind: str) -> dict[str, Any]:
     """Read the header (1 KiB); its own check and the file's size are verified, the body is not."""
-    block, size = read_sized(path, HEADER_BYTES)
+    block, size = canonical.read_sized(path, HEADER_BYTES)
     try:
         header: dict[str, Any] = canonical.loads(block)
         del header["check"]
@@ -119,7 +117,7 @@ def read_header(path: Path, kind: str) -> dict[str, Any]:
         intact = False
     if not intact:
         raise CorruptFile(f"{path}: not a sealed file, or its header is damaged")
-    require_kind(path, header, kind, VERSIONS.get(kind, 1))
+    canonical.require_kind(path, header, kind, VERSIONS.get(kind, 1))
     if size != header.get("bytes") or "sha256" not in header:
         raise CorruptFile(f"{path}: has {size} bytes instead of {header.get('bytes')}")
     return header

@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store import atomic, canonical, sealed
 from kgqa_hpc.store.fingerprint import ResultOrigin
-from kgqa_hpc.store.sealed import create_sealed, read_header
 from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_table
 
 ANCHORS = "anchors"
@@ -39,7 +37,7 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     Memory is bounded: 8 bytes per anchor beside constant buffers. `header` holds small facts to read without opening
     the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull, StoreError.
     """
-    with create_sealed(path, ANCHORS, header=header) as file:
+    with sealed.create_sealed(path, ANCHORS, header=header) as file:
         # The file's bytes depend on the writer's life: HDF5 places a group's header when the group is closed.
         writer = TableWriter(file.create_group(GROUP), COLUMNS)
         hashes = array("q")  # equal 64-bit hashes of a million different ids have probability 1e-7
@@ -98,9 +96,9 @@ def write_shard(
     path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any], exclusive: bool = False
 ) -> ShardEntry:
     """Commit a shard and return its entry. `exclusive`: keep an existing shard, and return that one's entry."""
-    with create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
+    with sealed.create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
         write_table(file.create_group(GROUP), COLUMNS, map(anchor_row, rows))
-    header = read_header(path, SHARD)
+    header = sealed.read_header(path, SHARD)
     return ShardEntry(path.stem, header["rows"], header["sha256"])
 
 
@@ -180,8 +178,8 @@ def write_rows(path: Path, rows: Sequence[Row], tally: Tally, header: dict[str, 
     if len(ids) != len(rows):
         raise ValueError(f"{path}: {len(rows) - len(ids)} records have an id that another one has")
     fields = {**header, "rows": len(rows), **tally.summary()}
-    make_folder(path.parent)
-    with create_sealed(path, RESULT, header=fields, exclusive=True) as file:
+    atomic.make_folder(path.parent)
+    with sealed.create_sealed(path, RESULT, header=fields, exclusive=True) as file:
         write_table(file.create_group(RECORDS), RECORD_COLUMNS, rows)
     return file.committed
 
@@ -205,7 +203,7 @@ def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, An
 
     With `origin`, a result of another run, pass or shard is a CorruptFile too.
     """
-    header = read_header(path, RESULT)
+    header = sealed.read_header(path, RESULT)
     if origin is not None:
         origin.require(path, header)
     return header

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgqa_hpc.errors import CorruptFile
-from kgqa_hpc.store import canonical
-from kgqa_hpc.store.sealed import open_sealed
+from kgqa_hpc.store import canonical, sealed
 
 TEXT, JSON = "utf8", "json"
 # Smallest size of a compressed column; below it a chunk index costs more than compression saves.
@@ -123,7 +122,7 @@ class Table:
 @contextmanager
 def open_table(path: Path, kind: str, group: str) -> Iterator[Table]:
     """The table `group` of a sealed file, verified. Raises CorruptFile, NewerFormat or StoreError."""
-    with open_sealed(path, kind) as file:
+    with sealed.open_sealed(path, kind) as file:
         try:
             table = Table(file[group])
         except (KeyError, AttributeError):
@@ -172,12 +171,9 @@ class _Column:
         if self._bytes is not None:
             self._flushed += len(self._buffer)
             # A view of the buffer, which is given away.
-            self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8))
-        self._numbers.append(np.array(self._values, dtype=self._numbers.dtype))
+            self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8), last)
+        self._numbers.append(np.array(self._values, dtype=self._numbers.dtype), last)
         self._buffer, self._values = bytearray(), []
-        for dataset in (self._bytes, self._numbers) if last else ():
-            if dataset is not None:
-                dataset.append(None)
 
 
 class _Dataset:
@@ -188,17 +184,16 @@ class _Dataset:
         self._pending: list[npt.NDArray[Any]] = []
         self._h5: h5py.Dataset | None = None
 
-    def append(self, values: npt.NDArray[Any] | None) -> None:
-        """Append the values; None after the last ones."""
-        if values is not None and self._h5 is not None:
+    def append(self, values: npt.NDArray[Any], last: bool) -> None:
+        """Append the values; `last`: no others follow."""
+        if self._h5 is not None:
             size = self._h5.shape[0]
             self._h5.resize((size + len(values),))
             self._h5[size:] = values
             return
-        if values is not None:
-            self._pending.append(values)
+        self._pending.append(values)
         large = sum(array.nbytes for array in self._pending) >= COMPRESS_FROM
-        if self._h5 is None and (large or values is None):
+        if large or last:
             options: dict[str, Any] = {
                 "maxshape": (None,),
                 "chunks": (CHUNK_BYTES // self.dtype.itemsize,),
@@ -207,7 +202,7 @@ class _Dataset:
                 "shuffle": self.dtype.itemsize > 1,
                 "fletcher32": True,
             }
-            data = np.concatenate([np.empty(0, self.dtype), *self._pending])
+            data = np.concatenate(self._pending)
             self._h5 = self._group.create_dataset(
                 self._name, data=data, track_times=False, **(options if large else {})
             )

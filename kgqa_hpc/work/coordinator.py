@@ -16,16 +16,11 @@ from collections.abc import Sequence
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly, StoreError
-from kgqa_hpc.status.log_files import note_progress, read_states, remove_state, sweep_states, write_state
-from kgqa_hpc.status.pass_totals import acceptance_words
-from kgqa_hpc.status.render import metrics
+from kgqa_hpc.status import log_files, pass_totals, render
 from kgqa_hpc.status.snapshot import Status, compose, load_totals, survey, to_document
-from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
-from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store import atomic, canonical, cleanup, queue
 from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.partition import ShardsManifest, partition
-from kgqa_hpc.store.queue import done_shards, sweep
 from kgqa_hpc.store.sealed import verify
 from kgqa_hpc.store.shards import RESULT
 from kgqa_hpc.terminal import Progress
@@ -83,10 +78,10 @@ class Coordinator:
         if now - self._swept >= SWEEP_EVERY:
             self._swept = now
             for name in self._passes:
-                swept = sweep(self._run, name)
+                swept = queue.sweep(self._run, name)
                 if any(swept):
                     self._log("swept", **swept._asdict(), **{"pass": name})
-            sweep_states(self._run.logs)
+            log_files.sweep_states(self._run.logs)
         # Remove expired leases, so that the next worker that looks finds the shard free at once.
         for name, leases in zip(self._passes, self._leases, strict=True) if not last else ():
             for holder in leases.holders():
@@ -115,9 +110,9 @@ class Coordinator:
                 except MissingFile:  # another process has just moved it to quarantine
                     continue
                 except CorruptFile as problem:
-                    quarantine(self._run.quarantine, path, problem.message)
+                    cleanup.quarantine(self._run.quarantine, path, problem.message)
                     self._log("result-corrupt", file=str(path), reason=problem.message)
-        return sum(len(set(shards) - done_shards(self._run, name)) for name in self._passes)
+        return sum(len(set(shards) - queue.done_shards(self._run, name)) for name in self._passes)
 
     def resign(self) -> None:
         """Release the role's lease. Raises StoreError."""
@@ -131,15 +126,17 @@ class Coordinator:
     def _publish(self, shards: ShardsManifest, *, note: bool) -> None:
         if note:
             self._queue = slurm.queue_state(self._run.logs)
-        states = list(read_states(self._run.logs))
+        states = list(log_files.read_states(self._run.logs))
         self.status = compose(self._run, shards, self._totals, states, self._queue)
         if note:
             self._noted = time.monotonic()
-            note_progress(self._run.logs, self.status["work"]["ended"])
+            log_files.note_progress(self._run.logs, self.status["work"]["ended"])
         document = to_document(self._run, self.status, self._totals, shards.names)
-        write_file(self._run.status_file, document, durable=False)
-        make_folder(self._run.logs)
-        write_file(self._run.logs / "metrics.prom", metrics(self.status).encode(), durable=False)
+        atomic.write_file(self._run.status_file, document, durable=False)
+        atomic.make_folder(self._run.logs)
+        atomic.write_file(
+            self._run.logs / "metrics.prom", render.metrics(self.status).encode(), durable=False
+        )
 
 
 TICK = 0.5  # s between two checks of the timers
@@ -177,7 +174,7 @@ class Reporter(threading.Thread):
         self._ended.set()
         if self.is_alive():
             self.join()
-        remove_state(self._run.logs, self._session.worker)
+        log_files.remove_state(self._run.logs, self._session.worker)
         try:
             if not failed and self._trouble is None:
                 self._finish(complete)
@@ -223,7 +220,7 @@ class Reporter(threading.Thread):
             now = time.monotonic()
             session = self._session
             state = {**session.facts, "worker": session.worker, "up": round(now - self._began, 1)}
-            write_state(self._run.logs, session.worker, state | describe(session.activity, now))
+            log_files.write_state(self._run.logs, session.worker, state | describe(session.activity, now))
             if self._lead.take():
                 self._lead.duties()
             if self._progress is not None:
@@ -238,7 +235,7 @@ class Reporter(threading.Thread):
     def _read_status(self) -> Status | None:
         """The status that the coordinator has written; None if the file is missing or of another form."""
         try:
-            status: Status = canonical.loads(read_if_there(self._run.status_file) or b"")
+            status: Status = canonical.loads(atomic.read_if_there(self._run.status_file) or b"")
             _words(status)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             return None
@@ -248,7 +245,7 @@ class Reporter(threading.Thread):
 def _words(status: Status) -> tuple[int, int, str]:
     """The number of finished items, the number of all items, and the text of the progress line."""
     items, shards = status["items"], status["shards"]
-    words = [f"shards {shards['done']:,} of {shards['total']:,}", acceptance_words(status)]
+    words = [f"shards {shards['done']:,} of {shards['total']:,}", pass_totals.acceptance_words(status)]
     if status["workers"]["alive"] > 1:
         words.append(f"{status['workers']['alive']} workers")
     return min(items["ended"], items["total"]), items["total"], " · ".join(filter(None, words))

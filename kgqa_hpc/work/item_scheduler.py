@@ -102,9 +102,7 @@ class Scheduler:
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
         self._interruptible = interruptible
-        self._reported: set[tuple[str, str]] = (
-            set()
-        )  # steps and types of exceptions whose traceback was logged
+        self._reported: set[tuple[str, str]] = set()  # steps and types of exceptions that were logged
 
     @property
     def waiting(self) -> int:

@@ -14,8 +14,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.steps.item import Item, begin
 from kgqa_hpc.steps.step import Step
-from kgqa_hpc.store.cleanup import quarantine
-from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
+from kgqa_hpc.store import cleanup, journal
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.shards import Row, Tally, write_rows
 from kgqa_hpc.work.item_scheduler import Task
@@ -52,7 +51,7 @@ class OpenShard:
         sha256 = session.shards.entry(self.name).sha256
         self._header = session.origins[pass_name].header(self.name, sha256)
         header = {**self._header, "worker": session.worker}
-        self.journal, older = open_next(self._run.results(pass_name), self.name, header)
+        self.journal, older = journal.open_next(self._run.results(pass_name), self.name, header)
         self._rows: dict[str, Row | None] = {}
         self._tally = Tally()
         self._unfinished: set[str] = set()
@@ -97,7 +96,7 @@ class OpenShard:
         path = self._run.result(self._pass, self.name)
         is_first = write_rows(path, rows, self._tally, self._header)
         self.journal.close()
-        remove_journals(path.parent, self.name)
+        journal.remove_journals(path.parent, self.name)
         return is_first
 
     def _place(self, anchor: Anchor, reached: Record | None, before: Record | None) -> None:
@@ -132,13 +131,13 @@ class OpenShard:
         best: dict[str, Record] = {}
         for path in journals:
             try:
-                records, damage = read_journal(path, self._header)
+                records, damage = journal.read_journal(path, self._header)
             except StoreError:
                 if path.exists():
                     raise
                 continue  # another worker committed the result meanwhile; the next heartbeat finds that out
             if damage:
-                copy = quarantine(self._run.quarantine, path, str(damage), copy=True)
+                copy = cleanup.quarantine(self._run.quarantine, path, str(damage), copy=True)
                 self._log("journal-damaged", shard=self.name, damage=str(damage), copy=str(copy))
             for record in records:
                 if _rank(record) > _rank(best.get(record["id"])):

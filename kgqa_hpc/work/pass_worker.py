@@ -12,17 +12,15 @@ from functools import partial
 from typing import Any
 
 from kgqa_hpc.cluster.stop import Interrupted
-from kgqa_hpc.engines.engine import LOAD
+from kgqa_hpc.engines import engine, registry
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
-from kgqa_hpc.runs import kept_prompts
-from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
+from kgqa_hpc.runs import chain, kept_prompts
 from kgqa_hpc.status.log_files import LOADS, write_state
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
-from kgqa_hpc.store.queue import Claims, pass_queue
+from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.shards import read_result
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
@@ -45,17 +43,16 @@ class PassWorker:
         self._stop = session.stop
         self._log = session.log.write
         self._queue = pass_queue(session.run, pass_name, session.worker, self._runtime.lease)
-        self._claims = Claims(self._queue)
-        self._chain = build_chain(session.config, pass_name, prompts=kept_prompts(session.run))
+        self._chain = chain.build_chain(session.config, pass_name, prompts=kept_prompts(session.run))
         self._engine = EngineProcess(
             session.config.engine_of(pass_name),
             session.log.path.with_suffix(".engine.log"),
             self._runtime.engine_stall,
             session.run.batches,
         )
-        self._engine.described = partial(set_engine, self._chain)
+        self._engine.described = partial(chain.set_engine, self._chain)
         # A batch API answers after hours and keeps its batches after the worker has ended.
-        engine_class = ENGINES.get(session.config.engine_of(pass_name).kind)
+        engine_class = registry.ENGINES.get(session.config.engine_of(pass_name).kind)
         self._keeps_batches = getattr(engine_class, "keeps_batches", False)
         self._scheduler: Scheduler | None = None
         self._window = 0
@@ -64,7 +61,7 @@ class PassWorker:
         self._synced = time.monotonic()
         self._transient_errors = TransientErrors(self._runtime.lease)
         self._blocked = False
-        self._load_before = dict(session.server_loads.get(pass_name, dict.fromkeys(LOAD, 0.0)))
+        self._load_before = dict(session.server_loads.get(pass_name, dict.fromkeys(engine.LOAD, 0.0)))
         session.activity.pass_name = pass_name
 
     def work(self) -> bool:
@@ -140,7 +137,7 @@ class PassWorker:
     def _claim(self) -> Lease | None:
         """The next lease; None if no shard is free, or during a passing error of the file system."""
         try:
-            lease = self._claims.next(idle=not self._open)
+            lease = self._queue.claim_when_due(idle=not self._open)
         except (StoreError, OSError) as problem:
             self._transient_errors.failed(problem)
             self._log("claim-failed", problem=str(problem))
@@ -201,7 +198,7 @@ class PassWorker:
 
     def _start_once(self) -> None:
         self._engine.start(self._session.stopped)
-        self._engine.preflight(schemas_of(self._chain), self._session.stopped)
+        self._engine.preflight(chain.schemas_of(self._chain), self._session.stopped)
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the previous pass; sets `_blocked` if they must be made again."""
@@ -253,7 +250,7 @@ class PassWorker:
         is_first = shard.commit()
         self._give_back(shard.lease)
         seconds = time.monotonic() - shard.opened
-        self._claims.finished(seconds)
+        self._queue.finished(seconds)
         self._session.activity.shards_done += 1
         self._log(
             "shard-done", shard=shard.name, items=shard.items, first=is_first, seconds=round(seconds, 2)
@@ -279,7 +276,7 @@ class PassWorker:
 
         An error of the file system is ignored, because work can go on.
         """
-        total = {name: self._load_before[name] + self._engine.server_load[name] for name in LOAD}
+        total = {name: self._load_before[name] + self._engine.server_load[name] for name in engine.LOAD}
         loads = self._session.server_loads
         if any(total.values()) and loads.get(self._pass) != total:
             loads[self._pass] = total

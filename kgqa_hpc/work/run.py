@@ -22,12 +22,10 @@ from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, leave, shake_ha
 from kgqa_hpc.cluster.stop import PATIENCE, Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
-from kgqa_hpc.runs import open_for_work
-from kgqa_hpc.runs.checks import missing_packages
+from kgqa_hpc.runs import checks, open_for_work
 from kgqa_hpc.runs.trust import require_agreed, shown
-from kgqa_hpc.status.log_files import HOUR, active_time, place, read_notes
+from kgqa_hpc.status import log_files, snapshot
 from kgqa_hpc.status.pass_totals import money
-from kgqa_hpc.status.snapshot import load_totals
 from kgqa_hpc.store.cleanup import time_at
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import Heartbeat
@@ -93,7 +91,7 @@ def _run(folder: Path, world: World, requested_name: str | None, trust: bool, fu
     bytes(KEPT_FREE)
     run, config = open_for_work(folder)
     _agree(run, config, world, trust)
-    for line in missing_packages(config, "engine", "passes", "dataset") if world.rank == 0 else ():
+    for line in checks.missing_packages(config, "engine", "passes", "dataset") if world.rank == 0 else ():
         note(f"note: {line}")
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
@@ -215,7 +213,7 @@ def _facts(world: World) -> dict[str, Any]:
         "local_rank": world.local_rank,
         "launcher": world.launcher,
         "host": socket.gethostname(),
-        **place(),
+        **log_files.place(),
         "pid": os.getpid(),
         "job": os.environ.get("SLURM_JOB_ID"),
         "restart": os.environ.get("SLURM_RESTART_COUNT"),
@@ -233,10 +231,10 @@ class Spending:
         self, run: RunFolder, limits: Mapping[str, float], now: Callable[[], float] = time.monotonic
     ) -> None:
         self._run, self._limits, self._now = run, limits, now
-        self._totals = load_totals(run, []) if limits else []
+        self._totals = snapshot.load_totals(run, []) if limits else []
         self._began = self._next = now()
         self.cure = "run the same command again"  # after an early stop
-        self._earlier = active_time(read_notes(run.logs))[0] if "hours" in limits else 0.0
+        self._earlier = log_files.active_time(log_files.read_notes(run.logs))[0] if "hours" in limits else 0.0
 
     def require_rest(self) -> None:
         """Raises InputError when the budget is spent already: the same command again would do nothing."""
@@ -268,6 +266,6 @@ class Spending:
             "money": float(figures["spent"]) if figures else 0.0,
             "tokens": sum(tokens["prompt"] + tokens["completion"] for tokens in used),
             "items": max((totals.through for totals in self._totals), default=0),
-            "hours": (self._earlier + self._now() - self._began) / HOUR,
+            "hours": (self._earlier + self._now() - self._began) / log_files.HOUR,
         }
         return [(name, spent[name]) for name, limit in self._limits.items() if spent[name] >= limit]

@@ -25,8 +25,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.clean import without_node
 from kgqa_hpc.engines.engine import ServerLoad
 from kgqa_hpc.errors import CorruptFile, EngineDied, EngineError, NewerFormat, OlderFormat, StoreError
-from kgqa_hpc.store import canonical
-from kgqa_hpc.store.atomic import disk_errors, make_folder, open_append
+from kgqa_hpc.store import atomic, canonical
 from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest
@@ -38,12 +37,12 @@ class Logbook:
     """An open log. Usable from several threads."""
 
     def __init__(self, path: Path, worker: str) -> None:
-        make_folder(path.parent)
+        atomic.make_folder(path.parent)
         self._worker = worker
         self._lock = threading.Lock()
         self._lost = 0
-        with disk_errors(path):
-            self._file = open(open_append(path), "ab", buffering=0)  # noqa: SIM115  closed by `close`
+        with atomic.disk_errors(path):
+            self._file = open(atomic.open_append(path), "ab", buffering=0)  # noqa: SIM115  closed by `close`
         self.path = path
 
     def write(self, event: str, **facts: object) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from kgqa_hpc.engines.registry import ENGINES, OPERATIONAL, EngineConfig, parse_engine
+from kgqa_hpc.engines.registry import ENGINES, EngineConfig, operational, parse_engine
 
 SMALLEST = {
     "function": {"call": "json:dumps"},
@@ -35,7 +35,7 @@ def test_every_engine_says_how_its_settings_are_treated(kind: str) -> None:
     assert settings.kind == kind
     for names in (settings.operational, set(settings.paths), settings.dangerous):
         assert names <= fields
-    assert OPERATIONAL[kind] == settings.operational | {"price"}
+    assert operational(kind) == settings.operational | {"price"}
     assert not settings.retired & fields
     assert settings.gpus_per_worker >= 0
     described = [field.description for name, field in type(settings).model_fields.items() if name != "kind"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, Response
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.reply import Trouble
+from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.status.snapshot import survey

@@ -12,7 +12,7 @@ import pytest
 
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.reply import LARGEST_REPLY, Trouble
+from kgqa_hpc.engines.openai.replies import LARGEST_REPLY, Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from tests.foreign.watchdog import watched
 

@@ -240,7 +240,7 @@ def is_taken_out(plugin: str) -> bool:
     return not needed <= shipped_plugins().keys()
 
 
-PLUGINS = frozenset({"gasl", "evaluation", "literature", "biokg", "reasoning"})
+PLUGINS = frozenset({"batch_api", "gasl", "evaluation", "literature", "biokg", "reasoning"})
 CASES: dict[str, Case] = {
     "graphlet": Case(graphlet, about.about_graphlets, needs=("rensa",)),
     "path": Case(path, about.about_questions_with_answers),

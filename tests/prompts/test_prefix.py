@@ -59,8 +59,7 @@ def anchors(count):
 @pytest.fixture(scope="module")
 def tokenizer():
     pytest.importorskip("xllamacpp", reason="THE SHARE OF THE COMMON PREFIX IS NOT MEASURED: no xllamacpp")
-    from kgqa_hpc.engines.cpu import bundled_model
-    from kgqa_hpc.engines.llama import LlamaServer
+    from kgqa_hpc.engines.cpu import LlamaServer, bundled_model
     from kgqa_hpc.errors import EngineConfigError
 
     try:

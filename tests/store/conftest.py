@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.registry import OPERATIONAL
+from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.lease import Lease, Leases
 from kgqa_hpc.store.partition import partition
@@ -58,7 +58,7 @@ def config() -> Dict:
 
 @pytest.fixture
 def sections(config: Dict) -> Dict:
-    return fingerprint(config, {"p5": "aa", "filter": "bb"}, OPERATIONAL)
+    return fingerprint(config, {"p5": "aa", "filter": "bb"}, operational)
 
 
 @pytest.fixture

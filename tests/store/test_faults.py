@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.registry import OPERATIONAL
+from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.canonical import read_document
@@ -50,7 +50,7 @@ def tmp_path(tmp_path: Path) -> Iterator[Path]:
 
 
 def sections_of(config: dict[str, Any]) -> dict[str, Any]:
-    return fingerprint(config, {"p5": "aa", "filter": "bb"}, OPERATIONAL)
+    return fingerprint(config, {"p5": "aa", "filter": "bb"}, operational)
 
 
 class WriteFile:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.registry import OPERATIONAL
+from kgqa_hpc.engines.registry import operational
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import fingerprint as fingerprint_of
 from kgqa_hpc.status.snapshot import survey
@@ -26,7 +26,7 @@ PROMPTS = {"p5": "aa", "filter": "bb"}
 
 
 def fingerprint(config: Dict, prompts: dict[str, str]) -> dict[str, Dict]:
-    return module.fingerprint(config, prompts, OPERATIONAL)
+    return module.fingerprint(config, prompts, operational)
 
 
 def changed(config: Dict, change: Callable[[Dict], Any]) -> Dict:
@@ -85,10 +85,10 @@ def test_the_same_files_elsewhere_are_the_same() -> None:
 def test_operational_settings_are_real_settings_and_left_out(engine: str) -> None:
     model = None if engine == "cpu" else "m"
     parsed = parse_config({"engine": {"kind": engine, "model": model}}, "t")
-    assert OPERATIONAL[engine] <= type(parsed.engine).model_fields.keys()
+    assert operational(engine) <= type(parsed.engine).model_fields.keys()
     config = parsed.model_dump(mode="json")
     recorded = fingerprint(config, {})["passes"]["values"]["main"]["engine"]
-    assert recorded.keys() == config["engine"].keys() - OPERATIONAL[engine]
+    assert recorded.keys() == config["engine"].keys() - operational(engine)
 
 
 def test_the_message_names_each_changed_key_old_and_new_and_the_cure() -> None:

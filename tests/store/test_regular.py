@@ -9,7 +9,7 @@ import pytest
 
 from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.cluster.slurm import record_job
-from kgqa_hpc.engines.llama import read_header
+from kgqa_hpc.engines.cpu import require_gguf
 from kgqa_hpc.engines.model_files import find_model
 from kgqa_hpc.engines.models import read_size
 from kgqa_hpc.errors import InputError, StoreError
@@ -73,7 +73,7 @@ def test_a_file_is_made_and_added_to_and_a_link_to_nothing_is_not_made_true(tmp_
 READERS: dict[str, Callable[[Path], object]] = {
     "mine.py": load_plugin_file,
     "templates.json": lambda file: import_templates(file, file.parent / "prompts"),
-    "model.gguf": read_header,
+    "model.gguf": require_gguf,
     "config.json": lambda file: read_size(file.parent),
     "model.safetensors.index.json": lambda file: find_model(str(file.parent)),
     "test_set.parquet": lambda file: list(read_records(file)),

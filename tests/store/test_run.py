@@ -46,7 +46,7 @@ def test_another_configuration_is_refused_and_changes_nothing(run: RunFolder, co
     before = run.config_file.read_bytes()
     config["seed"] = 7
     with pytest.raises(FingerprintMismatch, match=r"sampling.seed: 42 → 7"):
-        RunFolder.create(run.path, config, fingerprint(config, {"p5": "aa", "filter": "bb"}, {}))
+        RunFolder.create(run.path, config, fingerprint(config, {"p5": "aa", "filter": "bb"}, lambda kind: ()))
     assert run.config_file.read_bytes() == before
 
 

@@ -9,43 +9,43 @@ import pytest
 
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import partition
-from kgqa_hpc.store.queue import SLOW, Claims, pass_queue
+from kgqa_hpc.store.queue import SLOW, ShardQueue, pass_queue
 from tests.runs import make_run
 
 EXPIRY = 600.0  # nothing expires by itself, however long a test is held up
 
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Callable[[str], Claims]:
+def claims(tmp_path: Path) -> Callable[[str], ShardQueue]:
     """Makes a worker's claims on a run of two shards."""
     run = make_run(tmp_path / "run", 20)
     partition(run, 10)
-    return lambda worker: Claims(pass_queue(run, "main", worker, EXPIRY))
+    return lambda worker: pass_queue(run, "main", worker, EXPIRY)
 
 
-def claimed(claims: Claims) -> Lease:
-    lease = claims.next(idle=True)
+def claimed(claims: ShardQueue) -> Lease:
+    lease = claims.claim_when_due(idle=True)
     assert lease is not None
     return lease
 
 
 def test_after_a_look_in_vain_it_does_not_look_again_at_once(
-    claims: Callable[[str], Claims], monkeypatch: pytest.MonkeyPatch
+    claims: Callable[[str], ShardQueue], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     ours, theirs = claims("a"), claims("b")
     leases = [claimed(ours), claimed(ours)]
-    assert theirs.next(idle=True) is None
+    assert theirs.claim_when_due(idle=True) is None
     for lease in leases:
         lease.release()
-    assert theirs.next(idle=True) is None, "too early"
+    assert theirs.claim_when_due(idle=True) is None, "too early"
     monkeypatch.setattr(time, "monotonic", lambda: now + EXPIRY / 2)
     claimed(theirs)
 
 
 def test_a_straggler_is_helped_by_an_idle_worker_that_knows_how_long_a_shard_takes(
-    claims: Callable[[str], Claims],
+    claims: Callable[[str], ShardQueue],
 ) -> None:
     slow, quick = claims("a"), claims("b")
     held = claimed(slow)
@@ -59,11 +59,11 @@ def test_a_straggler_is_helped_by_an_idle_worker_that_knows_how_long_a_shard_tak
     early, busy, late = claims("c"), claims("d"), claims("e")
     for helper in (early, busy, late):
         helper.finished(0.01)
-    assert early.next(idle=True) is None, "neither is slow yet"
-    path = slow._queue.leases.path(held.name)
+    assert early.claim_when_due(idle=True) is None, "neither is slow yet"
+    path = slow.leases.path(held.name)
     content = json.loads(path.read_bytes())
     path.write_text(json.dumps(content | {"claimed": content["claimed"] - 2 * EXPIRY}))
     assert held.renew()
-    assert busy.next(idle=False) is None
+    assert busy.claim_when_due(idle=False) is None
     lease = claimed(late)
     assert (lease.name, lease.shard) == (f"{held.shard}.spec", held.shard)

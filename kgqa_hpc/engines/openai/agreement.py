@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
-from kgqa_hpc.engines.openai.reply import Trouble
+from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.terminal import note
@@ -157,26 +157,14 @@ class Agreement:
 def _keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
     """Whether the answer to PROBE shows that the server enforces `mode`; None if it shows nothing."""
     text = response.text.strip()
-    properties = schema.get("properties")
     if mode == "none":
         return True
-    if response.finish == "stop":
-        try:
-            value = parse_json(text)
-        except ValueError:
-            return False
-        if mode == "json_object" or properties is None:
-            return isinstance(value, dict | list)
-        return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()
-    if response.finish != "length":
+    if response.finish == "length":  # of a long answer, the beginning decides
+        return text[0] in "{[" if text else None
+    try:
+        value = parse_json(text)
+    except ValueError:
         return False
-    if len(text) < 2:
-        return None
-    # A truncated text: it must begin as the schema requires, with the name of a property or its beginning.
-    if mode == "json_object" or properties is None:
-        return text[0] in ("{" if mode == "json_object" else '[{"')
-    key = re.match(r'\{\s*(?:"((?:[^"\\]|\\.)*)("?)|$)', text)
-    if key is None:
-        return False
-    name, closed = key[1] or "", key[2]
-    return any(field == name if closed else field.startswith(name) for field in properties)
+    if mode == "json_object" or "properties" not in schema:
+        return isinstance(value, dict | list)
+    return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()

@@ -27,22 +27,11 @@ import orjson
 from kgqa_hpc.engines.clean import Redactor, one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.grammar import Schema, as_sent, ebnf, remembered, structural_tag
-from kgqa_hpc.engines.openai.reply import (
-    BrokenReply,
-    Dialect,
-    Trouble,
-    error_code,
-    error_status,
-    error_words,
-    exhausted,
-    read_answer,
-    read_body,
-    read_error,
-    read_json,
-    retry_after,
-)
+from kgqa_hpc.engines.openai import replies
+from kgqa_hpc.engines.openai.replies import Dialect, Trouble
 from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -72,9 +61,8 @@ def parameters(schema: Schema) -> dict[Mode, dict[str, Any]]:
         "json_object": {"response_format": {"type": "json_object"}},
         "none": {},
     }
-    with suppress(
-        EngineConfigError
-    ):  # else our grammar cannot express the schema, and the server compiles it
+    # A schema that our grammar cannot express is compiled by the server.
+    with suppress(EngineConfigError):
         modes["gbnf"] = {"grammar": ebnf(schema)}
         modes["grammar"] = {"response_format": structural_tag(schema)}
     return modes
@@ -115,13 +103,13 @@ class ChatApi:
                 raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
             address = self.address("chat/completions")
             async with self.reply("POST", address, self._timeout_s, data=data, headers=JSON) as reply:
-                status, data = reply.status, await read_body(reply)
+                status, data = reply.status, await replies.read_body(reply)
                 if status == 200:
-                    body = read_json(data)
-                    status = error_status(body)
+                    body = parse_json(data)
+                    status = replies.error_status(body)
                     if status == 200:
                         return self.answer(request, body, reply.headers)
-            error = read_error(data)
+            error = replies.read_error(data)
             words = self.words(error)
             if status in (400, 422) and self.dialect.learns(sent, error, words):
                 print(f"openai: {self.url} {words}; sent from now on: {self.dialect.learned}", flush=True)
@@ -148,17 +136,17 @@ class ChatApi:
         return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
     def answer(self, request: Request, body: Any, headers: Mapping[str, str]) -> Response:
-        """The response in a reply of status 200. Raises BrokenReply."""
-        response = read_answer(request, body)
+        """The response in a reply of status 200. Raises ValueError."""
+        response = replies.read_answer(request, body)
         if isinstance(mark := body.get("system_fingerprint"), str):
             self.fingerprint = one_line(mark, 80)
-        self.rest_s = exhausted(headers) or 0.0
+        self.rest_s = replies.exhausted(headers) or 0.0
         return response if self._settings.keep_thoughts else response._replace(thought="")
 
     def refusal(self, request: Request, error: Any) -> Response | None:
         """The response for a prompt that the provider's filter refused; None for any other error."""
         words = self.words(error)
-        if not _FILTERED.search(f"{error_code(error)} {words}"):
+        if not _FILTERED.search(f"{replies.error_code(error)} {words}"):
             return None
         return Response(request.id, words, "refusal", error=f"refused: {words}")
 
@@ -172,17 +160,19 @@ class ChatApi:
             trouble.cure = f"set a valid key in the environment variable {name}"
         elif status == 404 and not _UNSUPPORTED.search(message):
             trouble.cure = "check engine.base_url (often …/v1) and engine.model"
-        elif status == 402 or (status in (400, 429) and _BROKE.search(f"{error_code(error)} {message}")):
+        elif status == 402 or (
+            status in (400, 429) and _BROKE.search(f"{replies.error_code(error)} {message}")
+        ):
             trouble.cure = "the account has no credit left"
         else:
             trouble.again, trouble.overloaded = status >= 500 or status in _AGAIN, status in _OVERLOADED
-            trouble.retry_after = retry_after(headers)
+            trouble.retry_after = replies.retry_after(headers)
         trouble.fatal = bool(trouble.cure)
         return trouble
 
     def words(self, error: Any) -> str:
         """The message of an error, on one line, with keys masked."""
-        return self._clean(error_words(error)[:2000])
+        return self._clean(replies.error_words(error)[:2000])
 
     def _clean(self, words: str) -> str:
         return one_line(self._redact.text(words))
@@ -207,9 +197,7 @@ class ChatApi:
         except TimeoutError:
             words = f"{self.url}: no answer within {limit_s:g} s"
             raise Trouble(words, again=True, overloaded=True) from None
-        except BrokenReply as problem:
-            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
-        except (aiohttp.ClientError, OSError, ValueError) as problem:
+        except (aiohttp.ClientError, OSError) as problem:
             words = self._clean(f"{self.url}: {problem or type(problem).__name__}")
             unseen, cure = isinstance(problem, aiohttp.ClientConnectorError), ""
             # Failures that rarely pass by themselves
@@ -220,14 +208,16 @@ class ChatApi:
             elif "WRONG_VERSION_NUMBER" in str(problem):
                 cure = f"the server does not speak https: try {self.url.replace('https:', 'http:')}"
             raise Trouble(words, again=True, unseen=unseen, cure=cure) from None
+        except ValueError as problem:
+            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
 
     async def json(self, method: str, path: str, limit_s: float, **options: Any) -> Any:
         """The JSON of the reply for a path below the server's address. Raises Trouble."""
         async with self.reply(method, self.address(path), limit_s, **options) as reply:
-            data = await read_body(reply)
+            data = await replies.read_body(reply)
             if reply.status == 200:
-                return read_json(data)
-        raise self.trouble(reply.status, read_error(data), reply.headers)
+                return parse_json(data)
+        raise self.trouble(reply.status, replies.read_error(data), reply.headers)
 
     def _open(self) -> aiohttp.ClientSession:
         """The session, opened at its first use, within the event loop."""
@@ -238,7 +228,6 @@ class ChatApi:
                 connector=aiohttp.TCPConnector(limit=self._concurrency, keepalive_timeout=30.0),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(self._timeout_s, 30.0)),
                 headers={"Accept-Encoding": "identity", **self._credentials},
-                auto_decompress=False,
                 # Requests to this machine must not go through a proxy of the environment.
                 trust_env=not loopback,
             )
@@ -256,7 +245,7 @@ class ChatApi:
         for path, key in (("/version", "version"), ("/props", "build_info"), ("/get_server_info", "version")):
             try:
                 async with self.reply("GET", f"{root.scheme}://{root.netloc}{path}", VERSION_S) as reply:
-                    body = read_json(await read_body(reply))
+                    body = parse_json(await replies.read_body(reply))
             except Trouble:
                 continue
             if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:

@@ -28,7 +28,7 @@ from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE, PROBE_SCHEMA, Agreement, ask_once
 from kgqa_hpc.engines.openai.chat_api import ChatApi
 from kgqa_hpc.engines.openai.own_server import OwnServer
-from kgqa_hpc.engines.openai.reply import Trouble
+from kgqa_hpc.engines.openai.replies import Trouble
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
 

@@ -82,11 +82,8 @@ class OwnServer:
 
     def close(self) -> None:
         """Stop the server; kill it if it does not end by itself. Idempotent."""
-        if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
-            with suppress(BrokenPipeError):
-                self._supervisor.stdin.write(b"x")
-                self._supervisor.stdin.close()
-        self._supervisor.wait()
+        with suppress(ValueError):  # it was called before
+            self._supervisor.communicate(b"x")
 
     def _wait_until_healthy(self, name: str) -> None:
         path, patience_s = self.settings.health_path, self.settings.start_timeout_s

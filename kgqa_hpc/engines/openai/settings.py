@@ -1,4 +1,4 @@
-"""Settings of the engines with OpenAI's API: those of each request, of the live server, and of batches."""
+"""Settings of the engines with OpenAI's API: those of each request, and of the live server."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ class ChatSettings(EngineSettings):
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
         "auto", description="Enforcement of the schema by the server; auto tests what works."
     )
-    omit: list[str] = Field(
-        default_factory=list,
-        description="Parameters to leave out: temperature, seed, max_tokens.",
+    omit: list[Literal["temperature", "seed", "max_tokens"]] = Field(
+        default_factory=list, description="Omitted parameters."
     )
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Variables of the chat template, e.g. {enable_thinking: false}."
@@ -46,8 +45,7 @@ class ChatSettings(EngineSettings):
         None, description="Length of a thinking model's thoughts."
     )
     thinking: bool | None = Field(
-        None,
-        description="Thinking on or off in the chat template, with the model family's sampling.",
+        None, description="Thinking on or off in the chat template, with the model family's sampling."
     )
     thinking_tokens: int | None = Field(
         None,
@@ -58,8 +56,7 @@ class ChatSettings(EngineSettings):
     keep_thoughts: bool = Field(False, description="Keep thoughts in the column `thoughts`.")
     generation: Generation | None = Field(None, description="Sampling parameters.")
     extra_body: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Further parameters of each request.",
+        default_factory=dict, description="Further parameters of each request."
     )
 
     # Described by each subclass
@@ -145,13 +142,6 @@ class ChatSettings(EngineSettings):
                 raise ValueError(f"{name}: must not hold a key; write $NAME of an environment variable")
         return value
 
-    @field_validator("omit")
-    @classmethod
-    def _may_be_omitted(cls, value: list[str]) -> list[str]:
-        if reserved := sorted({"model", "messages", "response_format", "stream"} & set(value)):
-            raise ValueError(f"{reserved[0]} cannot be left out")
-        return value
-
     @field_validator("api_key_env")
     @classmethod
     def _a_name(cls, value: str) -> str:
@@ -180,8 +170,7 @@ class OpenAISettings(ChatSettings):
 
     kind: Literal["openai"] = "openai"
     base_url: str | list[str] = Field(
-        "http://127.0.0.1:8000/v1",
-        description="Address of the server, or of several with the same model.",
+        "http://127.0.0.1:8000/v1", description="Address of the server, or of several with the same model."
     )
     concurrency: int = Field(
         64,
@@ -200,8 +189,7 @@ class OpenAISettings(ChatSettings):
         "filled in.",
     )
     stage_to: str | None = Field(
-        None,
-        description="Folder on the node's own disk, such as $TMPDIR, to which {model} is copied once.",
+        None, description="Folder on the node's own disk, such as $TMPDIR, to which {model} is copied once."
     )
     revision: str | None = Field(
         None, description="Commit of the hub repository of {model}, which pins the weights."
@@ -235,40 +223,3 @@ class OpenAISettings(ChatSettings):
         command = data.get("command")
         starts = isinstance(command, list) and any("{model}" in str(word) for word in command)
         return with_model_path(data, base) if starts else {**data}
-
-
-class OpenAIBatchSettings(ChatSettings):
-    """OpenAI's Batch API, or a program that reads and writes its files (`vllm run-batch`)."""
-
-    operational: ClassVar = frozenset({
-        "base_url", "api_key_env", "headers", "command", "gpus", "requests_per_batch", "batches",
-        "gather_s", "poll_s", "away_s"
-    })  # fmt: skip
-    dangerous: ClassVar = frozenset({"base_url", "api_key_env", "headers", "command"})
-
-    kind: Literal["openai_batch"] = "openai_batch"
-    base_url: str = Field("https://api.openai.com/v1", description="Address of the Batch API.")
-    command: list[str] | None = Field(
-        None,
-        description="Command that answers batches: it reads {input} and writes {output}, as vllm run-batch.",
-    )
-    requests_per_batch: int = Field(
-        512,
-        ge=1,
-        le=50_000,
-        description="Maximum requests in a batch; best runtime.shard_size.",
-    )
-    batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
-    gather_s: float = Field(
-        5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
-    )
-    poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch.")
-    away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
-
-    @model_validator(mode="after")
-    def _files_named(self) -> OpenAIBatchSettings:
-        if self.command is not None:
-            words = " ".join(self.command)
-            if missing := [name for name in ("{input}", "{output}") if name not in words]:
-                raise ValueError(f"engine.command must hold {missing[0]}")
-        return self

@@ -16,14 +16,13 @@ from pydantic import ValidationError
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.openai.batch_engine import SENDINGS, OpenAIBatchEngine
-from kgqa_hpc.engines.openai.batches import Batch, BatchServer, Ledger
-from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
 from kgqa_hpc.engines.scripted import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.plugins.batch_api.batches import Batch, BatchServer, Ledger
+from kgqa_hpc.plugins.batch_api.engine import SENDINGS, OpenAIBatchEngine, OpenAIBatchSettings
 from tests.command import end_tree, environment, kgqa
 from tests.engines.asking import answers_of, user
-from tests.engines.openai.batch_service import KEY, BatchService, batch_service
+from tests.plugins.batch_api.service import KEY, BatchService, batch_service
 from tests.runs import anchors, new_run
 from tests.waiting import wait_for
 
@@ -127,7 +126,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kgqa_hpc.engines.mailbox import Mailbox
-from tests.engines.openai.test_batch_engine import engine_of, requests
+from tests.plugins.batch_api.test_engine import engine_of, requests
 
 url, folder, name, when = sys.argv[1:]
 engine = engine_of(url, Path(folder))

@@ -1,7 +1,6 @@
 """Reader of a server's reply: the answer, an error, the requested pause, and the parameters that a refusal names.
 
-A reply is foreign data. It is read up to a limit, packed or not; its JSON is read by a parser with a
-bounded depth; its token counts are clamped.
+A reply is foreign data. It is read up to a limit; its token counts are clamped.
 
 Hosted models refuse parameters that others need: a temperature, a seed, `max_tokens` in place of
 `max_completion_tokens`. A refusal names the parameter in `error.param`, in the `loc` of a validation error, or in
@@ -12,18 +11,14 @@ from __future__ import annotations
 
 import re
 import time
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from kgqa_hpc.engines.clean import one_line
+from kgqa_hpc.engines import clean, models
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
-from kgqa_hpc.engines.models import THINK
 from kgqa_hpc.text.streams import parse_json
 
 if TYPE_CHECKING:
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
 LARGEST_REPLY = 16 << 20
 LONGEST_S = 3600.0  # of a requested pause
 _PIECE = 1 << 16
-_ANY_HEADER = 47  # zlib's window bits: gzip and deflate, told apart by their headers
 _FINISH: dict[Any, Finish] = {
     "stop": "stop",
     "eos": "stop",
@@ -79,43 +73,24 @@ class Trouble(Exception):
         return self.words
 
 
-class BrokenReply(ValueError):
-    """The body of a reply is not a valid answer."""
-
-
 async def read_body(reply: aiohttp.ClientResponse) -> bytes:
-    """The body, unpacked. Raises BrokenReply above LARGEST_REPLY, before or after unpacking."""
-    packing = reply.headers.get("Content-Encoding", "identity").strip().lower()
-    if packing not in ("identity", "gzip", "x-gzip", "deflate"):
-        raise BrokenReply(f"it is packed with {one_line(packing, 40)}, which nobody asked for")
-    unpack = None if packing == "identity" else zlib.decompressobj(_ANY_HEADER)
+    """The body, unpacked by aiohttp a piece at a time. Raises ValueError above LARGEST_REPLY."""
     body = bytearray()
     async for piece in reply.content.iter_chunked(_PIECE):
-        try:
-            body += unpack.decompress(piece, LARGEST_REPLY + 1 - len(body)) if unpack else piece
-        except zlib.error:
-            raise BrokenReply("its packing is damaged") from None
+        body += piece
         if len(body) > LARGEST_REPLY:
-            raise BrokenReply(f"it is larger than {LARGEST_REPLY >> 20} MiB")
+            raise ValueError(f"it is larger than {LARGEST_REPLY >> 20} MiB")
     return bytes(body)
 
 
-def read_json(body: bytes) -> Any:
-    """JSON of bounded depth. Raises BrokenReply."""
-    try:
-        return parse_json(body)
-    except orjson.JSONDecodeError as problem:
-        raise BrokenReply(f"it is not JSON: {problem}") from None
-
-
 def read_answer(request: Request, body: Any) -> Response:
-    """The response to `request`. Raises BrokenReply for a body without a choice."""
+    """The response to `request`. Raises ValueError for a body without a choice."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
         content, reason, refusal = message.get("content"), choice.get("finish_reason"), message.get("refusal")
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise BrokenReply(f"an answer without a choice: {one_line(str(body)[:400])}") from None
+        raise ValueError(f"an answer without a choice: {clean.one_line(str(body)[:400])}") from None
     usage = _object(body.get("usage"))
     cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
@@ -126,7 +101,7 @@ def read_answer(request: Request, body: Any) -> Response:
     thoughts = (message.get(name) for name in ("reasoning_content", "reasoning"))
     thought = next((thought for thought in thoughts if isinstance(thought, str) and thought), "")
     if not thought and "</think>" in text and not text.lstrip().startswith("{"):
-        thought, text = THINK.split(text.lstrip())
+        thought, text = models.THINK.split(text.lstrip())
         text = text.lstrip()
 
     finish = _FINISH.get(reason.lower() if isinstance(reason, str) else None, "error")
@@ -134,9 +109,9 @@ def read_answer(request: Request, body: Any) -> Response:
     if isinstance(refusal, str) and refusal:
         finish, text = "refusal", refusal
     if finish == "refusal":
-        error = f"refused: {one_line(text or str(reason))}"
+        error = f"refused: {clean.one_line(text or str(reason))}"
     elif finish == "error":
-        error = f"the model did not answer: {one_line(str(choice.get('error') or reason))}"
+        error = f"the model did not answer: {clean.one_line(str(choice.get('error') or reason))}"
     return Response(request.id, text, finish, read, written, reused, error, thought)
 
 
@@ -229,9 +204,9 @@ def _duration(value: str | None) -> float | None:
 class Dialect:
     """The parameters of one server: `configured` are left out from the start."""
 
-    def __init__(self, configured: list[str]) -> None:
+    def __init__(self, configured: Sequence[str]) -> None:
         self._configured = configured
-        self.omitted = dict.fromkeys(configured)
+        self.omitted: dict[str, None] = dict.fromkeys(configured)
         self._limit_key = LIMITS[0]
         self._most_tokens = 0  # the server's limit of answer tokens, if it named one; 0: none
 

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.reply import (
+from kgqa_hpc.engines.openai.replies import (
     Dialect,
     Trouble,
     error_words,
     read_answer,
-    read_json,
     retry_after,
 )
 from kgqa_hpc.engines.openai.settings import OpenAISettings
@@ -42,11 +41,11 @@ ASKED = Request("r", ({"role": "user", "content": "hello"},))
 )
 def test_token_counts_are_clamped_and_never_kill(number: str, expected: int) -> None:
     body = completion("hello", usage={"prompt_tokens": json.loads(number)})
-    assert read_answer(ASKED, read_json(json.dumps(body).encode())).prompt_tokens == expected
+    assert read_answer(ASKED, body).prompt_tokens == expected
 
 
 @pytest.mark.parametrize("packing", ["gzip", "br", "zstd", "gzip, gzip"])
-def test_only_a_packing_that_was_asked_for_is_read(packing: str) -> None:
+def test_gzip_is_unpacked_and_any_other_packing_is_a_broken_answer(packing: str) -> None:
     packed = gzip.compress(json.dumps(completion("yes")).encode(), mtime=0)
 
     async def ask(url: str) -> Any:
@@ -60,7 +59,7 @@ def test_only_a_packing_that_was_asked_for_is_read(packing: str) -> None:
         if packing == "gzip":
             assert asyncio.run(ask(f"{address}/v1")).text == "yes"
         else:
-            with pytest.raises(Trouble, match="packed with"):
+            with pytest.raises(Trouble, match=r"broken answer|decode content-encoding"):
                 asyncio.run(ask(f"{address}/v1"))
 
 

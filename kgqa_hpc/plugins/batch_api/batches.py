@@ -28,7 +28,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi
-from kgqa_hpc.engines.openai.reply import BrokenReply, Trouble, error_code, read_body, read_error
+from kgqa_hpc.engines.openai.replies import Trouble, error_code, read_body, read_error
 from kgqa_hpc.engines.openai.supervisor import supervised
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.store import canonical
@@ -224,7 +224,7 @@ class BatchServer:
                 raise self._api.trouble(reply.status, read_error(await read_body(reply)), reply.headers)
             async for piece in reply.content.iter_chunked(1 << 16):
                 if target.tell() > LARGEST_FILE:
-                    raise BrokenReply(f"it is larger than {LARGEST_FILE >> 20} MiB")
+                    raise ValueError(f"it is larger than {LARGEST_FILE >> 20} MiB")
                 target.write(piece)
 
     def close(self) -> None:
@@ -294,10 +294,7 @@ class BatchProgram:
         if self._running is not None:
             _, supervisor = self._running
             self._running = None
-            assert supervisor.stdin is not None
-            with suppress(BrokenPipeError):
-                supervisor.stdin.close()
-            supervisor.wait(CLOSE_S)
+            supervisor.communicate(timeout=CLOSE_S)
 
     def _path(self, name: str, kind: str) -> Path:
         return self._folder / f"{name}.{kind}.jsonl"

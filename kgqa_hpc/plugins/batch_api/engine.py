@@ -10,26 +10,61 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
 import orjson
+from pydantic import Field, model_validator
 
 from kgqa_hpc import __version__
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.agreement import FOREIGN_PATIENCE_S, PROBE_SCHEMA, TRIED, Agreement, ask_once
-from kgqa_hpc.engines.openai.batches import Batch, BatchProgram, BatchServer, Ledger, Look
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode
-from kgqa_hpc.engines.openai.reply import Trouble, error_code
-from kgqa_hpc.engines.openai.settings import OpenAIBatchSettings
+from kgqa_hpc.engines.openai.replies import Trouble, error_code
+from kgqa_hpc.engines.openai.settings import ChatSettings
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.plugins.batch_api.batches import Batch, BatchProgram, BatchServer, Ledger, Look
 from kgqa_hpc.text.streams import parse_json
 
 SENDINGS = 5  # number of batches that may end without an answer to a request
 _LARGEST = 150 << 20  # largest file in bytes; OpenAI accepts 200 MB
 _LEFT_OPEN = {"batch_expired", "batch_cancelled"}
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+
+
+class OpenAIBatchSettings(ChatSettings):
+    """OpenAI's Batch API, or a program that reads and writes its files (`vllm run-batch`)."""
+
+    operational: ClassVar = frozenset({
+        "base_url", "api_key_env", "headers", "command", "gpus", "requests_per_batch", "batches",
+        "gather_s", "poll_s", "away_s"
+    })  # fmt: skip
+    dangerous: ClassVar = frozenset({"base_url", "api_key_env", "headers", "command"})
+
+    kind: Literal["openai_batch"] = "openai_batch"
+    base_url: str = Field("https://api.openai.com/v1", description="Address of the Batch API.")
+    command: list[str] | None = Field(
+        None,
+        description="Command that answers batches: it reads {input} and writes {output}, as vllm run-batch.",
+    )
+    requests_per_batch: int = Field(
+        512, ge=1, le=50_000, description="Maximum requests in a batch; best runtime.shard_size."
+    )
+    batches: int = Field(8, ge=1, le=1000, description="Maximum simultaneous batches of a worker.")
+    gather_s: float = Field(
+        5.0, gt=0, description="Seconds without a new request until an incomplete batch is sent."
+    )
+    poll_s: float = Field(60.0, gt=0, description="Seconds between queries of a batch.")
+    away_s: float = Field(3600.0, gt=0, description="Seconds for which the server may be unreachable.")
+
+    @model_validator(mode="after")
+    def _files_named(self) -> Self:
+        if self.command is not None:
+            words = " ".join(self.command)
+            if missing := [name for name in ("{input}", "{output}") if name not in words]:
+                raise ValueError(f"engine.command must hold {missing[0]}")
+        return self
 
 
 class OpenAIBatchEngine:
