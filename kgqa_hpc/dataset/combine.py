@@ -142,7 +142,7 @@ def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
                 path = scratch / f"records-{len(files):05d}{SUFFIX}"
                 write_staged(path, staged_table(rows, collected))
                 files.append(StagedFile(path, len(rows), collected))
-                columns.take(collected.state())
+                columns.take(collected.types)
     return Staged(files, columns)
 
 

@@ -106,7 +106,7 @@ class Stager:
                 "please report it when nobody wrote there but kgqa",
             ) from problem
         facts.sampled = sampled_digest(ids, groups)
-        facts.requests, facts.columns = requests.rows(), columns.state()
+        facts.requests, facts.columns = requests.rows(), columns.types
         table = self._sign(staged_table(rows, columns))
         return table.replace_schema_metadata({FACTS: orjson.dumps(asdict(facts))})
 

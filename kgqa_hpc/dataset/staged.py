@@ -49,7 +49,7 @@ class ShardFacts:
 
     `sampled`: digest of ids and groups of its anchors; `waiting`: groups of the items that have not ended; `lists`:
     (group, status, reason) of items that yielded a list of records; `requests`: RequestCounts.rows(); `columns`:
-    Columns.state(), the columns that its lines have; `problem`: class, message and cure of the error that kept the
+    Columns.types, the fields of its lines; `problem`: class, message and cure of the error that kept the
     shard from being staged.
     """
 
@@ -57,7 +57,7 @@ class ShardFacts:
     waiting: list[str] = field(default_factory=list)
     lists: list[tuple[str, str, str | None]] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
-    columns: list[Any] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
     problem: tuple[str, str, str] | None = None
 
 

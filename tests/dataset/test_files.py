@@ -78,7 +78,7 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
             own.add(row["record"])
         path = folder / f".staged-{start:05d}"
         write_staged(path, staged_table(rows, own))
-        columns.take(own.state())
+        columns.take(own.types)
         files.append(StagedFile(path, len(rows), own))
         sizes += [row["bytes"] for row in rows]
     codes, outcomes = np.zeros(len(records), np.int32), [Outcome("accepted", None, None)]
