@@ -128,11 +128,14 @@ def fitting(value: Any, kind: Type) -> Any:
     if kind == "string":
         return value if isinstance(value, str) else _json(value)
     if isinstance(kind, dict):
-        return (
-            {name: fitting(value.get(name), part) for name, part in kind.items()}
-            if isinstance(value, dict)
-            else None
-        )
+        if not isinstance(value, dict):
+            return None
+        filled = {}
+        for name, part in kind.items():
+            inner = value.get(name)
+            text = part == "string" and inner.__class__ is str  # the most frequent type needs no call
+            filled[name] = inner if text or inner is None else fitting(inner, part)
+        return filled
     if isinstance(kind, list):
         return [fitting(member, kind[0]) for member in value] if isinstance(value, list) else None
     if kind == JSON:
