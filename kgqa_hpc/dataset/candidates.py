@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 
 from kgqa_hpc.database import connect
-from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts
+from kgqa_hpc.dataset.accounting import LENGTH, Accounting, RecordCounts
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.threads import usable_cores
@@ -95,13 +95,10 @@ class Candidates:
         for group, status, reason, single, number in self.database.execute(outcomes).fetchall():
             if single:
                 accounting.group(group).add(status, reason, number)
-            elif status in ("accepted", "rejected"):
+            elif status in (ACCEPTED, REJECTED):
                 records = accounting.records.setdefault(group, RecordCounts())
-                records.records += number
-                if status == "accepted":
-                    records.accepted += number
-                else:
-                    records.rejected[reason or NO_REASON] += number
+                records.sampled += number
+                records.add(status, reason, number)
         pairs = "SELECT grp, count(question_length), count(*) FILTER (reason = ?) FROM candidate GROUP BY grp"
         for group, number, outliers in self.database.execute(pairs, [LENGTH]).fetchall():
             counts = accounting.group(group)
