@@ -14,11 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.candidates import Candidates, fate_of, open_candidates, repeated
-from kgqa_hpc.dataset.card import cell, configurations, data_files
+from kgqa_hpc.dataset.card import cell, configurations, data_files, templates, yaml_text
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.files import (
@@ -186,18 +184,13 @@ def _write_card(
         "tags": ["synthetic"],
         **configurations(data_files(folder), sums),
     }
-    counts = [name for name in document["runs"][0] if name != "run"]
-    lines = [
-        "---",
-        yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=100) + "---",
-        "# Questions and answers of several runs\n",
-        f"{document['accepted']:,} accepted and {document['rejected']:,} rejected records, joined by kgqa_hpc "
-        f"{document['program']}. `provenance.run` says which run a record is of; `combined.json` has the counts.\n",
-        f"| run | source | licence | {' | '.join(counts)} |",
-        "|---|---|---|" + "---:|" * len(counts),
-    ]
-    for run, entry in zip(runs, document["runs"], strict=True):
-        facts = gather_facts(run, document["program"])
-        about = [entry["run"][:16], facts.graph["source"], facts.licence, *(entry[name] for name in counts)]
-        lines.append(f"| {' | '.join(map(cell, about))} |")
-    (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    jinja = templates("kgqa_hpc.dataset")
+    jinja.filters["cell"] = cell
+    facts = [gather_facts(run, document["program"]) for run in runs]
+    card = jinja.get_template("combined_card.md.j2").render(
+        document,
+        front_matter=yaml_text(front),
+        counts=COUNTS,
+        rows=list(zip(document["runs"], facts, strict=True)),
+    )
+    (folder / "README.md").write_text(card, encoding="utf-8")
