@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order
-from kgqa_hpc.dataset.facts import Facts, one_line
+from kgqa_hpc.dataset.facts import KNOWLEDGE_GRAPH, Facts, one_line
 
 # Licence identifiers of the Hub that knowledge graphs use.
 HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
@@ -68,7 +68,7 @@ def render_card(
 ) -> str:
     """Text of README.md of a dataset folder; `sums` maps file names to sha256, `sample` is an accepted record."""
     jinja = templates("kgqa_hpc.dataset")  # of Markdown; `cell` escapes foreign text
-    jinja.filters["cell"] = cell
+    jinja.filters |= {"cell": cell, "line": one_line}
     # Indented JSON, escaped so that no text ends the Markdown fence.
     example = sample and json.dumps(_cut(sample), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
     text = jinja.get_template("card.md.j2").render(
@@ -122,7 +122,7 @@ def _front_matter(
 ) -> str:
     accepted = accounting.record_total.accepted
     fields = {
-        "pretty_name": facts.title,
+        "pretty_name": one_line(facts.title),
         **licence_fields(facts.licence, facts.licence_url),
         **({"language": list(facts.languages)} if facts.languages else {}),
         "task_categories": ["question-answering", "text-generation"],
@@ -130,7 +130,7 @@ def _front_matter(
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
         "tags": [
-            *(["knowledge-graph"] if facts.evidence == "a knowledge graph" else []),
+            *(["knowledge-graph"] if facts.evidence == KNOWLEDGE_GRAPH else []),
             facts.kind,
             "synthetic",
             "croissant",
