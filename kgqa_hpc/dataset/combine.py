@@ -134,7 +134,7 @@ def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
                     if holds(record):
                         # Which fields become JSON text depends on all runs together.
                         plain = without_json_text({key: record.get(key) for key in names}, json_text)
-                        collected.add(_without_nulls(plain))
+                        collected.add(plain)
                         row |= {"status": name, "record": plain}
                     rows.append(row)
                 path = scratch / f"records-{len(files):05d}{SUFFIX}"
@@ -165,13 +165,6 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
             elif earlier.type != column.type:
                 raise FingerprintMismatch(f"{run.path}: column {column.name} has another type than before")
     return Columns(tuple(declared.values()))
-
-
-def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without the null labels that merge added for steps that the item never reached."""
-    parameters = {k: v for k, v in record["provenance"]["parameters"].items() if v is not None}
-    verdicts = {k: v for k, v in record["verdicts"].items() if v is not None}
-    return {**record, "verdicts": verdicts, "provenance": {**record["provenance"], "parameters": parameters}}
 
 
 def _write_card(

@@ -65,6 +65,7 @@ class Facts:
     making: str = "written and judged by language models"
     method: str = ""
     judged: bool = True
+    rehearsed: bool = False  # the scripted engine made up any text or verdict
 
 
 def gather_facts(run: RunFolder, version: str) -> Facts:
@@ -89,7 +90,8 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
     done = {adds for adds, _ in asking}
     by = " and ".join(word for word, adds in (("written", "output"), ("judged", "verdict")) if adds in done)
     making = f"{by} by language models" if by else "worded without a language model"
-    if any(engine == "scripted" for _, engine in asking):
+    rehearsed = any(engine == "scripted" for _, engine in asking)
+    if rehearsed:
         making = (
             f"{by} by the scripted engine: made-up texts and verdicts of a rehearsal, without any meaning"
         )
@@ -123,6 +125,7 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         making=making,
         method=_METHODS.get(kind.name, ""),
         judged="verdict" in done,
+        rehearsed=rehearsed,
     )
 
 

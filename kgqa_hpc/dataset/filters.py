@@ -27,6 +27,7 @@ EXACT, NEAR = "duplicate", "near duplicate"
 CONTAMINATED = "contaminated"
 NOT_DRAWN = "not drawn"
 BEYOND = "beyond target"
+REASONS = (LENGTH, EXACT, NEAR, CONTAMINATED, NOT_DRAWN, BEYOND)
 FIELDS = ("question", "answer")
 
 

@@ -10,7 +10,6 @@ largest remainders, the earlier run first on a tie.
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +17,7 @@ from math import floor, isfinite, log
 
 import numpy as np
 import orjson
+import pandas as pd
 
 from kgqa_hpc.config.sections import Debias
 from kgqa_hpc.dataset.candidates import Candidates
@@ -33,39 +33,26 @@ def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.nd
 
     Raises InputError when records have no such column.
     """
-    accepted = candidates.accepted
-    values: list[list[str]] = [[] for _ in settings.columns]
-    ids: list[str] = []
+    accepted, names = candidates.accepted, settings.columns
+    keys, values = [], []
     for _, record in candidates.staged.records(accepted):
-        ids.append(record["id"])
-        for column, column_values in zip(settings.columns, values, strict=True):
-            value = value_at(record, column, "dataset.debias.columns")
-            column_values.append(value if isinstance(value, str) else orjson.dumps(value).decode())
-    counts = [Counter(column) for column in values]
-    keys = [
-        -log((draw_key(seed, "debias", record_id) + 0.5) / 2**64)
-        * float(np.prod([c[v] for c, v in zip(counts, row, strict=True)]))
-        for record_id, *row in zip(ids, *values, strict=True)
-    ]
-    order = np.argsort(np.array(keys), kind="stable")
-    drawn = np.sort(order[: settings.number])
-    after = [Counter(column[i] for i in drawn.tolist()) for column in values]
-    names = settings.columns
-    return (
-        accepted[np.sort(order[settings.number :])],
-        _table(names, counts, counts),
-        _table(names, after, counts),
-    )
-
-
-def _table(names: list[str], counts: list[Counter[str]], order: list[Counter[str]]) -> Table:
-    return {
-        name: {
-            value: count[value]
-            for value, _ in sorted(by.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN]
-        }
-        for name, count, by in zip(names, counts, order, strict=True)
-    }
+        keys.append(-log((draw_key(seed, "debias", record["id"]) + 0.5) / 2**64))
+        row = [value_at(record, column, "dataset.debias.columns") for column in names]
+        values.append([value if isinstance(value, str) else orjson.dumps(value).decode() for value in row])
+    table = pd.DataFrame(values, columns=range(len(names)), dtype=object)
+    counts = [table[number].value_counts() for number in range(len(names))]
+    frequent = np.prod([table[number].map(count) for number, count in enumerate(counts)], axis=0)
+    order = np.argsort(np.array(keys) * frequent.astype(float), kind="stable")
+    drawn = table.iloc[np.sort(order[: settings.number])]
+    before, after = Table(), Table()
+    for number, name in enumerate(names):
+        kept, ranked = (
+            drawn[number].value_counts(),
+            sorted(counts[number].items(), key=lambda n: (-n[1], n[0])),
+        )
+        before[name] = {str(value): int(count) for value, count in ranked[:SHOWN]}
+        after[name] = {value: int(kept.get(value, 0)) for value in before[name]}
+    return accepted[np.sort(order[settings.number :])], before, after
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kgqa_hpc.config.sections import Split
 from kgqa_hpc.dataset.candidates import Candidates
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.dataset.columns import value_at
 from kgqa_hpc.registry import Registry
 
 # Functions from sequences to clusters of similar ones (`labels`, `method`), by the name in `split.by`.
@@ -67,16 +67,13 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
     numbers: dict[str, int] = {}
     owners, values, questions = array("q"), array("q"), []
     for owner, (_, record) in enumerate(candidates.staged.records(rows)):
-        if by not in record:
-            columns = ", ".join(name for name in record if name not in ("question", "answer"))
-            raise InputError(
-                f"dataset.split.by: {record['id']} has no column {by!r}", f"its columns: {columns}"
-            )
+        value = value_at(record, by, "dataset.split.by")
         if by == NODES:
-            texts = [node["id"] for node in record[by] or ()]
+            texts = [node["id"] for node in value or ()]
         else:
-            members = record[by] if isinstance(record[by], list) else [record[by]]
-            texts = [orjson.dumps(member).decode() for member in members]
+            texts = [
+                orjson.dumps(member).decode() for member in (value if isinstance(value, list) else [value])
+            ]
         for text in texts:
             owners.append(owner)
             values.append(numbers.setdefault(text, len(numbers)))
