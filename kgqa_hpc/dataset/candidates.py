@@ -4,6 +4,7 @@ The DuckDB table `candidate` holds the outcome of each row, which merge decides 
 columns of the staged files, and mark rows as rejected. Wide columns (texts, records) stay in the staged files.
 """
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,12 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
   file VARCHAR GENERATED ALWAYS AS (CASE WHEN status = 'accepted' THEN 'accepted'
     WHEN status = 'rejected' AND bytes IS NOT NULL THEN 'rejected' ELSE 'lost' END))
 """
+
+
+def draw_key(seed: int, purpose: str, record: str) -> int:
+    """Random key of a record in a draw: 64 bits of a hash of the seed and its id."""
+    digest = hashlib.blake2b(f"{seed}/{purpose}/{record}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
 
 
 def repeated(condition: str) -> str:

@@ -4,18 +4,26 @@ Records keep the decisions of their runs; `provenance.run` names the run. Of sev
 first accepted one is kept, else the first; the others are counted as `combined`. Records that do not match the
 condition are counted as `filtered`, and with shares, accepted records beyond a run's share as `not drawn`. So every
 record of a run is counted once.
+
+A mixture (`kgqa combine --share`) takes records of several runs in given proportions. Numbers follow the
+largest-remainder method (Hamilton): every run gets the integer part of its quota, and the remaining records go to the
+largest remainders, the earlier run first on a tie.
 """
 
 import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from fractions import Fraction
 from itertools import islice
+from math import floor, isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, fate_of, open_candidates, repeated
+from kgqa_hpc.dataset.candidates import Candidates, draw_key, fate_of, open_candidates, repeated
 from kgqa_hpc.dataset.card import cell, configurations, data_files, templates, yaml_text
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
@@ -30,7 +38,6 @@ from kgqa_hpc.dataset.files import (
 )
 from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
-from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
 from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, staged_table, write_staged
 from kgqa_hpc.dataset.write import write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
@@ -43,6 +50,54 @@ CHUNK = 1000  # records of a staged file
 FILES = ("accepted", "rejected")
 MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint that describe writer and judges
 COUNTS = (*FILES, "combined", "filtered", "not drawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Proportions of the runs' accepted records: one share per run, and the total `number` (None: the largest
+    possible).
+    """
+
+    shares: Sequence[float]
+    number: int | None = None
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if not all(isfinite(share) and share > 0 for share in self.shares):
+            raise InputError(f"shares {list(self.shares)}: each must be above 0", "leave the run out instead")
+
+
+def apportion(number: int, shares: Sequence[float]) -> list[int]:
+    """`number` divided into integers in the ratio of `shares`, which need not sum to one."""
+    exact = [Fraction(str(share)) for share in shares]
+    quotas = [number * share / sum(exact) for share in exact]
+    counts = [floor(quota) for quota in quotas]
+    by_rest = sorted(range(len(shares)), key=lambda i: (counts[i] - quotas[i], i))
+    for i in by_rest[: number - sum(counts)]:
+        counts[i] += 1
+    return counts
+
+
+def largest(available: Sequence[int], shares: Sequence[float]) -> int:
+    """The largest total at which no run has to give more records than are `available`."""
+    exact = [Fraction(str(share)) for share in shares]
+    return min(floor(have * sum(exact) / share) for have, share in zip(available, exact, strict=True))
+
+
+def counts_of(available: Sequence[int], shares: Sequence[float], number: int | None) -> list[int]:
+    """The number of records of each run, `number` in all (default: the largest possible).
+
+    Raises InputError for too many.
+    """
+    most = largest(available, shares)
+    counts = apportion(most if number is None else number, shares)
+    for at, (count, have) in enumerate(zip(counts, available, strict=True), start=1):
+        if count > have:
+            raise InputError(
+                f"run {at} has {have:,} accepted records that fit, its share of {number:,} is {count:,}",
+                f"ask for at most {most:,}, or change the shares",
+            )
+    return counts
 
 
 def combine(
@@ -151,8 +206,8 @@ def _draw(candidates: Candidates, mixture: Mixture) -> None:
     for accepted, count in zip(rows, counts, strict=True):
         tables = candidates.staged.read(["id"], accepted)
         ids = [record for _, table in tables for record in table["id"].to_pylist()]
-        keys = [draw_key(mixture.seed, "mixture", record) for record in ids]
-        candidates.reject(accepted[~drawn(keys, count)], None, "not drawn")
+        keys = np.array([draw_key(mixture.seed, "mixture", record) for record in ids], np.uint64)
+        candidates.reject(np.sort(accepted[np.argsort(keys, kind="stable")[count:]]), None, "not drawn")
 
 
 def _declared(runs: Sequence[RunFolder]) -> Columns:

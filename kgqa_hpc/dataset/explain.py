@@ -9,8 +9,6 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as pads
-
 from kgqa_hpc import __version__
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
@@ -155,6 +153,8 @@ def _locate(
 
 def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
     """Status and reason in the dataset: by the present decision rule and the filters of the last merge."""
+    import pyarrow.dataset as pads  # imports pandas
+
     status, reason = record["status"], record["reason"]
     if status == "open":
         return status, reason
