@@ -124,7 +124,9 @@ def _options(parameters: Iterable[Any]) -> list[tuple[str, str]]:
 
 def record_page() -> str:
     """Text of record.md."""
-    common = [*COMMON, *GATHERED, *DECIDED, SPLIT]
+    by_name = {"features": "What was measured of the pair, by name."}
+    gathered = [c._replace(description=by_name.get(c.name, c.description)) for c in GATHERED]
+    common = [*COMMON, *gathered, *DECIDED, SPLIT]
     lines = [RECORD, *_fields(common), PROVENANCE]
     entries = {
         f"{title} `{name}`": getattr(registry.get(name), "columns", ())

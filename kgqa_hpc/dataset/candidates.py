@@ -134,16 +134,11 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
 
 
 class Outcome(NamedTuple):
-    """An outcome of rows: their file, the reason, and their part of the split."""
+    """An outcome of rows: their file, the name of its Parquet files without number, and the ending of their lines."""
 
     file: str
-    reason: str | None
-    part: str | None
-
-    @property
-    def stem(self) -> str:
-        """The name of the Parquet files, without number."""
-        return f"{self.file}-{self.part}" if self.part and self.file == ACCEPTED else self.file
+    stem: str
+    ending: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +162,10 @@ class Fate:
 
     def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[bytes]:
         """The lines of these rows in their file: records with the decided fields at their ends, or items (`lost`)."""
-        endings = []
-        for file, reason, part in self.outcomes:
-            decided = {
-                "accepted": file == ACCEPTED,
-                "reason": reason,
-                **({"split": part} if self.parts else {}),
-            }
-            endings.append(b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n")
         for numbers, table in self.staged.read([column], rows):
             staged_lines = table[column].cast(pa.binary()).to_numpy()
             for line, code in zip(staged_lines, self.codes[numbers].tolist(), strict=True):
-                yield line + endings[code]
+                yield line + self.outcomes[code].ending
 
 
 def fate_of(candidates: Candidates) -> Fate:
@@ -188,7 +175,15 @@ def fate_of(candidates: Candidates) -> Fate:
         """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
            file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
     )
-    outcomes = database.execute("SELECT file, reason, part FROM outcome ORDER BY code").fetchall()
+    outcomes = []
+    for file, reason, part in database.execute(
+        "SELECT file, reason, part FROM outcome ORDER BY code"
+    ).fetchall():
+        decided = {"accepted": file == ACCEPTED, "reason": reason} | (
+            {"split": part} if candidates.parts else {}
+        )
+        ending = b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n"
+        outcomes.append(Outcome(file, f"{file}-{part}" if part and file == ACCEPTED else file, ending))
     batches: pa.RecordBatchReader = database.sql(
         """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
            ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
@@ -200,4 +195,4 @@ def fate_of(candidates: Candidates) -> Fate:
         end = row + len(batch)
         codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
         row = end
-    return Fate(candidates.staged, [Outcome(*values) for values in outcomes], codes, sizes, candidates.parts)
+    return Fate(candidates.staged, outcomes, codes, sizes, candidates.parts)

@@ -25,7 +25,7 @@ COMMON = (
 )
 GATHERED = (
     Column("verdicts", {}, "What each judge said."),
-    Column("features", {}, "What was measured of the pair, by name."),
+    Column("features", {}, "What was measured of the pair."),
     Column("provenance", {}, "Run, anchor, prompts, engines, parameters and tokens."),
 )
 _DEPTHS = {"verdicts": 2, "features": 1, "provenance": 3}  # levels of mappings; a deeper mapping is JSON text

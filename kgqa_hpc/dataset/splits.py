@@ -20,6 +20,7 @@ import pyarrow as pa
 from kgqa_hpc.config.sections import Split
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.columns import value_at
+from kgqa_hpc.dataset.duplicates import connected
 from kgqa_hpc.registry import Registry
 
 # Functions from sequences to clusters of similar ones (`labels`, `method`), by the name in `split.by`.
@@ -45,7 +46,11 @@ def divide(candidates: Candidates, split: Split | None, seed: int) -> dict[str, 
         label = dict(zip(texts, clusters.labels, strict=True))
         pairs[1] = np.unique([label[text] for text in numbers], return_inverse=True)[1][pairs[1]]
         method["method"] = clusters.method
-    group = _connected(len(rows), pairs)
+    # Records, then values: numbered by first record, the groups are those connected through shared values.
+    groups = connected(
+        np.stack([pairs[0], pairs[1] + len(rows)]), len(rows) + int(pairs[1].max(initial=-1)) + 1
+    )
+    group = pd.factorize(groups[: len(rows)])[0]
     part = _place(group, list(split.shares.values()), seed)[group]
     candidates.parts = tuple(split.shares)
     names = pa.array(candidates.parts, pa.string()).take(pa.array(part))
@@ -80,18 +85,6 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
         words = " ".join(record["question"].lower().split())
         questions.append(hashlib.blake2b(words.encode(), digest_size=8).digest())
     return np.array([owners, values], np.int64), list(numbers), pa.array(questions, pa.binary())
-
-
-def _connected(records: int, pairs: np.ndarray) -> np.ndarray:
-    """The group of each record, numbered by first record: those connected through shared values."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    owners, values = pairs
-    size = records + int(values.max(initial=-1)) + 1
-    graph = coo_array((np.ones(len(owners), np.int8), (owners, values + records)), shape=(size, size))
-    labels = connected_components(graph, directed=False)[1] if size else np.empty(0, np.int64)
-    return pd.factorize(labels[:records])[0]
 
 
 def _place(group: np.ndarray, shares: list[float], seed: int) -> np.ndarray:
