@@ -213,10 +213,12 @@ class RequestCounts:
         if item["status"] in ("invalid", "failed") and trace:
             del last[trace[-1]["step"]]  # the step that gave up had no usable answer
         for entry in trace:
-            useless = {_USELESS.get(entry["finish"], "errors"): 1}
-            usable = {"usable": 1, "repaired": bool(entry["repaired"])}
-            counts = usable if last.get(entry["step"]) is entry else useless
-            self._of(entry).update(counts, requests=1, **entry["tokens"])
+            counts, usable = self._of(entry), last.get(entry["step"]) is entry
+            counts["requests"] += 1
+            counts["usable" if usable else _USELESS.get(entry["finish"], "errors")] += 1
+            counts["repaired"] += usable and bool(entry["repaired"])
+            for kind in TOKENS:
+                counts[kind] += entry["tokens"][kind]
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Add the counts in `rows`, as another object's `rows()` returns them."""

@@ -35,6 +35,8 @@ DECIDED = (
 )
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 JSON = "json"  # the collected type of values of mixed types, stored as JSON text
+# Values of these classes, the most frequent, need no call.
+_FREQUENT = {str: "string", bool: "bool"}
 NULL = "null"  # the collected type of a field without any value, stored as text
 
 
@@ -123,19 +125,19 @@ def _stored(kind: Type) -> Type:
 
 def fitting(value: Any, kind: Type) -> Any:
     """A step's value converted to its column's type: as text in a text column, null where it does not fit."""
-    if is_nothing(value):
-        return None
-    if kind == "string":
-        return value if isinstance(value, str) else _json(value)
     if isinstance(kind, dict):
         if not isinstance(value, dict):
             return None
         filled = {}
         for name, part in kind.items():
             inner = value.get(name)
-            text = part == "string" and inner.__class__ is str  # the most frequent type needs no call
-            filled[name] = inner if text or inner is None else fitting(inner, part)
+            fits = inner is None or part == _FREQUENT.get(inner.__class__)
+            filled[name] = inner if fits else fitting(inner, part)
         return filled
+    if is_nothing(value):
+        return None
+    if kind == "string":
+        return value if isinstance(value, str) else _json(value)
     if isinstance(kind, list):
         return [fitting(member, kind[0]) for member in value] if isinstance(value, list) else None
     if kind == JSON:
