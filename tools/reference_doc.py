@@ -16,7 +16,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.family import DIFFICULTY
 from kgqa_hpc.cli import app
 from kgqa_hpc.columns import Column, Type
-from kgqa_hpc.dataset.columns import COMMON, DECIDED, SPLIT, Columns
+from kgqa_hpc.dataset.columns import COMMON, DECIDED, GATHERED, SPLIT
 from kgqa_hpc.steps import STEPS
 
 SHARED = 2  # an option or field of so many entries, with the same words, is described once
@@ -124,12 +124,9 @@ def _options(parameters: Iterable[Any]) -> list[tuple[str, str]]:
 
 def record_page() -> str:
     """Text of record.md."""
-    common = [*COMMON, *(c for c in Columns().all() if c.name == "provenance"), *DECIDED, SPLIT]
-    gathered = [
-        Column("verdicts", {}, "What each judge said."),
-        Column("features", {}, "What was measured of the pair, by name."),
-    ]
-    common[len(COMMON) : len(COMMON)] = gathered
+    by_name = {"features": "What was measured of the pair, by name."}
+    gathered = [c._replace(description=by_name.get(c.name, c.description)) for c in GATHERED]
+    common = [*COMMON, *gathered, *DECIDED, SPLIT]
     lines = [RECORD, *_fields(common), PROVENANCE]
     entries = {
         f"{title} `{name}`": getattr(registry.get(name), "columns", ())

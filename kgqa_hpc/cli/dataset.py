@@ -108,12 +108,11 @@ def combine(
     """Join the datasets of several runs; duplicate ids are dropped."""
     from kgqa_hpc.dataset import combine as room
     from kgqa_hpc.dataset.files import Where
-    from kgqa_hpc.dataset.sampling import Mixture
     from kgqa_hpc.store.run_folder import RunFolder
 
     if number is not None and not share:
         raise InputError("--number: in which shares?", "say --share once for each run")
-    mixture = Mixture(share, number, seed) if share else None
+    mixture = room.Mixture(share, number, seed) if share else None
     chosen = Where.of(difficulty or (), score or (), where)
     document = room.combine(
         out, [RunFolder.open(run) for run in runs], mixed=mixed, where=chosen, mixture=mixture

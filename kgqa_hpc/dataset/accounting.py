@@ -5,13 +5,13 @@ unfinished run has a fifth term, `waiting`. Where an item yields several records
 records = accepted + rejected.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
+
+import orjson
 
 from kgqa_hpc.errors import AccountingError
 
@@ -29,6 +29,9 @@ _COUNTS = ("requests", "usable", "repaired", "unparseable", "truncated", "errors
 class OutcomeCounts:
     """Number of items of one group (or of all groups) by outcome and reason."""
 
+    unit: ClassVar[str] = "sampled"
+    outcomes: ClassVar[tuple[str, ...]] = OUTCOMES[1:]  # those with reasons
+
     sampled: int = 0
     accepted: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -42,7 +45,7 @@ class OutcomeCounts:
         """Count finished items."""
         if status == "accepted":
             self.accepted += number
-        elif status in OUTCOMES:
+        elif status in self.outcomes:
             getattr(self, status)[reason or NO_REASON] += number
         else:
             raise AccountingError(
@@ -50,9 +53,10 @@ class OutcomeCounts:
             )
 
     @property
-    def ended(self) -> int:
-        """Number of items with an outcome."""
-        return self.accepted + self.rejected.total() + self.invalid.total() + self.failed.total()
+    def holds(self) -> bool:
+        """Whether the outcomes and what is waiting are the whole."""
+        reasons = sum(getattr(self, outcome).total() for outcome in self.outcomes)
+        return self.sampled == self.accepted + reasons + self.waiting
 
     @property
     def generated(self) -> int:
@@ -61,46 +65,26 @@ class OutcomeCounts:
 
     def __str__(self) -> str:
         """The identity with its numbers, e.g. `10 sampled = 4 accepted + 5 rejected + 1 invalid + 0 failed`."""
-        sign = "=" if self.sampled == self.ended + self.waiting else "!="
         terms = [f"{self.accepted:,} accepted"]
-        terms += [f"{getattr(self, name).total():,} {name}" for name in OUTCOMES[1:]]
+        terms += [f"{getattr(self, name).total():,} {name}" for name in self.outcomes]
         terms += [f"{self.waiting:,} waiting"] if self.waiting else []
-        return f"{self.sampled:,} sampled {sign} {' + '.join(terms)}"
+        return f"{self.sampled:,} {self.unit} {'=' if self.holds else '!='} {' + '.join(terms)}"
 
-    def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
-        return OutcomeCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of accounting.json, reasons in alphabetical order."""
-        return {
-            "sampled": self.sampled,
-            "accepted": self.accepted,
-            **{outcome: dict(sorted(getattr(self, outcome).items())) for outcome in OUTCOMES[1:]},
-            "waiting": self.waiting,
-            "generated": self.generated,
-        }
+        reasons = {outcome: dict(sorted(getattr(self, outcome).items())) for outcome in self.outcomes}
+        items = {"waiting": self.waiting, "generated": self.generated} if self.unit == "sampled" else {}
+        return {self.unit: self.sampled, "accepted": self.accepted, **reasons, **items}
 
 
-@dataclass(slots=True)
-class RecordCounts:
-    """Number of records of one group by outcome, where an item yields several records."""
+class RecordCounts(OutcomeCounts):
+    """Number of records of one group (`sampled`) by outcome, where an item yields several records."""
 
-    records: int = 0
-    accepted: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-
-    def __str__(self) -> str:
-        """The second identity, e.g. `12 records = 10 accepted + 2 rejected`."""
-        rejected = self.rejected.total()
-        sign = "=" if self.records == self.accepted + rejected else "!="
-        return f"{self.records:,} records {sign} {self.accepted:,} accepted + {rejected:,} rejected"
-
-    def __add__(self, other: RecordCounts) -> RecordCounts:
-        return RecordCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
-
-    def to_dict(self) -> dict[str, Any]:
-        rejected = dict(sorted(self.rejected.items()))
-        return {"records": self.records, "accepted": self.accepted, "rejected": rejected}
+    unit = "records"
+    outcomes = ("rejected",)
 
 
 @dataclass(slots=True)
@@ -182,13 +166,8 @@ class Accounting:
         """Raise AccountingError, naming the numbers, unless both identities hold for every group."""
         wrong = [
             f"{name}: {counts}"
-            for name, counts in in_order(self.groups)
-            if counts.sampled != counts.ended + counts.waiting or (counts.waiting and not self.partial)
-        ]
-        wrong += [
-            f"{name}: {counts}"
-            for name, counts in in_order(self.records)
-            if counts.records != counts.accepted + counts.rejected.total()
+            for name, counts in [*in_order(self.groups), *in_order(self.records)]
+            if not counts.holds or (counts.waiting and not self.partial)
         ]
         if wrong:
             raise AccountingError(
@@ -225,7 +204,7 @@ class RequestCounts:
     """
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._counts: dict[bytes, Counter[str]] = {}
 
     def add(self, item: dict[str, Any]) -> None:
         """Count all requests of an item's record."""
@@ -234,36 +213,38 @@ class RequestCounts:
         if item["status"] in ("invalid", "failed") and trace:
             del last[trace[-1]["step"]]  # the step that gave up had no usable answer
         for entry in trace:
-            counts = {"requests": 1, "usable": 1, "repaired": bool(entry["repaired"])}
-            if last.get(entry["step"]) is not entry:
-                counts = {"requests": 1, _USELESS.get(entry["finish"], "errors"): 1}
-            self._add(entry, counts)
+            counts, usable = self._of(entry), last.get(entry["step"]) is entry
+            counts["requests"] += 1
+            counts["usable" if usable else _USELESS.get(entry["finish"], "errors")] += 1
+            counts["repaired"] += usable and bool(entry["repaired"])
+            for kind in TOKENS:
+                counts[kind] += entry["tokens"][kind]
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Add the counts in `rows`, as another object's `rows()` returns them."""
         for row in rows:
-            self._add(row, {name: row[name] for name in _COUNTS})
+            self._of(row).update({name: row[name] for name in _COUNTS}, **row["tokens"])
 
-    def _add(self, entry: dict[str, Any], counts: Mapping[str, int]) -> None:
-        """Add counts, and the tokens of `entry`, to the row of its step, prompt and engine."""
+    def _of(self, entry: dict[str, Any]) -> Counter[str]:
+        """The counts and tokens of the entry's step, prompt and engine."""
         prompt, engine = entry["prompt"], entry["engine"]
-        key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
-        if key not in self._rows:
+        key = orjson.dumps([entry["step"], prompt, engine])
+        if key not in self._counts:
             # Some engines do not know their version or the digest of their model.
-            if not all(part is None or isinstance(part, str) for part in key):
-                raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
-            identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
-            zeros = {**dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
-            self._rows[key] = {**identity, **zeros}
-        row = self._rows[key]
-        for name, number in counts.items():
-            row[name] += number
-        for kind in TOKENS:
-            row["tokens"][kind] += entry["tokens"][kind]
+            texts = entry["step"], *prompt.values(), *engine.values()
+            if not all(isinstance(text, str | None) for text in texts):
+                raise TypeError(f"step, prompt and engine of a request are texts, not {key.decode()}")
+            self._counts[key] = Counter()
+        return self._counts[key]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""
-        return [self._rows[key] for key in sorted(self._rows, key=lambda key: [part or "" for part in key])]
+        rows = []
+        for key, counts in sorted(self._counts.items(), key=lambda row: row[0].replace(b"null", b'""')):
+            row = dict(zip(("step", "prompt", "engine"), orjson.loads(key), strict=True))
+            tokens = {kind: counts[kind] for kind in TOKENS}
+            rows.append({**row, **{name: counts[name] for name in _COUNTS}, "tokens": tokens})
+        return rows
 
 
 def in_order(groups: Mapping[str, T]) -> list[tuple[str, T]]:

@@ -4,6 +4,7 @@ The DuckDB table `candidate` holds the outcome of each row, which merge decides 
 columns of the staged files, and mark rows as rejected. Wide columns (texts, records) stay in the staged files.
 """
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import orjson
 import pyarrow as pa
 
 from kgqa_hpc.database import connect
-from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts
+from kgqa_hpc.dataset.accounting import LENGTH, Accounting, RecordCounts
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.threads import usable_cores
@@ -34,6 +35,12 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
   file VARCHAR GENERATED ALWAYS AS (CASE WHEN status = 'accepted' THEN 'accepted'
     WHEN status = 'rejected' AND bytes IS NOT NULL THEN 'rejected' ELSE 'lost' END))
 """
+
+
+def draw_key(seed: int, purpose: str, record: str) -> int:
+    """Random key of a record in a draw: 64 bits of a hash of the seed and its id."""
+    digest = hashlib.blake2b(f"{seed}/{purpose}/{record}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
 
 
 def repeated(condition: str) -> str:
@@ -95,13 +102,10 @@ class Candidates:
         for group, status, reason, single, number in self.database.execute(outcomes).fetchall():
             if single:
                 accounting.group(group).add(status, reason, number)
-            elif status in ("accepted", "rejected"):
+            elif status in (ACCEPTED, REJECTED):
                 records = accounting.records.setdefault(group, RecordCounts())
-                records.records += number
-                if status == "accepted":
-                    records.accepted += number
-                else:
-                    records.rejected[reason or NO_REASON] += number
+                records.sampled += number
+                records.add(status, reason, number)
         pairs = "SELECT grp, count(question_length), count(*) FILTER (reason = ?) FROM candidate GROUP BY grp"
         for group, number, outliers in self.database.execute(pairs, [LENGTH]).fetchall():
             counts = accounting.group(group)
@@ -130,16 +134,11 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
 
 
 class Outcome(NamedTuple):
-    """An outcome of rows: their file, the reason, and their part of the split."""
+    """An outcome of rows: their file, the name of its Parquet files without number, and the ending of their lines."""
 
     file: str
-    reason: str | None
-    part: str | None
-
-    @property
-    def stem(self) -> str:
-        """The name of the Parquet files, without number."""
-        return f"{self.file}-{self.part}" if self.part and self.file == ACCEPTED else self.file
+    stem: str
+    ending: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +162,10 @@ class Fate:
 
     def lines(self, rows: np.ndarray, column: str = "record") -> Iterator[bytes]:
         """The lines of these rows in their file: records with the decided fields at their ends, or items (`lost`)."""
-        endings = []
-        for file, reason, part in self.outcomes:
-            decided = {
-                "accepted": file == ACCEPTED,
-                "reason": reason,
-                **({"split": part} if self.parts else {}),
-            }
-            endings.append(b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n")
         for numbers, table in self.staged.read([column], rows):
             staged_lines = table[column].cast(pa.binary()).to_numpy()
             for line, code in zip(staged_lines, self.codes[numbers].tolist(), strict=True):
-                yield line + endings[code]
+                yield line + self.outcomes[code].ending
 
 
 def fate_of(candidates: Candidates) -> Fate:
@@ -184,7 +175,15 @@ def fate_of(candidates: Candidates) -> Fate:
         """CREATE TABLE outcome AS SELECT (row_number() OVER (ORDER BY file, reason, part) - 1)::INTEGER AS code,
            file, reason, part FROM (SELECT DISTINCT file, reason, part FROM candidate)"""
     )
-    outcomes = database.execute("SELECT file, reason, part FROM outcome ORDER BY code").fetchall()
+    outcomes = []
+    for file, reason, part in database.execute(
+        "SELECT file, reason, part FROM outcome ORDER BY code"
+    ).fetchall():
+        decided = {"accepted": file == ACCEPTED, "reason": reason} | (
+            {"split": part} if candidates.parts else {}
+        )
+        ending = b"\n" if file == LOST else b"," + orjson.dumps(decided)[1:] + b"\n"
+        outcomes.append(Outcome(file, f"{file}-{part}" if part and file == ACCEPTED else file, ending))
     batches: pa.RecordBatchReader = database.sql(
         """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
            ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
@@ -196,4 +195,4 @@ def fate_of(candidates: Candidates) -> Fate:
         end = row + len(batch)
         codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
         row = end
-    return Fate(candidates.staged, [Outcome(*values) for values in outcomes], codes, sizes, candidates.parts)
+    return Fate(candidates.staged, outcomes, codes, sizes, candidates.parts)

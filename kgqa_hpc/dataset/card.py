@@ -10,16 +10,17 @@ import io
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order
-from kgqa_hpc.dataset.facts import Facts, one_line
+from kgqa_hpc.dataset.facts import KNOWLEDGE_GRAPH, Facts, one_line
 
 # Licence identifiers of the Hub that knowledge graphs use.
 HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
@@ -28,39 +29,33 @@ _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<
 SHOWN = 300  # largest number of characters of a text in the sample record
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """The Parquet parts of one split of one configuration."""
+class DataFile(NamedTuple):
+    """The Parquet parts of one split of one configuration.
+
+    `rows`, `memory` and `disk`: number of records, bytes of the columns before compression, and bytes of the files.
+    """
 
     config: str
     split: str
     names: tuple[str, ...]
-    folder: Path
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Number of records, bytes of the columns before compression, and bytes of the files, of all parts."""
-        import pyarrow.parquet as pq
-
-        paths = [self.folder / name for name in self.names]
-        files = [pq.read_metadata(path) for path in paths]
-        memory = sum(file.row_group(i).total_byte_size for file in files for i in range(file.num_row_groups))
-        return sum(file.num_rows for file in files), memory, sum(path.stat().st_size for path in paths)
+    rows: int
+    memory: int
+    disk: int
 
 
 def data_files(folder: Path, parts: tuple[str, ...] = ()) -> list[DataFile]:
     """The Parquet parts by configuration and split."""
-    stems = {("accepted", part): f"accepted-{part}" for part in parts} or {("accepted", "train"): "accepted"}
-    stems[("rejected", "train")] = "rejected"
-    return [
-        DataFile(
-            config,
-            split,
-            tuple(sorted(path.name for path in folder.glob(f"{stem}-?????-of-*.parquet"))),
-            folder,
-        )
-        for (config, split), stem in stems.items()
-    ]
+    import pyarrow.parquet as pq
+
+    stems = [("accepted", part, f"accepted-{part}") for part in parts] or [("accepted", "train", "accepted")]
+    files = []
+    for config, split, stem in [*stems, ("rejected", "train", "rejected")]:
+        paths = sorted(folder.glob(f"{stem}-?????-of-*.parquet"))
+        read = [pq.read_metadata(path) for path in paths]
+        memory = sum(file.row_group(i).total_byte_size for file in read for i in range(file.num_row_groups))
+        rows, disk = sum(file.num_rows for file in read), sum(path.stat().st_size for path in paths)
+        files.append(DataFile(config, split, tuple(path.name for path in paths), rows, memory, disk))
+    return files
 
 
 def render_card(
@@ -73,26 +68,18 @@ def render_card(
 ) -> str:
     """Text of README.md of a dataset folder; `sums` maps file names to sha256, `sample` is an accepted record."""
     jinja = templates("kgqa_hpc.dataset")  # of Markdown; `cell` escapes foreign text
-    jinja.filters["cell"] = cell
+    jinja.filters |= {"cell": cell, "line": one_line}
     # Indented JSON, escaped so that no text ends the Markdown fence.
     example = sample and json.dumps(_cut(sample), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
     text = jinja.get_template("card.md.j2").render(
         front_matter=_front_matter(facts, accounting, files, sums),
         facts=facts,
         accounting=accounting,
-        pairs=accounting.record_total.accepted,
-        identity=str(accounting.total),
-        second_identity=str(accounting.record_total) if accounting.records else None,
-        reasons=accounting.reasons(),
-        limits=accounting.lengths,
-        filters=accounting.filters,
-        splits=accounting.splits,
         columns=[(column.name, type_text(column.type), column.description) for column in columns],
         sample=example,
         table=table_name(facts),
-        published="biographletqa.jsonl" in sums,
+        sums=sums,
         prompts=any(name.startswith("prompts/") for name in sums),
-        parts=list(accounting.splits.get("parts", {})),
     )
     return text.lstrip("\n")
 
@@ -135,7 +122,7 @@ def _front_matter(
 ) -> str:
     accepted = accounting.record_total.accepted
     fields = {
-        "pretty_name": facts.title,
+        "pretty_name": one_line(facts.title),
         **licence_fields(facts.licence, facts.licence_url),
         **({"language": list(facts.languages)} if facts.languages else {}),
         "task_categories": ["question-answering", "text-generation"],
@@ -143,13 +130,18 @@ def _front_matter(
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
         "tags": [
-            *(["knowledge-graph"] if facts.evidence == "a knowledge graph" else []),
+            *(["knowledge-graph"] if facts.evidence == KNOWLEDGE_GRAPH else []),
             facts.kind,
             "synthetic",
             "croissant",
         ],
         **configurations(files, sums),
     }
+    return yaml_text(fields)
+
+
+def yaml_text(fields: dict[str, Any]) -> str:
+    """The front matter as YAML."""
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
 
 
@@ -159,30 +151,23 @@ def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str,
     The description of a configuration holds a fingerprint, so that readers which cache by configuration notice changes.
     """
     front: dict[str, Any] = {"configs": [], "dataset_info": []}
-    for config in dict.fromkeys(file.config for file in files):
-        counted = [(file, *file.counts) for file in files if file.config == config]
+    for config, group in groupby(files, attrgetter("config")):
+        every = list(group)
         # Readers of the Hub refuse an empty file in a list of files, so it is left out.
-        counted = [counts for counts in counted if counts[1]] or counted
-        digests = (_fingerprint(sums[name] for name in file.names) for file, *_ in counted)
-        front["configs"].append(
-            {
-                "config_name": config,
-                **({"default": True} if config == "accepted" else {}),
-                "description": f"fingerprint {_fingerprint(digests)}",
-                "data_files": [{"split": file.split, "path": list(file.names)} for file, *_ in counted],
-            }
-        )
-        front["dataset_info"].append(
-            {
-                "config_name": config,
-                "splits": [
-                    {"name": file.split, "num_bytes": memory, "num_examples": rows}
-                    for file, rows, memory, _ in counted
-                ],
-                "download_size": sum(disk for *_, disk in counted),
-                "dataset_size": sum(memory for _, _, memory, _ in counted),
-            }
-        )
+        listed = [file for file in every if file.rows] or every
+        digests = (_fingerprint(sums[name] for name in file.names) for file in listed)
+        paths = [{"split": file.split, "path": list(file.names)} for file in listed]
+        splits = [
+            {"name": file.split, "num_bytes": file.memory, "num_examples": file.rows} for file in listed
+        ]
+        sizes = {
+            "download_size": sum(file.disk for file in listed),
+            "dataset_size": sum(file.memory for file in listed),
+        }
+        default = {"default": True} if config == "accepted" else {}
+        fingerprint = {"description": f"fingerprint {_fingerprint(digests)}", "data_files": paths}
+        front["configs"].append({"config_name": config, **default, **fingerprint})
+        front["dataset_info"].append({"config_name": config, "splits": splits, **sizes})
     return front
 
 

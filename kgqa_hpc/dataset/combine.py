@@ -4,21 +4,27 @@ Records keep the decisions of their runs; `provenance.run` names the run. Of sev
 first accepted one is kept, else the first; the others are counted as `combined`. Records that do not match the
 condition are counted as `filtered`, and with shares, accepted records beyond a run's share as `not drawn`. So every
 record of a run is counted once.
+
+A mixture (`kgqa combine --share`) takes records of several runs in given proportions. Numbers follow the
+largest-remainder method (Hamilton): every run gets the integer part of its quota, and the remaining records go to the
+largest remainders, the earlier run first on a tie.
 """
 
 import hashlib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from fractions import Fraction
 from itertools import islice
+from math import floor, isfinite
 from pathlib import Path
 from typing import Any
 
-import yaml
+import numpy as np
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.candidates import Candidates, fate_of, open_candidates, repeated
-from kgqa_hpc.dataset.card import cell, configurations, data_files
+from kgqa_hpc.dataset.candidates import Candidates, draw_key, fate_of, open_candidates, repeated
+from kgqa_hpc.dataset.card import cell, configurations, data_files, templates, yaml_text
 from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.files import (
@@ -32,7 +38,6 @@ from kgqa_hpc.dataset.files import (
 )
 from kgqa_hpc.dataset.publish import MARK, refuse_foreign
 from kgqa_hpc.dataset.record import THOUGHTS, RecordMaker
-from kgqa_hpc.dataset.sampling import Mixture, counts_of, draw_key, drawn
 from kgqa_hpc.dataset.staged import SUFFIX, Staged, StagedFile, staged_table, write_staged
 from kgqa_hpc.dataset.write import write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
@@ -45,6 +50,54 @@ CHUNK = 1000  # records of a staged file
 FILES = ("accepted", "rejected")
 MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint that describe writer and judges
 COUNTS = (*FILES, "combined", "filtered", "not drawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Proportions of the runs' accepted records: one share per run, and the total `number` (None: the largest
+    possible).
+    """
+
+    shares: Sequence[float]
+    number: int | None = None
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if not all(isfinite(share) and share > 0 for share in self.shares):
+            raise InputError(f"shares {list(self.shares)}: each must be above 0", "leave the run out instead")
+
+
+def apportion(number: int, shares: Sequence[float]) -> list[int]:
+    """`number` divided into integers in the ratio of `shares`, which need not sum to one."""
+    exact = [Fraction(str(share)) for share in shares]
+    quotas = [number * share / sum(exact) for share in exact]
+    counts = [floor(quota) for quota in quotas]
+    by_rest = sorted(range(len(shares)), key=lambda i: (counts[i] - quotas[i], i))
+    for i in by_rest[: number - sum(counts)]:
+        counts[i] += 1
+    return counts
+
+
+def largest(available: Sequence[int], shares: Sequence[float]) -> int:
+    """The largest total at which no run has to give more records than are `available`."""
+    exact = [Fraction(str(share)) for share in shares]
+    return min(floor(have * sum(exact) / share) for have, share in zip(available, exact, strict=True))
+
+
+def counts_of(available: Sequence[int], shares: Sequence[float], number: int | None) -> list[int]:
+    """The number of records of each run, `number` in all (default: the largest possible).
+
+    Raises InputError for too many.
+    """
+    most = largest(available, shares)
+    counts = apportion(most if number is None else number, shares)
+    for at, (count, have) in enumerate(zip(counts, available, strict=True), start=1):
+        if count > have:
+            raise InputError(
+                f"run {at} has {have:,} accepted records that fit, its share of {number:,} is {count:,}",
+                f"ask for at most {most:,}, or change the shares",
+            )
+    return counts
 
 
 def combine(
@@ -136,13 +189,13 @@ def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
                     if holds(record):
                         # Which fields become JSON text depends on all runs together.
                         plain = without_json_text({key: record.get(key) for key in names}, json_text)
-                        collected.add(_without_nulls(plain))
+                        collected.add(plain)
                         row |= {"status": name, "record": plain}
                     rows.append(row)
                 path = scratch / f"records-{len(files):05d}{SUFFIX}"
                 write_staged(path, staged_table(rows, collected))
                 files.append(StagedFile(path, len(rows), collected))
-                columns.take(collected.state())
+                columns.take(collected.types)
     return Staged(files, columns)
 
 
@@ -153,8 +206,8 @@ def _draw(candidates: Candidates, mixture: Mixture) -> None:
     for accepted, count in zip(rows, counts, strict=True):
         tables = candidates.staged.read(["id"], accepted)
         ids = [record for _, table in tables for record in table["id"].to_pylist()]
-        keys = [draw_key(mixture.seed, "mixture", record) for record in ids]
-        candidates.reject(accepted[~drawn(keys, count)], None, "not drawn")
+        keys = np.array([draw_key(mixture.seed, "mixture", record) for record in ids], np.uint64)
+        candidates.reject(np.sort(accepted[np.argsort(keys, kind="stable")[count:]]), None, "not drawn")
 
 
 def _declared(runs: Sequence[RunFolder]) -> Columns:
@@ -169,13 +222,6 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
     return Columns(tuple(declared.values()))
 
 
-def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without the null labels that merge added for steps that the item never reached."""
-    parameters = {k: v for k, v in record["provenance"]["parameters"].items() if v is not None}
-    verdicts = {k: v for k, v in record["verdicts"].items() if v is not None}
-    return {**record, "verdicts": verdicts, "provenance": {**record["provenance"], "parameters": parameters}}
-
-
 def _write_card(
     folder: Path, runs: Sequence[RunFolder], document: Mapping[str, Any], sums: dict[str, str]
 ) -> None:
@@ -186,18 +232,13 @@ def _write_card(
         "tags": ["synthetic"],
         **configurations(data_files(folder), sums),
     }
-    counts = [name for name in document["runs"][0] if name != "run"]
-    lines = [
-        "---",
-        yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=100) + "---",
-        "# Questions and answers of several runs\n",
-        f"{document['accepted']:,} accepted and {document['rejected']:,} rejected records, joined by kgqa_hpc "
-        f"{document['program']}. `provenance.run` says which run a record is of; `combined.json` has the counts.\n",
-        f"| run | source | licence | {' | '.join(counts)} |",
-        "|---|---|---|" + "---:|" * len(counts),
-    ]
-    for run, entry in zip(runs, document["runs"], strict=True):
-        facts = gather_facts(run, document["program"])
-        about = [entry["run"][:16], facts.graph["source"], facts.licence, *(entry[name] for name in counts)]
-        lines.append(f"| {' | '.join(map(cell, about))} |")
-    (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    jinja = templates("kgqa_hpc.dataset")
+    jinja.filters["cell"] = cell
+    facts = [gather_facts(run, document["program"]) for run in runs]
+    card = jinja.get_template("combined_card.md.j2").render(
+        document,
+        front_matter=yaml_text(front),
+        counts=COUNTS,
+        rows=list(zip(document["runs"], facts, strict=True)),
+    )
+    (folder / "README.md").write_text(card, encoding="utf-8")

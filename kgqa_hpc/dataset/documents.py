@@ -62,24 +62,7 @@ _TYPES = {"string": "sc:Text", "int64": "cr:Int64", "double": "cr:Float64", "boo
 _UNDATED = "2025-01-01"  # for runs whose manifest has no date
 
 # The context that Croissant 1.1 prescribes (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html).
-_TERMS = """
-arrayShape citeAs column containedIn equivalentProperty extract field fileProperty fileObject fileSet format
-includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace
-samplingRate separator source subField transform
-"""
-_CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    **{name: f"cr:{name}" for name in _TERMS.split()},
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "sc": "https://schema.org/",
-}
+_CONTEXT = orjson.loads(Path(__file__).with_name("croissant_context.json").read_bytes())
 
 
 def croissant(

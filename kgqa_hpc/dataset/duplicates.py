@@ -103,9 +103,6 @@ def signatures(config: RunConfig) -> Callable[[pa.Table], pa.Table]:
 
 def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch: Path) -> np.ndarray:
     """The numbers, among `rows` (ascending), of the questions connected to an earlier one: int64, ascending."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     path = scratch / "words.arrow"
     with pa.ipc.new_file(path, pa.schema([("words", pa.string())])) as out:
         for _, table in staged.read(["words"], rows):
@@ -130,10 +127,18 @@ def near_duplicates(staged: Staged, rows: np.ndarray, threshold: float, scratch:
             remembered[band % REMEMBERED, members] = leaders
             links.append(np.stack([leaders, members]))
     path.unlink()
-    pairs = np.concatenate(links, axis=1)
-    graph = coo_array((np.ones(pairs.shape[1], np.int8), tuple(pairs)), shape=(len(rows), len(rows)))
-    labels = connected_components(graph, directed=False)[1]
-    return np.delete(rows, np.unique(labels, return_index=True)[1])
+    groups = connected(np.concatenate(links, axis=1), len(rows))
+    return np.delete(rows, np.unique(groups, return_index=True)[1])
+
+
+def connected(pairs: np.ndarray, number: int) -> np.ndarray:
+    """The group of each of `number` things that `pairs`, shape (2, n), connect: int32, shape (number,)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(pairs.shape[1], np.int8), tuple(pairs)), shape=(number, number))
+    groups: np.ndarray = connected_components(graph, directed=False)[1] if number else np.empty(0, np.int32)
+    return groups
 
 
 def _hashes(staged: Staged, rows: np.ndarray, band: int) -> np.ndarray:

@@ -9,15 +9,12 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from kgqa_hpc import __version__
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import LENGTH
-from kgqa_hpc.dataset.filters import FIELDS
+from kgqa_hpc.dataset.filters import REASONS
 from kgqa_hpc.dataset.read import has_ended
-from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.dataset.show import render_history as render
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
@@ -29,7 +26,6 @@ from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import AnchorsFile, iter_result
-from kgqa_hpc.text.streams import open_bytes, read_bytes
 
 __all__ = ["explain", "render"]
 
@@ -157,25 +153,19 @@ def _locate(
 
 def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
     """Status and reason in the dataset: by the present decision rule and the filters of the last merge."""
-    if record["status"] == "open":
-        return "open", record["reason"]
-    counts = run.dataset / "accounting.json"
-    filters = orjson.loads(read_bytes(counts)) if counts.exists() else {}
-    for field, text in zip(FIELDS, pair_of(record["output"]) or (), strict=False):
-        limits = filters.get("lengths", {}).get(field) or {"minimum": None}
-        if limits["minimum"] is not None and not limits["minimum"] <= len(text) <= limits["maximum"]:
-            return "rejected", LENGTH
+    import pyarrow.dataset as pads  # imports pandas
+
     status, reason = record["status"], record["reason"]
+    if status == "open":
+        return status, reason
     if record["decided"]:
         reason = decision_of(config).reason(record["verdicts"])
         status = "accepted" if reason is None else "rejected"
-    if status == "accepted" and filters.get("filters"):
-        start = b'{"id":' + orjson.dumps(record["id"]) + b","
-        with open_bytes(run.dataset / "rejected.jsonl") as file:
-            line = next((line for line in file if line.startswith(start)), None)
-        if line is not None:
-            reason = orjson.loads(line)["reason"]
-            status = "rejected" if reason else status
+    paths = [str(path) for path in run.dataset.glob("rejected-*.parquet")]
+    same = pads.field("id") == record["id"]
+    reasons = pads.dataset(paths).to_table(["reason"], filter=same)["reason"].to_pylist() if paths else []
+    if reasons and reasons[0] in (REASONS if status == "accepted" else (LENGTH,)):
+        return "rejected", reasons[0]
     return status, reason
 
 

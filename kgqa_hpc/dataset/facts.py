@@ -19,6 +19,7 @@ UNKNOWN_LICENCE = "unknown"  # an identifier of the Hub; `dataset.licence` in th
 # Attributes of a graph source, in the order of the card.
 _ATTRIBUTES = ("title", "source", "version", "licence", "licence_url", "licence_terms", "citation")
 _OWN_FILES = ("csv", "triples", "graphml")  # sources whose name does not identify the graph
+KNOWLEDGE_GRAPH = "a knowledge graph"
 _EVIDENCE = {"abstract": "abstracts of the literature", "records": "records of another dataset"}
 _METHODS = {
     "graphlet": ", by the method of BioGraphletQA\n(*From Graphs to Questions*)",
@@ -40,7 +41,8 @@ class Facts:
 
     `graph` holds plain facts by label (source, licence, nodes, edges …), in the order they are shown.
     `group_word` is what the kind calls its groups; `summary` its rows by group, if it has any; `date` the day
-    the run was made (ISO 8601), from its manifest, if known.
+    the run was made (ISO 8601), from its manifest, if known; `making` the origin of the pairs in words, e.g.
+    "written and judged by language models"; `method` names the published method of the kind, if any.
     """
 
     run: str
@@ -55,39 +57,15 @@ class Facts:
     kind: str = "graphlet"
     group_word: str = "group"
     summary: list[dict[str, Any]] = field(default_factory=list)
-    own_title: str | None = None
+    title: str = "Questions and answers"
     description: str | None = None
     languages: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
-    evidence: str = "a knowledge graph"
-    rehearsed: bool = False  # the scripted engine made up any text or verdict
-    written: bool = True  # a language model wrote the pairs
+    evidence: str = KNOWLEDGE_GRAPH
+    making: str = "written and judged by language models"
+    method: str = ""
     judged: bool = True
-
-    @property
-    def title(self) -> str:
-        """The title of the dataset."""
-        name = self.graph.get("title") or self.graph.get("source", "")
-        bundled = name not in _OWN_FILES and self.evidence == "a knowledge graph"
-        return one_line(
-            self.own_title
-            or f"Questions and answers from {self.evidence}" + (f" ({name})" if name and bundled else "")
-        )
-
-    @property
-    def making(self) -> str:
-        """The origin of the pairs in words, e.g. "written and judged by language models"."""
-        by = " and ".join(word for word, done in (("written", self.written), ("judged", self.judged)) if done)
-        if self.rehearsed:
-            return (
-                f"{by} by the scripted engine: made-up texts and verdicts of a rehearsal, without any meaning"
-            )
-        return f"{by} by language models" if by else "worded without a language model"
-
-    @property
-    def method(self) -> str:
-        """Words that name the published method of the kind; empty for the other kinds."""
-        return _METHODS.get(self.kind, "")
+    rehearsed: bool = False  # the scripted engine made up any text or verdict
 
 
 def gather_facts(run: RunFolder, version: str) -> Facts:
@@ -98,15 +76,10 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
     licence = stated.licence or attributes.get("licence") or UNKNOWN_LICENCE
     header = read_header(run.anchors, ANCHORS)
     reduction = header.get("reduction") or {}
-    graph = {
-        "source": getattr(config.graph, "source", None) or config.anchors.kind,
-        **{key: attributes[key] for key in _ATTRIBUTES if attributes.get(key)},
-        "licence": licence,
-        **{label: reduction[key] for key, label in _COUNTS.items() if key in reduction},
-        **_files(run),
-        **texts_of(run),
-    }
-    totals = header.get("totals") or _totals_of_table(run)
+    source = getattr(config.graph, "source", None) or config.anchors.kind
+    evidence = _EVIDENCE.get(kind.name, KNOWLEDGE_GRAPH)
+    name = attributes.get("title") or source
+    named = f" ({name})" if evidence == KNOWLEDGE_GRAPH and name not in _OWN_FILES else ""
     # For each step that asks a model: its additions (output, verdict …) and its engine.
     asking = [
         (STEPS.get(step.use).adds, config.engine_of(part.name).kind)
@@ -114,6 +87,14 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         for step in part.steps
         if step.use in STEPS and STEPS.get(step.use).asks_with(step)
     ]
+    done = {adds for adds, _ in asking}
+    by = " and ".join(word for word, adds in (("written", "output"), ("judged", "verdict")) if adds in done)
+    making = f"{by} by language models" if by else "worded without a language model"
+    rehearsed = any(engine == "scripted" for _, engine in asking)
+    if rehearsed:
+        making = (
+            f"{by} by the scripted engine: made-up texts and verdicts of a rehearsal, without any meaning"
+        )
     created = getattr(run.manifest(), "created", None)
     languages = [stated.language] if isinstance(stated.language, str) else stated.language or []
     return Facts(
@@ -121,22 +102,30 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         config.seed,
         licence,
         version,
-        graph,
+        graph={
+            "source": source,
+            **{key: attributes[key] for key in _ATTRIBUTES if attributes.get(key)},
+            "licence": licence,
+            **{label: reduction[key] for key, label in _COUNTS.items() if key in reduction},
+            **_files(run),
+            **texts_of(run),
+        },
         licence_url=None if stated.licence else attributes.get("licence_url"),
         citation=stated.citation or attributes.get("citation"),
         contact=stated.contact,
         date=str(created)[:10] if created else None,
         kind=kind.name,
         group_word=kind.group_word,
-        summary=kind.summary({**header, "totals": totals}) or [],
-        own_title=stated.title,
+        summary=kind.summary({**header, "totals": header.get("totals") or _totals_of_table(run)}) or [],
+        title=one_line(stated.title or f"Questions and answers from {evidence}{named}"),
         description=stated.description,
         languages=tuple(languages),
         authors=tuple(stated.authors or ()),
-        evidence=_EVIDENCE.get(kind.name, "a knowledge graph"),
-        rehearsed=any(engine == "scripted" for _, engine in asking),
-        written=any(adds == "output" for adds, _ in asking),
-        judged=any(adds == "verdict" for adds, _ in asking),
+        evidence=evidence,
+        making=making,
+        method=_METHODS.get(kind.name, ""),
+        judged="verdict" in done,
+        rehearsed=rehearsed,
     )
 
 

@@ -35,7 +35,9 @@ def require_whole(dataset: Path, *names: str) -> None:
     """
     for attempt in range(_TRIES):
         sums = read_sums(dataset)
-        wrong = [name for name in names if name in sums and _digest(dataset / name) != sums[name]]
+        paths = {name: dataset / name for name in names if name in sums}
+        digests = {name: sha256_of(path) if path.is_file() else None for name, path in paths.items()}
+        wrong = [name for name, digest in digests.items() if digest != sums[name]]
         if not wrong:
             return
         if attempt and read_sums(dataset) == sums:
@@ -49,8 +51,8 @@ def read_sums(dataset: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        with disk_errors(path), open(open_regular(path), "rb") as file:
-            lines = file.read().decode("utf-8").splitlines()
+        with disk_errors(path):
+            lines = read_bytes(path).decode("utf-8").splitlines()
         return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
     except ValueError:
         raise damaged(path) from None
@@ -80,10 +82,6 @@ def damaged(path: Path) -> CorruptFile:
     if (path.parent / COMBINED).exists():
         return CorruptFile(f"{path}: is damaged", "combine again: kgqa combine OUT RUN RUN")
     return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {path.parent.parent}")
-
-
-def _digest(path: Path) -> str | None:
-    return sha256_of(path) if path.is_file() else None
 
 
 LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/guide/families.md
@@ -178,11 +176,6 @@ class ExportSource:
             return sha256_of(self.run.path / COMBINED)
         return self.run.manifest().digest
 
-    @property
-    def accepted(self) -> Path:
-        """The file of the accepted records."""
-        return self.run.dataset / "accepted.jsonl"
-
     def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
         holds = self.where.selector(self.run.dataset, "accepted")
@@ -204,20 +197,21 @@ def read_accounting(run: RunFolder) -> dict[str, Any]:
 
     Raises InputError when there is no dataset, CorruptFile when the file is not what merge wrote.
     """
-    if isinstance(run, CombinedFolder):
-        require_whole(run.path, COMBINED)
-        counts = orjson.loads(read_bytes(run.path / COMBINED))
-        return {"accepted": counts["accepted"], "rejected": {"rejected": counts["rejected"]}, "groups": {}}
+    path = run.dataset / (COMBINED if isinstance(run, CombinedFolder) else "accounting.json")
     settle(run.dataset)
-    path = run.dataset / "accounting.json"
     if not path.exists():
         raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
     require_whole(run.dataset, path.name)
     try:
-        with disk_errors(path), open(open_regular(path), "rb") as file:
-            accounting = orjson.loads(file.read())
-    except ValueError:
+        with disk_errors(path):
+            counts = orjson.loads(read_bytes(path))
+        if path.name == COMBINED:
+            counts = {
+                "accepted": counts["accepted"],
+                "rejected": {"rejected": counts["rejected"]},
+                "groups": {},
+            }
+        counts["groups"].items()
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise damaged(path) from None
-    if not isinstance(accounting, dict) or not isinstance(accounting.get("groups"), dict):
-        raise damaged(path)
-    return accounting
+    return counts

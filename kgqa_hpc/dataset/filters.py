@@ -3,7 +3,7 @@
 length        pairs far longer or shorter than the others, whatever the judges said
 duplicate     accepted questions that repeat an earlier accepted question (duplicates.py)
 contaminated  accepted records that contain a test item (contamination.py)
-not drawn     records that a balanced sample leaves out (sampling.py)
+not drawn     records that a balanced sample (`dataset.debias`) leaves out
 beyond target accepted records beyond the first that the target asks for; a growing run counts without this filter
 
 A filter only marks rows: rejected records are written to rejected.jsonl with their reason, and a merge
@@ -12,22 +12,28 @@ of rows it rejected.
 """
 
 from fractions import Fraction
-from math import isqrt, sqrt
+from math import isqrt, log, sqrt
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.config.sections import DatasetConfig, Duplicates, Target
+import numpy as np
+import orjson
+
+from kgqa_hpc.config.sections import DatasetConfig, Debias, Duplicates, Target
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
-from kgqa_hpc.dataset.candidates import Candidates, repeated
+from kgqa_hpc.dataset.candidates import Candidates, draw_key, repeated
+from kgqa_hpc.dataset.columns import value_at
 from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 from kgqa_hpc.dataset.duplicates import near_duplicates
-from kgqa_hpc.dataset.sampling import left_out
 
 EXACT, NEAR = "duplicate", "near duplicate"
 CONTAMINATED = "contaminated"
 NOT_DRAWN = "not drawn"
 BEYOND = "beyond target"
+REASONS = (LENGTH, EXACT, NEAR, CONTAMINATED, NOT_DRAWN, BEYOND)
 FIELDS = ("question", "answer")
+SHOWN = 20  # values per column of a balanced sample in the accounting
+Table = dict[str, dict[str, int]]
 
 
 def apply_filters(
@@ -111,6 +117,38 @@ def cut(candidates: Candidates, target: Target) -> dict[str, Any]:
       QUALIFY row_number() OVER ({within} ORDER BY row) > {target.accepted}
     )"""
     return {"settings": target.model_dump(), BEYOND: candidates.reject_where(beyond, BEYOND)}
+
+
+def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.ndarray, Table, Table]:
+    """Row numbers of the accepted records that were not drawn, and the most frequent values before and after.
+
+    A balanced sample is a smaller dataset in which rare values are as frequent as possible (QAProt, Algorithm 1). The
+    weight of a record is the product, over the chosen columns, of 1 / (number of records with its value). Records are
+    drawn by weight without replacement, by exponential keys (Efraimidis and Spirakis, 2006), which depend on the seed
+    and the id alone. Raises InputError when records have no such column.
+    """
+    import pandas as pd
+
+    accepted, names = candidates.accepted, settings.columns
+    keys, values = [], []
+    for _, record in candidates.staged.records(accepted):
+        keys.append(-log((draw_key(seed, "debias", record["id"]) + 0.5) / 2**64))
+        row = [value_at(record, column, "dataset.debias.columns") for column in names]
+        values.append([value if isinstance(value, str) else orjson.dumps(value).decode() for value in row])
+    table = pd.DataFrame(values, columns=range(len(names)), dtype=object)
+    counts = [table[number].value_counts() for number in range(len(names))]
+    frequent = np.prod([table[number].map(count) for number, count in enumerate(counts)], axis=0)
+    order = np.argsort(np.array(keys) * frequent.astype(float), kind="stable")
+    drawn = table.iloc[np.sort(order[: settings.number])]
+    before, after = Table(), Table()
+    for number, name in enumerate(names):
+        kept, ranked = (
+            drawn[number].value_counts(),
+            sorted(counts[number].items(), key=lambda n: (-n[1], n[0])),
+        )
+        before[name] = {str(value): int(count) for value, count in ranked[:SHOWN]}
+        after[name] = {value: int(kept.get(value, 0)) for value in before[name]}
+    return accepted[np.sort(order[settings.number :])], before, after
 
 
 def length_limits(count: int, total: int, squares: int, z_score: float | None) -> dict[str, Any]:

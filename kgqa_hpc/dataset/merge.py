@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.candidates import Candidates, Fate, fate_of, open_candidates
+from kgqa_hpc.dataset.candidates import Candidates, fate_of, open_candidates
 from kgqa_hpc.dataset.documents import write_documents
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.filters import apply_filters, cut
@@ -153,26 +153,45 @@ def _merge(
     require_wanted: Callable[[], None] = lambda: None,
 ) -> Accounting:
     """Merge opened work; `require_wanted` raises when another process has written the dataset meanwhile."""
-    run, shards, shard_number = work.run, len(work.manifest.shards), count(1)
-    published = published or (run.dataset / PUBLISHED).exists()
+    run, config, shards, shard_number = work.run, work.config, len(work.manifest.shards), count(1)
+    settings, published = config.dataset, published or (run.dataset / PUBLISHED).exists()
     report = progress or (lambda *_: None)
     before = _identity(run.dataset)
     accounting: Accounting | None = None
 
-    def shard_done() -> None:
-        report(next(shard_number), 2 * shards, "merge")
-
-    def written(share: float) -> None:
-        report(shards + round(shards * share), 2 * shards, "merge")
-
     def require_newest(standing: Path) -> None:
-        _require_newest(work, standing, before, accounting)
+        """Raise StoreError when the run has changed since, or `standing`, another merge's, includes more results."""
+        changed = open_work(run).state != work.state
+        if not changed and accounting is not None and accounting.partial and _identity(standing) != before:
+            path = standing / "accounting.json"
+            waiting = json.loads(read_bytes(path))["waiting"] if path.exists() else None
+            changed = waiting is not None and waiting < accounting.total.waiting
+        if changed:
+            raise StoreError(
+                f"{run.dataset}: the run was changed while this merge was at work; the dataset is what it was",
+                f"merge again: kgqa merge {run.path}",
+            )
 
     with replaced_folder(run.dataset, require_newest) as folder:
         scratch = folder / ".scratch"
         scratch.mkdir()
+
+        def shard_done() -> None:
+            report(next(shard_number), 2 * shards, "merge")
+
         with filtered(work, scratch, stage, shard_done) as (candidates, accounting):
-            fate = _decide(work, candidates, scratch, accounting)
+            if config.target is not None:
+                accounting.filters["target"] = cut(candidates, config.target)
+            accounting.splits = divide(candidates, settings.split, config.seed)
+            candidates.count(accounting)
+            accounting.check()
+            fate = fate_of(candidates)
+            if settings.order is not None:
+                fate = ordered(candidates, fate, settings.order, scratch)
+
+        def written(share: float) -> None:
+            report(shards + round(shards * share), 2 * shards, "merge")
+
         write_dataset(folder, fate, part_bytes, written)
         if published:
             from kgqa_hpc.dataset.exports.items import write_published
@@ -183,38 +202,6 @@ def _merge(
         write_documents(folder, run, facts, accounting, fate.staged.columns, fate.parts)
         require_wanted()
     return accounting
-
-
-def _decide(work: FinishedWork, candidates: Candidates, scratch: Path, accounting: Accounting) -> Fate:
-    """Cut, split, count and order the filtered rows; returns their outcomes."""
-    settings = work.config.dataset
-    if work.config.target is not None:
-        accounting.filters["target"] = cut(candidates, work.config.target)
-    accounting.splits = divide(candidates, settings.split, work.config.seed)
-    candidates.count(accounting)
-    accounting.check()
-    fate = fate_of(candidates)
-    return fate if settings.order is None else ordered(candidates, fate, settings.order, scratch)
-
-
-def _require_newest(
-    work: FinishedWork, standing: Path, before: tuple[int, ...] | None, accounting: Accounting | None
-) -> None:
-    """Raise StoreError when the run has changed since the merge began, or another merge has included more
-    results meanwhile.
-
-    `standing` is the dataset that is about to be replaced, `before` the identity of the one at the beginning.
-    """
-    changed = open_work(work.run).state != work.state
-    if not changed and accounting is not None and accounting.partial and _identity(standing) != before:
-        path = standing / "accounting.json"
-        waiting = json.loads(read_bytes(path))["waiting"] if path.exists() else None
-        changed = waiting is not None and waiting < accounting.total.waiting
-    if changed:
-        raise StoreError(
-            f"{work.run.dataset}: the run was changed while this merge was at work; the dataset is what it was",
-            f"merge again: kgqa merge {work.run.path}",
-        )
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:

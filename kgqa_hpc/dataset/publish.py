@@ -131,20 +131,17 @@ def _verified(dataset: Path) -> list[str]:
 def _missing(run: RunFolder, facts: Facts) -> list[str]:
     """Information that a published dataset should have and this run does not, each with its configuration key."""
     counts = read_accounting(run)
-    missing = []
-    if facts.licence == UNKNOWN_LICENCE:
-        missing.append("a licence: dataset.licence")
-    elif licence_fields(facts.licence, facts.licence_url).keys() == {"license", "license_name"}:
-        hint = did_you_mean(facts.licence.lower(), HUB_LICENCES)
-        missing.append(f"an identifier or a link of the licence {facts.licence!r}{hint}: dataset.licence")
-    if not facts.citation:
-        missing.append("how to cite it: dataset.citation")
-    if not facts.contact:
-        missing.append("whom to ask: dataset.contact")
-    if counts["partial"]:
-        missing.append(f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}")
-    if not counts.get("splits"):
-        missing.append("a split into train and test: dataset.split")
-    if not (run.report / "index.html").is_file():
-        missing.append(f"the report: kgqa report {run.path}")
-    return missing
+    unnamed = licence_fields(facts.licence, facts.licence_url).keys() == {"license", "license_name"}
+    hint = did_you_mean(facts.licence.lower(), HUB_LICENCES)
+    shards = f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}"
+    named = f"an identifier or a link of the licence {facts.licence!r}{hint}: dataset.licence"
+    wanted = {
+        "a licence: dataset.licence": facts.licence == UNKNOWN_LICENCE,
+        named: unnamed,
+        "how to cite it: dataset.citation": not facts.citation,
+        "whom to ask: dataset.contact": not facts.contact,
+        shards: counts["partial"],
+        "a split into train and test: dataset.split": not counts.get("splits"),
+        f"the report: kgqa report {run.path}": not (run.report / "index.html").is_file(),
+    }
+    return [sentence for sentence, missing in wanted.items() if missing]

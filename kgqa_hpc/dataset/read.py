@@ -145,13 +145,12 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
     """Context that adds a cure to errors of a damaged or missing anchors.h5: sample again, because the same
     seed gives the same file.
     """
-    cure = f"`kgqa sample {run.path}` again: the same seed gives the same anchors"
     try:
         yield
-    except MissingFile as problem:
-        raise MissingFile(problem.message, cure) from problem
-    except CorruptFile as problem:
-        raise CorruptFile(problem.message, f"remove it and run {cure}") from problem
+    except (CorruptFile, MissingFile) as problem:
+        first = "remove it and run " if isinstance(problem, CorruptFile) else ""
+        cure = f"{first}`kgqa sample {run.path}` again: the same seed gives the same anchors"
+        raise type(problem)(problem.message, cure) from problem
 
 
 def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from kgqa_hpc.columns import Column
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import TOKENS
-from kgqa_hpc.dataset.columns import ENTRIES, EXCLUDED, fitting
+from kgqa_hpc.dataset.columns import fitting
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
 
@@ -37,8 +37,12 @@ class RecordMaker:
             "seed": config.seed,
             # The graph's source, or the name of the run or file that anchors are read from, without its folders.
             "source": str(graph.source) if graph is not None else evidence and Path(evidence).name,
-            **({EXCLUDED: list(graph.exclude_edge_types)} if graph and graph.exclude_edge_types else {}),
-            **({ENTRIES: texts} if texts else {}),
+            **(
+                {"excluded_edge_types": list(graph.exclude_edge_types)}
+                if graph and graph.exclude_edge_types
+                else {}
+            ),
+            **({"entries": texts} if texts else {}),
         }
         columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
         for settings in config.steps:

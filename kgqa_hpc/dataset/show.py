@@ -1,19 +1,15 @@
 """Texts for a terminal: the records of a dataset (`kgqa show`) and the history of an item (`kgqa explain`)."""
 
-import io
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
-
 from kgqa_hpc.columns import COMMON_NAMES
+from kgqa_hpc.dataset.card import templates
 from kgqa_hpc.dataset.files import (
     EVERY,
     CombinedFolder,
@@ -107,98 +103,38 @@ def value_text(value: Any) -> str:
     return text if len(text) <= 120 else f"{text[:119]}…"
 
 
-def _text(text: str, style: str = "") -> Text:
-    """A rich Text of foreign text, without control characters."""
-    return Text(plain(text), style)
+def render_history(history: dict[str, Any]) -> str:
+    """The history as text (history.txt.j2), without control characters from the texts of the item."""
+    jinja = templates("kgqa_hpc.dataset")
+    jinja.filters |= {"rule": _rule, "block": _block, "short": _short, "table": _table}
+    jinja.filters |= {"line": lambda value: plain_line(str(value)), "json": partial(_json, indent=1)}
+    fields = history["output"] | history.get("record", {})
+    text = plain(jinja.get_template("history.txt.j2").render(**history, fields=fields))
+    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
-def render_history(history: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
-    """The history as text, with terminal colours if `colour`. Texts of the item are never interpreted as markup."""
-    out = io.StringIO()
-    console = Console(
-        file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False
-    )
-    reason = f": {history['reason']}" if history["reason"] else ""
-    console.print(_text(history["id"], "bold"), _text(f"{history['state']}, {history['status']}{reason}"))
-    location = history["where"]
-    record = f", record in {location['record']}" if location["record"] else ""
-    console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
-    _anchor(console, history["anchor"])
-    for request in history["requests"]:
-        _request(console, request)
-    _steps(console, history)
-    _result(console, history)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+def _rule(title: str) -> str:
+    return (f" {plain_line(title)} " if title else "").center(WIDTH, "─")
 
 
-def _anchor(console: Console, anchor: dict[str, Any]) -> None:
-    console.print(
-        Rule(plain_line(f"anchor: {anchor['kind']}, {anchor['group']}, weight {anchor['weight']:g}"))
-    )
-    nodes = Table(box=None, pad_edge=False)
-    for title in ("#", "id", "name", "type"):
-        nodes.add_column(title, overflow="fold")
-    for position, node in enumerate(anchor["nodes"]):
-        nodes.add_row(*(_text(str(cell)) for cell in (position, *node)))
-    console.print(nodes)
-    for source, target, kind in anchor["relations"]:
-        console.print(_text(f"{source} --{kind}--> {target}"))
-    for name, value in anchor["data"].items():
-        console.print(_text(f"{name}: {_short(value)}"))
+def _block(text: object) -> str:
+    """The text in lines of at most WIDTH characters, indented."""
+    lines = str(text).split("\n")
+    return "\n".join(f"  {part}" for line in lines for part in wrap(line, WIDTH - 4) or [""])
 
 
-def _request(console: Console, request: dict[str, Any]) -> None:
-    prompt, engine = request["prompt"], request["engine"]
-    turn = f", turn {request['turn'] + 1}" if request.get("turn") else ""
-    console.print(Rule(plain_line(f"{request['step']}{turn}, attempt {request['attempt'] + 1}")))
-    console.print(_text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
-    observed = [f"{name} {engine[name]}" for name in ("server", "structured", "omitted") if engine.get(name)]
-    identity = " ".join(
-        str(part) for name, part in engine.items() if part and f"{name} {part}" not in observed
-    )
-    console.print(_text("engine  " + ", ".join([identity, *observed])))
-    settings = [f"{key} {request[key]}" for key in ("temperature", "max_tokens", "seed") if key in request]
-    tokens = [f"{number} {kind}" for kind, number in request["tokens"].items()]
-    repaired = " (repaired)" if request["repaired"] else ""
-    console.print(_text(f"asked   {', '.join(settings)}; tokens: {', '.join(tokens)}"))
-    if request["note"]:
-        console.print(_text(f"the messages cannot be shown: {request['note']}", "yellow"))
-    for message in request["messages"] or ():
-        _block(console, message["role"], message["content"])
-    if request.get("thought"):
-        _block(console, "thought", request["thought"])
-    ending = f"{request['finish']}{repaired}" + (f", {request['error']}" if request["error"] else "")
-    _block(console, f"answer ({ending})", request["text"])
-
-
-def _steps(console: Console, history: dict[str, Any]) -> None:
-    """Print every step in order with the columns it added; the features last."""
-    console.print(Rule("steps"))
-    for step in history["steps"]:
-        use = "" if step["use"] == step["step"] else f" ({step['use']})"
-        asked = f"{step['requests']} requests" if step["requests"] else "asked nobody"
-        values = "".join(f"; {name} {_short(value)}" for name, value in step["columns"].items())
-        console.print(_text(f"{step['step']}{use}: {asked}{values}"))
-    if history["features"]:
-        console.print(_text("features: " + _short(history["features"])))
-
-
-def _short(value: Any) -> str:
-    text = plain_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+def _short(value: object) -> str:
+    text = plain_line(value if isinstance(value, str) else _json(value))
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
-def _result(console: Console, history: dict[str, Any]) -> None:
-    for field, text in (history["output"] | history.get("record", {})).items():
-        console.print(Rule(plain_line(field)))
-        console.print(Padding(_text(str(text)), (0, 2)))
-    for step, verdict in history["verdicts"].items():
-        console.print(Rule(plain_line(f"verdict of {step}")))
-        console.print(Padding(_text(json.dumps(verdict, indent=1, ensure_ascii=False)), (0, 2)))
-    versions = ", ".join(f"{name} {version}" for name, version in history["versions"].items())
-    console.print(Rule(), _text(versions, "dim"))
+def _table(nodes: list[list[str]]) -> str:
+    """Nodes as lines with aligned columns, numbered from 0."""
+    rows = [("#", "id", "name", "type"), *((str(number), *node) for number, node in enumerate(nodes))]
+    columns = [[plain_line(str(cell)) for cell in column] for column in zip(*rows, strict=True)]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+    return "\n".join(map("  ".join, zip(*padded, strict=True)))
 
 
-def _block(console: Console, title: str, text: str) -> None:
-    console.print(_text(f"[{title}]", "cyan"))
-    console.print(Padding(_text(text), (0, 2)))
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str, indent=indent)

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from kgqa_hpc.config.sections import Split
 from kgqa_hpc.dataset.candidates import Candidates
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.dataset.columns import value_at
+from kgqa_hpc.dataset.duplicates import connected
 from kgqa_hpc.registry import Registry
 
 # Functions from sequences to clusters of similar ones (`labels`, `method`), by the name in `split.by`.
@@ -45,7 +46,11 @@ def divide(candidates: Candidates, split: Split | None, seed: int) -> dict[str, 
         label = dict(zip(texts, clusters.labels, strict=True))
         pairs[1] = np.unique([label[text] for text in numbers], return_inverse=True)[1][pairs[1]]
         method["method"] = clusters.method
-    group = _connected(len(rows), pairs)
+    # Records, then values: numbered by first record, the groups are those connected through shared values.
+    groups = connected(
+        np.stack([pairs[0], pairs[1] + len(rows)]), len(rows) + int(pairs[1].max(initial=-1)) + 1
+    )
+    group = pd.factorize(groups[: len(rows)])[0]
     part = _place(group, list(split.shares.values()), seed)[group]
     candidates.parts = tuple(split.shares)
     names = pa.array(candidates.parts, pa.string()).take(pa.array(part))
@@ -67,34 +72,19 @@ def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarr
     numbers: dict[str, int] = {}
     owners, values, questions = array("q"), array("q"), []
     for owner, (_, record) in enumerate(candidates.staged.records(rows)):
-        if by not in record:
-            columns = ", ".join(name for name in record if name not in ("question", "answer"))
-            raise InputError(
-                f"dataset.split.by: {record['id']} has no column {by!r}", f"its columns: {columns}"
-            )
+        value = value_at(record, by, "dataset.split.by")
         if by == NODES:
-            texts = [node["id"] for node in record[by] or ()]
+            texts = [node["id"] for node in value or ()]
         else:
-            members = record[by] if isinstance(record[by], list) else [record[by]]
-            texts = [orjson.dumps(member).decode() for member in members]
+            texts = [
+                orjson.dumps(member).decode() for member in (value if isinstance(value, list) else [value])
+            ]
         for text in texts:
             owners.append(owner)
             values.append(numbers.setdefault(text, len(numbers)))
         words = " ".join(record["question"].lower().split())
         questions.append(hashlib.blake2b(words.encode(), digest_size=8).digest())
     return np.array([owners, values], np.int64), list(numbers), pa.array(questions, pa.binary())
-
-
-def _connected(records: int, pairs: np.ndarray) -> np.ndarray:
-    """The group of each record, numbered by first record: those connected through shared values."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    owners, values = pairs
-    size = records + int(values.max(initial=-1)) + 1
-    graph = coo_array((np.ones(len(owners), np.int8), (owners, values + records)), shape=(size, size))
-    labels = connected_components(graph, directed=False)[1] if size else np.empty(0, np.int64)
-    return pd.factorize(labels[:records])[0]
 
 
 def _place(group: np.ndarray, shares: list[float], seed: int) -> np.ndarray:

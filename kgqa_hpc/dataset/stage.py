@@ -1,7 +1,7 @@
 """Staging, the first phase of merge: a finished shard becomes one Parquet file of candidate records.
 
 Each candidate is a row: its outcome so far, its lengths, and its record as a line of JSON without the fields
-that are decided later. Counts of the whole shard (`ShardFacts`) are in the file's metadata. Staged files
+that are decided later. Facts about the whole shard are in the file's metadata. Staged files
 depend on the results and the configuration alone, so any process may make them, even twice. The last steps of
 a pass that send no request are computed again, with the settings of `dataset.steps`.
 
@@ -11,7 +11,6 @@ A shard that cannot be staged gets a staged file with the error instead of rows:
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from kgqa_hpc.dataset.staged import (
     FACTS,
     SCHEMA,
     SUFFIX,
-    ShardFacts,
     Staged,
     StagedFile,
     removed_if_damaged,
@@ -73,12 +71,13 @@ class Stager:
         write_staged(folder / f"{name}{SUFFIX}", table)
 
     def table(self, name: str) -> pa.Table:
-        """The rows of a shard, with its ShardFacts in the schema's metadata.
+        """The rows of a shard, with its facts in the schema's metadata.
 
         Raises CorruptFile (the result is then in quarantine), AccountingError, StoreError.
         """
         entry = self._work.manifest.entry(name)
-        facts, columns, requests = ShardFacts(), Columns(self._maker.columns), RequestCounts()
+        columns, requests = Columns(self._maker.columns), RequestCounts()
+        waiting, lists = list[str](), list[tuple[str, str, str | None]]()
         rows: list[dict[str, Any]] = []
         ids: list[str] = []
         groups: list[str] = []
@@ -89,11 +88,11 @@ class Stager:
                 ids.append(anchor.id)
                 groups.append(anchor.group)
                 if item is None:  # unfinished
-                    facts.waiting.append(anchor.group)
+                    waiting.append(anchor.group)
                 else:
                     item = self._redo(anchor, item)
                     requests.add(item)
-                    for row in self._rows(anchor, item, facts):
+                    for row in self._rows(anchor, item, lists):
                         rows.append(row)
                         if row["record"] is not None:
                             columns.add(row["record"])
@@ -105,13 +104,21 @@ class Stager:
                 f"move its result out of {self._work.run.results(self._work.pass_name)} and `kgqa run` redoes it; "
                 "please report it when nobody wrote there but kgqa",
             ) from problem
-        facts.sampled = sampled_digest(ids, groups)
-        facts.requests, facts.columns = requests.rows(), columns.state()
+        facts = {
+            "sampled": sampled_digest(ids, groups),
+            "waiting": waiting,
+            "lists": lists,
+            "requests": requests.rows(),
+            "columns": columns.types,
+        }
         table = self._sign(staged_table(rows, columns))
-        return table.replace_schema_metadata({FACTS: orjson.dumps(asdict(facts))})
+        return table.replace_schema_metadata({FACTS: orjson.dumps(facts)})
 
-    def _rows(self, anchor: Anchor, item: dict[str, Any], facts: ShardFacts) -> Iterator[dict[str, Any]]:
-        """The rows of a finished item: its record or its line in lost.jsonl, or its list of records."""
+    def _rows(self, anchor: Anchor, item: dict[str, Any], lists: list[Any]) -> Iterator[dict[str, Any]]:
+        """The rows of a finished item: its record or its line in lost.jsonl, or its list of records.
+
+        The outcome of an item with a list of records is added to `lists`.
+        """
         status, reason = item["status"], item["reason"]
         if status not in OUTCOMES:
             raise AccountingError(
@@ -127,7 +134,7 @@ class Stager:
             record = self._maker.record(anchor, item, item["output"]) if pair else None
             yield self._row(anchor, item, status, reason, record)
             return
-        facts.lists.append((anchor.group, status, reason))
+        lists.append((anchor.group, status, reason))
         if status in ("invalid", "failed"):
             yield self._row(anchor, item, status, reason, None)
         for number, entry in enumerate(item["records"], start=1):
@@ -210,39 +217,34 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
         path = folder / f"{entry.name}{SUFFIX}"
         with removed_if_damaged(path):
             metadata = pq.read_metadata(path)
-            facts = ShardFacts(**orjson.loads(metadata.metadata[FACTS]))
-        if facts.problem is not None:
-            kind, message, cure = facts.problem
+            facts = orjson.loads(metadata.metadata[FACTS])
+        if "problem" in facts:
+            kind, message, cure = facts["problem"]
             problems.append(getattr(errors, kind)(message, cure))
             path.unlink(missing_ok=True)  # the next merge tries again
             continue
-        if facts.sampled != sampled_digest(ids, groups):
+        if facts["sampled"] != sampled_digest(ids, groups):
             raise AccountingError(
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
                 "restore anchors.h5, or run anew",
             )
         collected = Columns()
-        collected.take(facts.columns)
+        collected.take(facts["columns"])
         files.append(StagedFile(path, metadata.num_rows, layouts.setdefault(collected.layout(), collected)))
-        columns.take(facts.columns)
-        requests.take(facts.requests)
+        columns.take(facts["columns"])
+        requests.take(facts["requests"])
         for name, number in Counter(groups).items():
             accounting.group(name).sampled += number
-        for name in facts.waiting:
+        for name in facts["waiting"]:
             accounting.group(name).waiting += 1
-        for name, status, reason in facts.lists:
+        for name, status, reason in facts["lists"]:
             accounting.group(name).add(status, reason)
-    _raise_together(problems)
-    accounting.requests = requests.rows()
-    accounting.json_text = columns.json_text()
-    return Staged(files, columns), accounting
-
-
-def _raise_together(problems: list[KgqaError]) -> None:
-    """Raise the first error that is not a CorruptFile, else one CorruptFile that names all damaged results."""
-    for problem in problems:
+    for problem in problems:  # the first that is no damaged result, else one that names all damaged results
         if len(problems) == 1 or not isinstance(problem, CorruptFile):
             raise problem
     if problems:
         messages = "\n       ".join(sorted(problem.message for problem in problems)[:10])
         raise CorruptFile(f"{len(problems)} results are damaged\n       {messages}", problems[0].cure)
+    accounting.requests = requests.rows()
+    accounting.json_text = columns.json_text()
+    return Staged(files, columns), accounting

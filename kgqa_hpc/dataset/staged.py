@@ -6,7 +6,7 @@ A staged file holds the candidate records of a shard, a row each, and facts abou
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,11 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import write_file
 
 SUFFIX = ".parquet"
-FACTS = b"kgqa"  # the key of ShardFacts in a file's metadata
+# The key, in a file's metadata, of the facts about its shard: `sampled`: digest of ids and groups of its anchors;
+# `waiting`: groups of the items that have not ended; `lists`: (group, status, reason) of items that yielded a list
+# of records; `requests`: RequestCounts.rows(); `columns`: Columns.types of its lines. Or `problem` alone: class,
+# message and cure of the error that kept the shard from being staged.
+FACTS = b"kgqa"
 # Columns of a staged file. `question_length`, `answer_length`: characters (null: no pair). `bytes`: approximate length
 # of `record`, the JSON of the record without its closing brace (null: no pair).
 # `lost`: the line for lost.jsonl (null: none). `single`: the row stands for its item, not for one of a list of records.
@@ -41,24 +45,6 @@ SCHEMA = pa.schema(
         ("words", pa.string()),
     ]
 )
-
-
-@dataclass(slots=True)
-class ShardFacts:
-    """Facts about a shard, stored beside its rows.
-
-    `sampled`: digest of ids and groups of its anchors; `waiting`: groups of the items that have not ended; `lists`:
-    (group, status, reason) of items that yielded a list of records; `requests`: RequestCounts.rows(); `columns`:
-    Columns.state(), the columns that its lines have; `problem`: class, message and cure of the error that kept the
-    shard from being staged.
-    """
-
-    sampled: str = ""
-    waiting: list[str] = field(default_factory=list)
-    lists: list[tuple[str, str, str | None]] = field(default_factory=list)
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    columns: list[Any] = field(default_factory=list)
-    problem: tuple[str, str, str] | None = None
 
 
 def staged_table(rows: list[dict[str, Any]], columns: Columns) -> pa.Table:

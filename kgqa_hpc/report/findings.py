@@ -193,7 +193,7 @@ def combined_facts(folder: CombinedFolder, version: str) -> Facts:
         licence="see the runs",
         version=version,
         graph=runs,
-        own_title="Questions and answers of several runs",
+        title="Questions and answers of several runs",
     )
 
 

@@ -67,7 +67,7 @@ def test_a_person_reads_the_identity_and_each_reason() -> None:
 
 def test_records_have_an_identity_of_their_own() -> None:
     accounting = _count([(1, "accepted", None)])
-    accounting.records["shape 1"] = RecordCounts(records=3, accepted=2)
+    accounting.records["shape 1"] = RecordCounts(sampled=3, accepted=2)
     with pytest.raises(AccountingError, match="shape 1: 3 records != 2 accepted"):
         accounting.check()
     accounting.records["shape 1"].rejected["unclear"] += 1

@@ -51,7 +51,7 @@ def render(facts: Facts, accounting: Accounting, sample: dict[str, Any] | None =
 
 def test_nothing_a_graph_says_about_itself_breaks_the_card() -> None:
     evil = 'a: "b"\n---\n# c | d {{ 1 }}'
-    facts = Facts("f" * 64, 1, evil, "0.1", {"title": evil, "nodes": 12_345})
+    facts = Facts("f" * 64, 1, evil, "0.1", {"title": evil, "nodes": 12_345}, title=evil)
     accounting = Accounting({"shape 1": OutcomeCounts(sampled=2, accepted=1, pairs=2)}, shards=1)
     accounting.group("shape 1").rejected[evil] = 1
     accounting.lengths = {"z_score": None, "pairs": 2}

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
-from kgqa_hpc.dataset.combine import COUNTS, FILES, combine
+from kgqa_hpc.dataset.combine import COUNTS, FILES, Mixture, apportion, combine, counts_of, largest
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.sampling import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.command import kgqa

@@ -78,10 +78,13 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
             own.add(row["record"])
         path = folder / f".staged-{start:05d}"
         write_staged(path, staged_table(rows, own))
-        columns.take(own.state())
+        columns.take(own.types)
         files.append(StagedFile(path, len(rows), own))
         sizes += [row["bytes"] for row in rows]
-    codes, outcomes = np.zeros(len(records), np.int32), [Outcome("accepted", None, None)]
+    codes, outcomes = (
+        np.zeros(len(records), np.int32),
+        [Outcome("accepted", "accepted", b',"accepted":true,"reason":null}\n')],
+    )
     fate = Fate(Staged(files, columns), outcomes, codes, np.array(sizes, np.int32))
     write_dataset(folder, fate, files=("accepted",))
     for file in files:

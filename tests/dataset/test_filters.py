@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.config.sections import DatasetConfig, Debias
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.filters import apply_filters, length_limits
+from kgqa_hpc.dataset.filters import apply_filters, left_out, length_limits
 from kgqa_hpc.dataset.record import pair_of
-from kgqa_hpc.dataset.sampling import left_out
 
 LENGTHS = st.lists(st.integers(0, 5_000), min_size=1, max_size=200)
 

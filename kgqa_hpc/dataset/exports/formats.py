@@ -16,7 +16,9 @@ task with xxhash below 4.
 """
 
 import csv
-from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,142 +49,116 @@ def _answered(record: Record) -> str:
     return f"<think>\n{reasoning}\n</think>\n\n{answer}" if reasoning else answer
 
 
-class _Format(ABC):
-    """A file per part of the split, with one JSON value per record."""
+class _Values:
+    """A file for each part of the split: JSON lines (.jsonl) or a list (.json) of the `value` of each record.
 
-    @abstractmethod
-    def value(self, record: Record) -> Line | None:
-        """The value of a record; None leaves the record out."""
+    A record whose value is None is left out.
+    """
 
-
-class _Lines(_Format):
-    """SPLIT.jsonl, a value per line."""
+    value: Callable[[Record], Line | None]
+    suffix = "jsonl"
 
     def write(self, source: ExportSource, folder: Path) -> None:
         for split in source.splits:
-            with (folder / f"{split}.jsonl").open("wb") as file:
-                values = filter(None, map(self.value, source.records(split)))
-                file.writelines(orjson.dumps(value) + b"\n" for value in values)
+            with (folder / f"{split}.{self.suffix}").open("wb") as file:
+                values = map(orjson.dumps, filter(None, map(self.value, source.records(split))))
+                if self.suffix == "json":
+                    file.write(b"[\n" + next(values, b""))
+                    file.writelines(b",\n" + value for value in values)
+                    file.write(b"\n]\n")
+                else:
+                    file.writelines(value + b"\n" for value in values)
 
 
-class _List(_Format):
-    """SPLIT.json, a list of all values."""
+def _format(suffix: str) -> Callable[[Callable[[Record], Line | None]], type[_Values]]:
+    """Decorator that makes a format of the function from a record to its value: its name and docstring are theirs."""
 
-    def write(self, source: ExportSource, folder: Path) -> None:
-        for split in source.splits:
-            with (folder / f"{split}.json").open("wb") as file:
-                for number, value in enumerate(filter(None, map(self.value, source.records(split)))):
-                    file.write(b"[\n" if number == 0 else b",\n")
-                    file.write(orjson.dumps(value))
-                file.write(b"\n]\n" if file.tell() else b"[]\n")
+    def made(value: Callable[[Record], Line | None]) -> type[_Values]:
+        name = value.__name__.replace("_", "-")
+        members = {"name": name, "suffix": suffix, "value": staticmethod(value), "__doc__": value.__doc__}
+        return type(name, (_Values,), members)
+
+    return made
 
 
-class Messages(_Lines):
+@_format("jsonl")
+def messages(record: Record) -> Line:
     """SPLIT.jsonl with `{"messages": [{"role": "user", …}, {"role": "assistant", …}], "id": …}`.
 
     Chat messages, as OpenAI, TRL, Axolotl and vLLM take them.
     """
-
-    name = "messages"
-
-    def value(self, record: Record) -> Line:
-        user = {"role": "user", "content": _asked(record)}
-        return {"messages": [user, {"role": "assistant", "content": _answered(record)}], "id": record["id"]}
+    user = {"role": "user", "content": _asked(record)}
+    return {"messages": [user, {"role": "assistant", "content": _answered(record)}], "id": record["id"]}
 
 
-class Alpaca(_Lines):
+@_format("jsonl")
+def alpaca(record: Record) -> Line:
     """SPLIT.jsonl with `{"instruction": question, "input": sequence or "", "output": answer, "id": …}`.
 
     The columns of the Alpaca dataset, which most trainers read.
     """
-
-    name = "alpaca"
-
-    def value(self, record: Record) -> Line:
-        return {
-            "instruction": with_choices(record["question"], choices_of(record)),
-            "input": record.get("sequence") or "",
-            "output": _answered(record),
-            "id": record["id"],
-        }
+    question = with_choices(record["question"], choices_of(record))
+    members = {"instruction": question, "input": record.get("sequence") or "", "output": _answered(record)}
+    return {**members, "id": record["id"]}
 
 
-class ShareGpt(_Lines):
+@_format("jsonl")
+def sharegpt(record: Record) -> Line:
     """SPLIT.jsonl with `{"conversations": [{"from": "human", …}, {"from": "gpt", …}], "id": …}`.
 
     As LLaMA-Factory, FastChat and Axolotl read it.
     """
-
-    name = "sharegpt"
-
-    def value(self, record: Record) -> Line:
-        human = {"from": "human", "value": _asked(record)}
-        return {"id": record["id"], "conversations": [human, {"from": "gpt", "value": _answered(record)}]}
+    human = {"from": "human", "value": _asked(record)}
+    return {"id": record["id"], "conversations": [human, {"from": "gpt", "value": _answered(record)}]}
 
 
-class TextToQuery(_Lines):
+@_format("jsonl")
+def text_to_query(record: Record) -> Line | None:
     """SPLIT.jsonl with id, question, query (SPARQL), cypher and answers, of the records that have a query."""
-
-    name = "text-to-query"
-
-    def value(self, record: Record) -> Line | None:
-        if not record.get("query"):
-            return None
-        answers = record["answers"] if "answers" in record else [record["asked"]]
-        members = _members(record, "id", "question", "query")
-        return {**members, "cypher": record.get("cypher"), "answers": answers}
+    if not record.get("query"):
+        return None
+    answers = record["answers"] if "answers" in record else [record["asked"]]
+    return {**_members(record, "id", "question", "query"), "cypher": record.get("cypher"), "answers": answers}
 
 
-class Standard(_List):
+@_format("json")
+def standard(record: Record) -> Line:
     """SPLIT.json: id, question, answer, type, and metadata (difficulty, quality_score, graph_nodes_used)."""
-
-    name = "standard"
-
-    def value(self, record: Record) -> Line:
-        metadata = {
-            "difficulty": record.get("difficulty"),
-            QUALITY: (record.get("features") or {}).get(QUALITY),
-            "graph_nodes_used": record.get("graph_nodes_used"),
-        }
-        kind = record.get("reasoning_type") or record["kind"]
-        return {**_members(record, "id", "question", "answer"), "type": kind, "metadata": metadata}
+    more = {"difficulty": record.get("difficulty"), **_quality(record)}
+    more["graph_nodes_used"] = record.get("graph_nodes_used")
+    kind = record.get("reasoning_type") or record["kind"]
+    return {**_members(record, "id", "question", "answer"), "type": kind, "metadata": more}
 
 
-class Choices(_List):
+@_format("json")
+def choices(record: Record) -> Line | None:
     """SPLIT.json of the records with options: question, choices, letter of the answer, type, quality."""
-
-    name = "choices"
-
-    def value(self, record: Record) -> Line | None:
-        if not record.get("choices"):
-            return None
-        return {
-            **_members(record, "id", "question", "choices"),
-            "answer": record["answer_letter"],
-            "reasoning_type": record.get("reasoning_type"),
-            QUALITY: (record.get("features") or {}).get(QUALITY),
-        }
+    if not record.get("choices"):
+        return None
+    answer = {"answer": record["answer_letter"], "reasoning_type": record.get("reasoning_type")}
+    return {**_members(record, "id", "question", "choices"), **answer, **_quality(record)}
 
 
-class ChainOfThought(_List):
+@_format("json")
+def chain_of_thought(record: Record) -> Line | None:
     """SPLIT.json of the records with steps: question, an answer with its reasoning, and the steps."""
-
-    name = "chain-of-thought"
-
-    def value(self, record: Record) -> Line | None:
-        steps = record.get("steps")
-        if not steps:
-            return None
-        lines = [
-            f"Step {number}: {step['entity']} {step['relation'].replace('_', ' ')} {step['target']}."
-            for number, step in enumerate(steps, start=1)
-        ]
-        answer = "\n".join([*lines, f"Therefore: {record['answer']}"])
-        return {**_members(record, "id", "question"), "answer": answer, "steps": steps}
+    steps = record.get("steps")
+    if not steps:
+        return None
+    lines = [
+        f"Step {number}: {step['entity']} {step['relation'].replace('_', ' ')} {step['target']}."
+        for number, step in enumerate(steps, start=1)
+    ]
+    answer = "\n".join([*lines, f"Therefore: {record['answer']}"])
+    return {**_members(record, "id", "question"), "answer": answer, "steps": steps}
 
 
 def _members(record: Record, *names: str) -> Line:
     return {name: record[name] for name in names}
+
+
+def _quality(record: Record) -> Line:
+    return {QUALITY: (record.get("features") or {}).get(QUALITY)}
 
 
 # A cell with such a first character would be a formula in a spreadsheet program; a leading apostrophe, which
@@ -197,20 +173,21 @@ class CsvTable:
 
     def write(self, source: ExportSource, folder: Path) -> None:
         for split in source.splits:
-            with (folder / f"{split}.csv").open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                for number, record in enumerate(source.records(split)):
-                    if number == 0:
-                        writer.writerow(record)
-                    writer.writerow([_cell(value) for value in record.values()])
+            records = source.records(split)
+            first = list(islice(records, 1))  # its keys are the titles
+            rows = (map(_cell, record.values()) for record in chain(first, records))
+            _write_table(folder / f"{split}.csv", chain(first, rows), ",")
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
-    if isinstance(value, dict | list):
-        return orjson.dumps(value).decode()
-    return value
+    return orjson.dumps(value).decode() if isinstance(value, dict | list) else value
+
+
+def _write_table(path: Path, rows: Iterable[Iterable[Any]], delimiter: str = "\t") -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
 
 
 class Triples:
@@ -225,30 +202,21 @@ class Triples:
     def write(self, source: ExportSource, folder: Path) -> None:
         nodes: dict[str, tuple[str, str]] = {}
         for split in source.splits:
-            counts: dict[tuple[str, str, str], int] = {}
+            counts = Counter[tuple[str, str, str]]()
             for record in source.records(split):
                 if "nodes" not in record or "edges" not in record:
                     raise InputError(f"{record['id']} has no nodes and edges", "use another format")
                 ids = [node["id"] for node in record["nodes"]]
                 nodes |= {node["id"]: (node["name"], node["type"]) for node in record["nodes"]}
                 edges = zip(record["edges"], record["edge_labels"], strict=True)
-                for triple in {(ids[head], label, ids[tail]) for (head, tail), label in edges}:
-                    counts[triple] = counts.get(triple, 0) + 1
-            rows = ((*triple, str(number)) for triple, number in sorted(counts.items()))
-            _write(folder / f"{split}.tsv", [("head", "relation", "tail", "pairs"), *rows])
-        _write(
-            folder / "nodes.tsv",
-            [("id", "name", "type"), *((id, *attributes) for id, attributes in sorted(nodes.items()))],
-        )
+                counts.update({(ids[head], label, ids[tail]) for (head, tail), label in edges})
+            rows = ((*triple, number) for triple, number in sorted(counts.items()))
+            _write_table(folder / f"{split}.tsv", [("head", "relation", "tail", "pairs"), *rows])
+        named = ((id, *attributes) for id, attributes in sorted(nodes.items()))
+        _write_table(folder / "nodes.tsv", [("id", "name", "type"), *named])
 
 
-def _write(path: Path, rows: list[tuple[str, ...]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerows(rows)
-
-
-class _Harness(_Lines):
+class _Harness(_Values):
     """SPLIT.jsonl with question, answer and id, and the files that `templates` describe."""
 
     templates: ClassVar[dict[str, str]]
