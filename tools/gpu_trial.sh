@@ -3,7 +3,8 @@
 #   tools/gpu_trial.sh STAGED REPORT.json      STAGED: the pieces of tools/pack_gpu_trial.sh, which puts this beside them
 #   tools/gpu_trial.sh --dry-run REPORT.json   no GPU, nothing staged: this checkout, a stand-in for each engine, all steps
 # For a bare Linux machine with an NVIDIA driver and Python 3.12 with torch and transformers; no network is used. In order: a guided
-# answer of TurboMind, a steady run, a sweep of batches, kill -9 and resume, an 8B model in AWQ's format with random weights, then
+# answer of TurboMind, a steady run, a sweep of batches, kill -9 and resume, an 8B model in AWQ's format with random weights (also
+# through LMDeploy's own pipeline), then
 # the PyTorch backend (also in a process of its own) and vLLM (where it is installed) if time is left. Each measurement is a line of REPORT.rows.jsonl as soon as
 # it is there; REPORT.json is written anew after each step. A step that fails or takes too long does not stop the next.
 # PYTHON names the interpreter (default python3).
@@ -76,6 +77,8 @@ environment() { # wheels are archives; unpacked, they need neither pip nor venv,
 
 convert() { # the GGUF model to a Hugging Face folder, 16 bits
   "$PYTHON" - "$WORK/trial" "$WORK/model" <<'EOP'
+import json
+import pathlib
 import sys
 
 import torch
@@ -94,6 +97,17 @@ if hasattr(model.config, "quantization_config"):
     del model.config.quantization_config
 model.save_pretrained(target)
 AutoTokenizer.from_pretrained(source, gguf_file="model.gguf").save_pretrained(target)
+
+# transformers (5.17) takes this vocabulary of bytes for one of SentencePiece, so that a grammar would find no space in it.
+file = pathlib.Path(target, "tokenizer.json")
+tokenizer = json.loads(file.read_text(encoding="utf-8"))
+tokenizer["decoder"] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+tokenizer["model"]["byte_fallback"] = False
+file.write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+file = pathlib.Path(target, "tokenizer_config.json")
+settings = json.loads(file.read_text(encoding="utf-8"))
+ends = {"eos_token": "<|im_end|>", "eos_token_id": model.config.eos_token_id, "tokenizer_class": "PreTrainedTokenizerFast"}
+file.write_text(json.dumps(settings | ends), encoding="utf-8")
 EOP
 }
 
@@ -219,10 +233,11 @@ step answer-turbomind 60 trial answer turbomind "$WORK/turbomind.yaml" "$ROWS" |
 step compile 180 compiled || true
 step steady-turbomind 150 steady turbomind || true
 step sweep-turbomind 150 trial sweep turbomind "$WORK/turbomind.yaml" "$ROWS" || true
-if_time kill-turbomind 30 kill_and_resume turbomind || true
+if_time kill-turbomind 75 kill_and_resume turbomind || true
 config awq 3 "$(engine turbomind "$WORK/awq")"
 if if_time awq-model 40 awq_model; then
   if_time sweep-awq 60 trial sweep awq "$WORK/awq.yaml" "$ROWS" 64 || true
+  [ -n "$DRY" ] || if_time peer-awq 110 trial peer awq "$WORK/awq.yaml" "$WORK/run-turbomind" "$ROWS" || true
 fi
 config pytorch 3 "$(engine pytorch)"
 if if_time answer-pytorch 45 trial answer pytorch "$WORK/pytorch.yaml" "$ROWS"; then

@@ -3,6 +3,7 @@
     python gpu_trial_steps.py answer NAME CONFIG ROWS             start the engine; a guided answer with quotes
     python gpu_trial_steps.py steady NAME RUN ROWS SECONDS        work on a run, at most so long; a row every 5 s
     python gpu_trial_steps.py sweep NAME CONFIG ROWS [BATCH ...]  kgqa bench
+    python gpu_trial_steps.py peer NAME CONFIG RUN ROWS           a run's requests, and the same through LMDeploy alone
     python gpu_trial_steps.py random-awq FOLDER TOKENIZER [tiny]  an 8B Llama of random 4-bit weights
 
 A row is a line of JSON: the kind of the row, the engine's name in the trial, and what was measured.
@@ -23,9 +24,11 @@ from typing import Any
 from kgqa_hpc.config import load_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.snapshot import load_totals, survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.bench import GpuWatch, bench
+from kgqa_hpc.trials.preview import prompts_of
 
 QUOTED = 'He said "no",\nthen \\ left: β 中.'
 FIXED = {
@@ -146,6 +149,51 @@ def sweep(name: str, config: str, rows: str, *batches: str) -> int:
     return 0
 
 
+def peer(name: str, config: str, folder: str, rows: str) -> int:
+    """The requests of a run through the engine process, then through LMDeploy's own pipeline; tokens per second."""
+    from lmdeploy import GenerationConfig
+
+    from kgqa_hpc.engines.lmdeploy import response_format
+    from kgqa_hpc.engines.lmdeploy_loading import load
+
+    loaded = load_config(Path(config))
+    settings = loaded.engine_of(loaded.passes[0].name)
+    run, sampled = open_run(Path(folder))
+    requests = prompts_of(run.anchors, sampled, sys.maxsize).requests
+    formats = {id(r.schema): response_format(r.schema) for r in requests if r.schema is not None}
+
+    def row_done(peer: str, began: float, tokens: int) -> None:
+        seconds = time.monotonic() - began
+        append(rows, "peer", name, peer=peer, requests=len(requests), seconds=round(seconds, 2),
+               tokens_per_s=round(tokens / seconds, 1))  # fmt: skip
+
+    with EngineProcess(settings, Path(f"{rows}.{name}.log"), STALL_S) as engine:
+        window = engine.start().window
+        engine.preflight(list({id(r.schema): r.schema for r in requests if r.schema is not None}.values()))
+        for again in range(2):  # the first time, no prefix is cached
+            began, sent, answers = time.monotonic(), 0, list[Response]()
+            while len(answers) < len(requests):
+                free = window - (sent - len(answers))
+                engine.send([r._replace(id=f"{again}/{r.id}") for r in requests[sent : sent + free]])
+                sent = min(sent + free, len(requests))
+                answers += engine.receive(1.0)
+            row_done("kgqa", began, sum(answer.completion_tokens for answer in answers))
+    pipe, _ = load(settings)
+    wanted = [
+        GenerationConfig(
+            max_new_tokens=r.max_tokens, do_sample=r.temperature > 0, temperature=r.temperature or 1.0,
+            random_seed=r.seed, response_format=formats.get(id(r.schema)),
+        )
+        for r in requests
+    ]  # fmt: skip
+    for _ in range(2):
+        began = time.monotonic()
+        answered = pipe([list(r.messages) for r in requests], gen_config=wanted)
+        row_done("lmdeploy", began, sum(answer.generate_token_len for answer in answered))
+    pipe.close()
+    return 0
+
+
 def random_awq(folder: str, tokenizer: str, size: str = "8B") -> int:
     """A model folder in AWQ's format: weights of a spread of 0.02, with the tokenizer of another model."""
     hidden, wide, layers, heads, kv_heads = (4096, 14336, 32, 32, 8) if size == "8B" else (256, 512, 2, 4, 2)
@@ -219,7 +267,7 @@ def _write_safetensors(path: Path, tensors: dict[str, tuple[str, list[int]]]) ->
                 file.write((0.02 * random.standard_normal(count, np.float32)).astype(np.float16).tobytes())
 
 
-STEPS = {"answer": answer, "steady": steady, "sweep": sweep, "random-awq": random_awq}
+STEPS = {"answer": answer, "steady": steady, "sweep": sweep, "peer": peer, "random-awq": random_awq}
 
 if __name__ == "__main__":
     os.environ.setdefault("TQDM_DISABLE", "1")
