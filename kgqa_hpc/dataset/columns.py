@@ -82,14 +82,14 @@ def _widen(
 ) -> None:
     """Change the types of fields so that they hold these values too; mappings have at most `depth` levels."""
     for name, value in values.items():
-        known = fields.setdefault(name, NULL)
-        if depth > 1 and isinstance(value, dict) and (known == NULL or isinstance(known, dict)):
-            if known == NULL:
+        earlier = fields.setdefault(name, NULL)
+        if depth > 1 and isinstance(value, dict) and (earlier == NULL or isinstance(earlier, dict)):
+            if earlier == NULL:
                 fields[name] = {}
             _widen(fields[name], value, depth - 1, type_of)
-        elif (added := type_of(value)) != known and added != NULL:
-            numbers = (known, added) in (("int64", "double"), ("double", "int64"))
-            fields[name] = added if known == NULL else "double" if numbers else JSON
+        elif (added := type_of(value)) != earlier and added != NULL:
+            numbers = (earlier, added) in (("int64", "double"), ("double", "int64"))
+            fields[name] = added if earlier == NULL else "double" if numbers else JSON
 
 
 def _type_of(value: Any) -> Type:

@@ -142,12 +142,10 @@ def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.nd
     drawn = table.iloc[np.sort(order[: settings.number])]
     before, after = Table(), Table()
     for number, name in enumerate(names):
-        kept, ranked = (
-            drawn[number].value_counts(),
-            sorted(counts[number].items(), key=lambda n: (-n[1], n[0])),
-        )
+        ranked = sorted(counts[number].items(), key=lambda n: (-n[1], n[0]))
+        remaining = drawn[number].value_counts()
         before[name] = {str(value): int(count) for value, count in ranked[:SHOWN]}
-        after[name] = {value: int(kept.get(value, 0)) for value in before[name]}
+        after[name] = {value: int(remaining.get(value, 0)) for value in before[name]}
     return accepted[np.sort(order[settings.number :])], before, after
 
 

@@ -135,7 +135,7 @@ def _missing(run: RunFolder, facts: Facts) -> list[str]:
     hint = did_you_mean(facts.licence.lower(), HUB_LICENCES)
     shards = f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}"
     named = f"an identifier or a link of the licence {facts.licence!r}{hint}: dataset.licence"
-    wanted = {
+    absent = {
         "a licence: dataset.licence": facts.licence == UNKNOWN_LICENCE,
         named: unnamed,
         "how to cite it: dataset.citation": not facts.citation,
@@ -144,4 +144,4 @@ def _missing(run: RunFolder, facts: Facts) -> list[str]:
         "a split into train and test: dataset.split": not counts.get("splits"),
         f"the report: kgqa report {run.path}": not (run.report / "index.html").is_file(),
     }
-    return [sentence for sentence, missing in wanted.items() if missing]
+    return [sentence for sentence, missing in absent.items() if missing]

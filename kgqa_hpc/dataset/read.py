@@ -148,8 +148,8 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
     try:
         yield
     except (CorruptFile, MissingFile) as problem:
-        first = "remove it and run " if isinstance(problem, CorruptFile) else ""
-        cure = f"{first}`kgqa sample {run.path}` again: the same seed gives the same anchors"
+        removal = "remove it and run " if isinstance(problem, CorruptFile) else ""
+        cure = f"{removal}`kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise type(problem)(problem.message, cure) from problem
 
 

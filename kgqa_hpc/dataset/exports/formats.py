@@ -174,9 +174,9 @@ class CsvTable:
     def write(self, source: ExportSource, folder: Path) -> None:
         for split in source.splits:
             records = source.records(split)
-            first = list(islice(records, 1))  # its keys are the titles
-            rows = (map(_cell, record.values()) for record in chain(first, records))
-            _write_table(folder / f"{split}.csv", chain(first, rows), ",")
+            titles = list(islice(records, 1))  # the keys of the first record
+            rows = (map(_cell, record.values()) for record in chain(titles, records))
+            _write_table(folder / f"{split}.csv", chain(titles, rows), ",")
 
 
 def _cell(value: Any) -> Any:

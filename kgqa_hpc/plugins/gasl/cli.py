@@ -213,6 +213,8 @@ def asking(path: Path) -> Iterator[Model]:
     except ValidationError as problem:
         lines = [f"{'.'.join(map(str, entry.key))}: {entry.text}" for entry in problems_of(problem)]
         raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
+    except ValueError as problem:
+        raise ConfigError(f"{path}: not the settings of an engine: it {problem}") from None
     engine = ENGINES.get(settings.kind)(settings)
 
     def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
