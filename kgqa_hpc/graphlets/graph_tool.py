@@ -34,7 +34,6 @@ from kgqa_hpc.graphlets.shapes import SHAPES, Occurrences, bit
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"
 RATIO = 0.25  # ratio of the probabilities of consecutive runs
-TRIES = 3  # graph-tool 2.45 now and then dies in its search for motifs; a second try with the seed draws the same
 _WORKER = Path(__file__).with_name("graph_tool_worker.py")
 _ISOLATED = "-I"  # without our environment and this folder: graph_tool.py here would hide the library
 
@@ -141,10 +140,7 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
         shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
         (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
         command = [python, _ISOLATED, str(_WORKER), name]
-        for _ in range(TRIES):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode >= 0:
-                break
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
             raise KgqaError(f"graph-tool in {python} failed: {last}", "use the native backend")

@@ -38,8 +38,9 @@ def motifs(graph, k, shapes, ratio, maps):
         motif.add_vertex(k)
         motif.add_edge_list(shape["edges"])
         graphs.append(motif)
-    # Only the last level of the search tree is thinned, as in the published use of RAND-ESU.
-    chances = [1.0] * (k - 1) + [ratio]
+    # Only the last level of the search tree is thinned, as in the published use of RAND-ESU. graph-tool 2.45 reads
+    # one chance beyond the k that it documents, and dies of what memory holds there: hence the last 1.0.
+    chances = [1.0] * (k - 1) + [ratio, 1.0]
     result = graph_tool.clustering.motifs(graph, k, p=chances, motif_list=graphs, return_maps=maps)
     ids = [
         by_edges[edge_set((int(e.source()), int(e.target())) for e in motif.edges())] for motif in result[0]

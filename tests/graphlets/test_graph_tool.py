@@ -148,18 +148,6 @@ def test_without_a_graph_tool_that_works_there_is_one_clear_error(
         count_graphlets(graph_of(*GRAPHS["karate club"]), backend="graph-tool")
 
 
-def test_a_graph_tool_that_dies_now_and_then_is_asked_again(witness, monkeypatch, tmp_path, graph_of):
-    csr, real = graph_of(*GRAPHS["karate club"]), graph_tool.find_interpreter()
-    weak = tmp_path / "python"
-    weak.write_text(
-        f"#!/bin/sh\n[ -e '{tmp_path}/died' ] && exec '{real}' \"$@\"\ntouch '{tmp_path}/died'\nkill -SEGV $$\n"
-    )
-    weak.chmod(0o755)
-    monkeypatch.setattr(graph_tool, "find_interpreter", lambda: str(weak))
-    assert count_graphlets(csr, backend="graph-tool") == count_graphlets(csr)
-    assert (tmp_path / "died").exists()
-
-
 def test_an_interpreter_without_graph_tool_is_not_taken(monkeypatch, tmp_path):
     monkeypatch.setenv(graph_tool.VARIABLE, str(tmp_path / "no-python"))
     monkeypatch.setattr(graph_tool, "_SYSTEM", str(tmp_path / "none"))
