@@ -124,6 +124,18 @@ def test_a_larger_sample_contains_the_old_one_and_keeps_its_answers(finished: Pa
     assert stages.merge(finished).total.sampled == 36
 
 
+def test_a_smaller_number_in_the_file_is_refused_unless_the_run_was_extended(finished: Path) -> None:
+    """Else who lowers it and repeats the command pays for the larger number."""
+    text = (finished.parent / "run.yaml").read_text()
+    fewer = finished.parent / "fewer.yaml"
+    fewer.write_text(text.replace("per_shape: 4", "per_shape: 3"))
+    refused = kgqa("all", fewer, finished, code=2)
+    assert "per_shape: 4 → 3" in refused.stderr
+    kgqa("extend", finished, "--per-shape", "6")
+    kgqa("init", finished.parent / "run.yaml", finished)
+    assert RunFolder(finished).config()["anchors"]["per_shape"] == 6
+
+
 @pytest.mark.parametrize("verb", ["judge", "extend"])
 def test_a_growth_stopped_before_the_manifest_is_told_with_the_command_to_repeat(
     finished: Path, monkeypatch: pytest.MonkeyPatch, verb: str

@@ -172,8 +172,11 @@ def _recorded(run: RunFolder) -> dict[str, Any]:
 def _as_grown(run: RunFolder, config: RunConfig) -> RunConfig:
     """The configuration plus the passes and the larger sample that `kgqa judge`, `kgqa extend` or a target added.
 
-    With these additions, the user's unchanged file stays valid for the run.
+    With these additions, the user's unchanged file stays valid for the run. A smaller number in the file of a run that
+    was never extended is a change like any other.
     """
+    from kgqa_hpc.store.sealed import read_header
+
     if not (recorded := _recorded(run)):
         return config
     written, passes = config.plain()["passes"], recorded.get("passes") or []
@@ -181,7 +184,8 @@ def _as_grown(run: RunFolder, config: RunConfig) -> RunConfig:
     added = passes[len(written) :] if same else []
     key, sampling = type(config.anchors).size, run.manifest().sections["sampling"]["values"]
     present = getattr(config.anchors, key, None)
-    grown = sampling.get("kind") == config.anchors.kind and (sampling.get(key) or 0) > (present or math.inf)
+    larger = sampling.get("kind") == config.anchors.kind and (sampling.get(key) or 0) > (present or math.inf)
+    grown = larger and exists(run.anchors) and "grown" in read_header(run.anchors, "anchors")
     sizes = {name: sampling[name] for name in (key, "grown") if grown and name in sampling}
     if not added and not sizes:
         return config
