@@ -16,6 +16,7 @@ The question of a path nests the templates of its edges: every "Which TYPE REST?
 REST", as in "Which gene is associated with a disease that has the phenotype Ataxia?".
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -97,7 +98,10 @@ def way_of(variables: Mapping[str, Any]) -> Way | None:
 
 
 def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> str | None:
-    """The question about `given` over the edges of `way`; None if a template is missing or cannot be nested."""
+    """The question about `given` over the edges of `way`; None if a template is missing or cannot be nested.
+
+    A nested phrase brings its own article: "the {given}" becomes "a river that flows through Austria".
+    """
     subject = known_name
     for number, (_, relation, out, asked) in enumerate(way):
         kind, both_ways = asked.replace("_", " "), sentences.get(relation)
@@ -105,6 +109,8 @@ def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> st
         if sentence is None:
             return None
         text = sentence.replace("{asked}", kind).replace("{relation}", relation.replace("_", " "))
+        if number > 0:
+            text = re.sub(r"\b(?:the|an?) \{given\}", "{given}", text)
         if number == len(way) - 1:
             return text.replace("{given}", subject)
         head = f"Which {kind} "

@@ -8,7 +8,13 @@ from kgqa_hpc.steps.pair import SHIPPED, WordSettings, question
 from tests.project import write_tables
 
 SENTENCES = WordSettings(
-    use="word", label="word", template={**SHIPPED["hpo"], "near_to": "Which {asked} is near {given}?"}
+    use="word",
+    label="word",
+    template={
+        **SHIPPED["hpo"],
+        "near_to": "Which {asked} is near {given}?",
+        "crosses": "Which {asked} crosses the {given}?",
+    },
 ).template
 assert SENTENCES is not None
 
@@ -30,6 +36,11 @@ assert SENTENCES is not None
                 ("organ", "near_to", True, "bone"),
             ],
             "Which bone is near an organ that is near an organ that is near Ataxia?",
+        ),
+        ([("x", "crosses", True, "road")], "Which road crosses the Ataxia?"),
+        (
+            [("x", "crosses", True, "road"), ("road", "crosses", True, "river")],
+            "Which river crosses a road that crosses the Ataxia?",
         ),
         ([("x", "unheard_of", True, "y")], None),
         ([("gene", "associated_with", False, "x"), ("x", "near_to", True, "y")], None),
