@@ -100,24 +100,28 @@ def way_of(variables: Mapping[str, Any]) -> Way | None:
 def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> str | None:
     """The question about `given` over the edges of `way`; None if a template is missing or cannot be nested.
 
-    A nested phrase brings its own article: "the {given}" becomes "a river that flows through Austria".
+    A nested phrase brings its own article: "the {given}" becomes "a river that flows through Austria". The nodes of a
+    path differ, so a type that comes again is "another TYPE", or at the end "Which other TYPE".
     """
-    subject = known_name
+    subject, types = known_name, [way[0][0]] if way else []
     for number, (_, relation, out, asked) in enumerate(way):
         kind, both_ways = asked.replace("_", " "), sentences.get(relation)
         sentence = None if both_ways is None else both_ways.forward if out else both_ways.backward
         if sentence is None:
             return None
         text = sentence.replace("{asked}", kind).replace("{relation}", relation.replace("_", " "))
+        head, again = f"Which {kind} ", number > 0 and asked in types
         if number > 0:
             text = re.sub(r"\b(?:the|an?) \{given\}", "{given}", text)
         if number == len(way) - 1:
+            if again and text.startswith(head):
+                text = f"Which other {kind} {text.removeprefix(head)}"
             return text.replace("{given}", subject)
-        head = f"Which {kind} "
         if not text.startswith(head):
             return None
-        clause = text.removeprefix(head).rstrip().removesuffix("?").rstrip()
-        subject = f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind} that {clause.replace('{given}', subject)}"
+        clause = text.removeprefix(head).rstrip().removesuffix("?").rstrip().replace("{given}", subject)
+        subject = f"{'another' if again else 'an' if kind[:1] in 'aeiou' else 'a'} {kind} that {clause}"
+        types.append(asked)
     return None
 
 
