@@ -221,6 +221,8 @@ def test_an_example_is_valid_fits_the_schema_it_brings_and_says_how_it_is_run(
     assert f"# yaml-language-server: $schema={FILE}\n" in text
     assert "kgqa " in text.split("\nseed:")[0]
     assert name != "csv" or "kgqa preview mine.yaml && kgqa all mine.yaml runs/mine" in text
+    assert f" configs/{name}.yaml" not in text
+    assert "../runs" not in text
     assert json.loads((tmp_path / FILE).read_text()) == SCHEMA
     assert [
         f"{error.json_path}: {error.message[:300]}" for error in CHECK.iter_errors(yaml.safe_load(text))
@@ -256,6 +258,13 @@ def test_the_example_prompt_works_as_a_prompt_of_a_users_folder(tmp_path: Path) 
     shown = step.prompt.render(kind.variables(kind.sample))[-1]["content"]
     assert kind.sample.nodes[0].name in shown
     assert list(tmp_path.iterdir()) == [tmp_path / "my_prompts"], "no schema beside a prompt"
+
+
+def test_an_example_with_tables_of_its_own_can_be_drawn_where_it_was_written(tmp_path: Path) -> None:
+    kgqa("init", "--example", "puzzle", tmp_path / "mine.yaml")
+    run = tmp_path / "run"
+    kgqa("init", tmp_path / "mine.yaml", run)
+    assert "90 nodes of 2 types" in kgqa("import", run).stdout
 
 
 def test_an_example_replaces_no_file_and_an_unknown_one_is_told_with_the_nearest(tmp_path: Path) -> None:

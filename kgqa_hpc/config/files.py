@@ -62,7 +62,7 @@ def examples() -> dict[str, Path]:
 
 
 def write_example(name: str, file: Path) -> None:
-    """Write the example to `file`; beside a configuration, also write the JSON Schema that it refers to.
+    """Write the example to `file`; beside a configuration, also its tables and the JSON Schema that it refers to.
 
     Raises InputError for an unknown name or an existing file.
     """
@@ -71,12 +71,16 @@ def write_example(name: str, file: Path) -> None:
         hint = did_you_mean(name, by_name)
         raise InputError(f"no example {name!r}{hint}", f"there are {', '.join(by_name)}")
     source = by_name[name]
-    # The comments show commands with the file's name.
-    content = source.read_bytes().replace(f" {source.name}".encode(), f" {file.name}".encode())
-    if not write_file(file, content, exclusive=True):
+    # The comments show commands with the file's name; paths begin at its folder, not at configs/.
+    content = re.sub(rf" (configs/)?{source.name}", f" {file.name}", source.read_text("utf-8"))
+    content = content.replace("../runs/", "runs/")
+    if not write_file(file, content.encode(), exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
     if source.suffix == ".yaml":
         write_file(file.parent / FILE, json.dumps(json_schema(), indent=1).encode())
+        for table in sorted(source.with_suffix("").glob("*.csv")):
+            make_folder(file.parent / source.stem)
+            write_file(file.parent / source.stem / table.name, table.read_bytes(), exclusive=True)
 
 
 def write_plugin(name: str, folder: Path) -> list[Path]:
