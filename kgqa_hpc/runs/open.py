@@ -172,8 +172,7 @@ def _recorded(run: RunFolder) -> dict[str, Any]:
 def _as_grown(run: RunFolder, config: RunConfig) -> RunConfig:
     """The configuration plus the passes and the larger sample that `kgqa judge`, `kgqa extend` or a target added.
 
-    With these additions, the user's unchanged file stays valid for the run. A smaller number in the file of a run that
-    was never extended is a change like any other.
+    With these additions the user's file stays valid. In a run that was never extended, a smaller number is a change.
     """
     from kgqa_hpc.store.sealed import read_header
 
