@@ -162,6 +162,7 @@ def _item_report(item: Item, exchanges: Sequence[_Exchange]) -> dict[str, Any]:
                 "messages": list(request.messages),
                 "text": response.text,
                 "finish": response.finish,
+                "error": response.error,
                 "seconds": round(seconds, 3),
             }
             for request, response, seconds in of_item
@@ -177,7 +178,7 @@ def lines(document: dict[str, Any]) -> Iterator[str]:
         for request in item["requests"]:
             yield f"  {request['id']}, {request['seconds']:.1f} s, {request['finish']}"
             yield from (f"    > {printable(line)}" for line in request["messages"][-1]["content"].split("\n"))
-            yield f"    < {printable(request['text'])}"
+            yield f"    < {printable(request['text'] or request['error'] or '')}"
         for part in ("output", "verdicts", "features", "annotations"):
             yield from (f"  {printable(name):<12} {value_text(value)}" for name, value in item[part].items())
         tokens = item["tokens"]

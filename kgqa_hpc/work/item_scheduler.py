@@ -221,6 +221,8 @@ class Scheduler:
         counters.completion_tokens += response.completion_tokens
         counters.slowest = max(counters.slowest, now - sent)
         if response.finish == "error":
+            if counters.errors == 1:
+                LOG.warning("first error of the engine, in request %s: %s", response.id, response.error)
             self._doubt_engine("answered with errors", response.error)
         else:
             self._streak = 0
