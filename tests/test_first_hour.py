@@ -134,7 +134,9 @@ def test_a_preview_tells_short_times_in_seconds_or_minutes(own: Path) -> None:
     assert " hours" not in said
 
 
-def test_the_words_of_a_function_that_fails_are_told_by_preview_and_run(own: Path) -> None:
+def test_the_words_of_a_function_that_fails_are_told_by_preview_and_run(
+    own: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     Path("failing.py").write_text(
         "def answer(messages, schema, seed):\n    raise RuntimeError('no such account')\n"
     )
@@ -143,9 +145,9 @@ def test_the_words_of_a_function_that_fails_are_told_by_preview_and_run(own: Pat
         "geo.yaml", "per_shape: 5, shapes: [1, 2, 3, 4, 5]", "per_shape: 2, shapes: [1, 2]"
     )  # too few to stop at
     assert "    < RuntimeError: no such account" in kgqa("preview", "geo.yaml", "-n", "1").stdout
-    done = kgqa("all", "geo.yaml", "geo")
-    assert done.stderr.count("first error of the engine") == 1
-    assert "RuntimeError: no such account" in done.stderr
+    caplog.clear()
+    kgqa("all", "geo.yaml", "geo")
+    assert [r.getMessage().partition(": ")[2] for r in caplog.records] == ["RuntimeError: no such account"]
 
 
 def workbook() -> bytes:
