@@ -8,9 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgqa_hpc.jit import helper, kernel
-from kgqa_hpc.kg.relations import Codes, first_of_runs
-
-Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+from kgqa_hpc.kg.relations import Codes, Csr, first_of_runs
 
 _FIRST_SLOTS = 1 << 16
 _PRIME = np.uint64(0x100000001B3)

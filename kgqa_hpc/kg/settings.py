@@ -210,28 +210,28 @@ def recorded(run: RunFolder) -> Contents:
 
 
 def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
-    """The files whose content has changed since import; a file is read only if its size or time differs."""
-    if config is None or not (before := recorded(run)):
-        return []
-    return [
-        path for name, path in graph_files(config).items() if name in before and _differs(path, before[name])
-    ]
+    """The files whose content has changed since import."""
+    return [] if config is None else list(_changed(graph_files(config), recorded(run)))
 
 
 def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
     """Raises InputError when a file has changed since `contents` read it."""
+    for path in _changed(files, digests):
+        raise InputError(f"{path}: was changed while it was read", "import again")
+
+
+def _changed(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
+    """The files whose content differs; a file is read only if its size or time differs."""
     for name, path in files.items():
-        if _differs(path, digests[name]):
-            raise InputError(f"{path}: was changed while it was read", "import again")
-
-
-def _differs(path: Path, before: dict[str, Any]) -> bool:
-    try:
-        state = os.stat(path)
-        same = (state.st_size, state.st_mtime_ns) == (before["bytes"], before["mtime_ns"])
-        return not same and _content(path)["sha256"] != before["sha256"]
-    except OSError:
-        return False  # missing, or not readable by this user
+        before = digests.get(name)
+        with suppress(OSError):  # missing, or not readable by this user
+            if before is None or (os.stat(path).st_size, os.stat(path).st_mtime_ns) == (
+                before["bytes"],
+                before["mtime_ns"],
+            ):
+                continue
+            if _content(path)["sha256"] != before["sha256"]:
+                yield path
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -229,7 +229,8 @@ def read_with_state(path: Path, limit: int = -1, *, last: bool = False) -> tuple
                 state = os.fstat(file.fileno())
                 if last:
                     file.seek(max(state.st_size - limit, 0))
-                return file.read(limit), state
+                # No more than the file holds: Python allocates the whole number before it reads.
+                return file.read(min(limit, max(state.st_size, 1 << 16))), state
         except OSError as problem:
             if problem.errno != errno.ESTALE or not attempts_left:
                 raise
