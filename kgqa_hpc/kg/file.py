@@ -33,7 +33,7 @@ from kgqa_hpc.kg.relations import LABEL, iri
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
-from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, write_table
+from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, packing, write_table
 
 KIND = "knowledge-graph"
 
@@ -153,13 +153,7 @@ def _read_properties(group: h5py.Group) -> dict[str, pa.Array]:
 def _write_array(group: h5py.Group, name: str, values: npt.NDArray[Any]) -> None:
     options: dict[str, Any] = {}
     if values.nbytes >= COMPRESS_FROM:
-        options = {
-            "chunks": (min(CHUNK_BYTES // values.itemsize, len(values)),),
-            "compression": "gzip",
-            "compression_opts": 4,
-            "shuffle": values.itemsize > 1,
-            "fletcher32": True,
-        }
+        options = packing(values.itemsize, min(CHUNK_BYTES // values.itemsize, len(values)))
     group.create_dataset(name, data=values, track_times=False, **options)
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -222,16 +223,12 @@ def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
 
 def _changed(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
     """The files whose content differs; a file is read only if its size or time differs."""
-    for name, path in files.items():
-        before = digests.get(name)
+    for name in (name for name in files if name in digests):
         with suppress(OSError):  # missing, or not readable by this user
-            if before is None or (os.stat(path).st_size, os.stat(path).st_mtime_ns) == (
-                before["bytes"],
-                before["mtime_ns"],
-            ):
-                continue
-            if _content(path)["sha256"] != before["sha256"]:
-                yield path
+            state, before = os.stat(files[name]), digests[name]
+            touched = (state.st_size, state.st_mtime_ns) != (before["bytes"], before["mtime_ns"])
+            if touched and _content(files[name])["sha256"] != before["sha256"]:
+                yield files[name]
 
 
 def _content(path: Path) -> dict[str, Any]:
