@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 from kgqa_hpc.errors import ConfigError, CorruptFile, ExtensionError, GraphFormatError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.settings import Problems, Settings, problems_of, sentence
+from kgqa_hpc.settings import Problems, Settings, section
 from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
@@ -94,27 +94,13 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
 
     Raises ConfigError with a line for each problem; for an unknown key with the nearest known key.
     """
-    problems = Problems()
-    if isinstance(value, GraphConfig):
-        value = value.model_dump()
-    if not isinstance(value, dict):
-        problems.add(("graph",), "is a mapping of keys to values")
-    elif not isinstance(source := value.get("source", "hpo"), str) or source not in SOURCES:
-        problems.add(("graph", "source"), SOURCES.unknown(str(source)))
-    else:
-        try:
-            model: type[SourceSettings] = SOURCES.get(source).Settings
-            return model.model_validate(value, context={"base": base})
-        except ConfigError as problem:
-            problems.add(("graph", "source"), str(problem))
-        except ValidationError as problem:
-            entries = problems_of(problem)
-            for entry in entries:
-                if entry.type != "missing":
-                    problems.add(("graph", *entry.key), sentence(model, entry))
-            if missing := [str(entry.key[-1]) for entry in entries if entry.type == "missing"]:
-                problems.add(("graph",), f"source {source} needs {' and '.join(missing)}")
-    raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md")
+    try:
+        config: GraphConfig = section(SOURCES, "source", value, base, "hpo")
+    except ValidationError as problem:
+        problems = Problems()
+        problems.add_all(("graph",), GraphConfig, problem)
+        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
+    return config
 
 
 def load_graph(config: GraphConfig) -> KnowledgeGraph:
