@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.graph import Codes, KnowledgeGraph
+from kgqa_hpc.kg.graph import KnowledgeGraph, counts_by_name
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.text.plain_text import printable
@@ -66,7 +66,7 @@ def profile(graph: KnowledgeGraph) -> Profile:
     # graph.degrees() is not used, because it would keep its rows in memory.
     indptr, _ = simple_csr(graph.num_nodes, graph.edge_source, graph.edge_target)
     degrees, nodes = np.unique(np.diff(indptr), return_counts=True)
-    node_types = _counts(graph.node_type, graph.node_types)
+    node_types = counts_by_name(graph.node_type, graph.node_types)
     lengths = pc.utf8_length(pa.array(graph.names, pa.large_string())).to_numpy()
     names = {}
     for kind in node_types:
@@ -155,8 +155,8 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
-        "node_types": _counts(graph.node_type, graph.node_types),
-        "edge_types": _counts(graph.edge_type, graph.edge_types),
+        "node_types": counts_by_name(graph.node_type, graph.node_types),
+        "edge_types": counts_by_name(graph.edge_type, graph.edge_types),
         "distinct_edges": int((first_of_runs(pairs[order]) | first_of_runs(graph.edge_type[order])).sum()),
         "directed_pairs": len(np.unique(pairs)),
         "simple_edges": len(indices) // 2,
@@ -176,11 +176,6 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
         "properties": {"nodes": list(graph.node_properties), "edges": list(graph.edge_properties)},
         "attributes": dict(graph.attributes),
     }
-
-
-def _counts(codes: Codes, names: tuple[str, ...]) -> dict[str, int]:
-    counts = np.bincount(codes, minlength=len(names))
-    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
 
 
 def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:

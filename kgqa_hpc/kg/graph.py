@@ -199,5 +199,11 @@ class KnowledgeGraph:
         )
 
 
+def counts_by_name(codes: Codes, names: Sequence[str]) -> dict[str, int]:
+    """How often each code occurs, by its name: the most frequent first, without names that do not occur."""
+    counts = np.bincount(codes, minlength=len(names))
+    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
+
+
 def _kept(columns: Properties, keep: Mask) -> Properties:
     return {name: column.filter(pa.array(keep)) for name, column in columns.items()}
