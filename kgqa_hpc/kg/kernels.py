@@ -181,7 +181,7 @@ def _place(slots, hashes, count):
         slots[at] = (hashes[number] & ~_LOW) | np.uint64(number + 1)
 
 
-def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
+def simple_csr(num_nodes: int, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> Csr:
     """Compressed rows of the simple undirected graph of int (m,) endpoint arrays, in O(m log m).
 
     At its peak it needs about 25 bytes an edge beside its result.
