@@ -180,19 +180,18 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
 
 def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
     """Edges by type of source, of edge and of target; the most frequent first."""
-    sizes = len(graph.node_types), len(graph.edge_types)
-    source_types = graph.node_type[graph.edge_source].astype(np.int64)
-    key = (source_types * sizes[1] + graph.edge_type) * sizes[0] + graph.node_type[graph.edge_target]
-    distinct, counts = np.unique(key, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
+    import pandas as pd
+
+    ends = graph.node_type[graph.edge_source], graph.edge_type, graph.node_type[graph.edge_target]
+    counts: Any = pd.DataFrame(dict(enumerate(ends))).groupby([0, 1, 2]).size()
     return [
         {
-            "source": graph.node_types[kind // sizes[0] // sizes[1]],
-            "type": graph.edge_types[kind // sizes[0] % sizes[1]],
-            "target": graph.node_types[kind % sizes[0]],
-            "edges": int(count),
+            "source": graph.node_types[source],
+            "type": graph.edge_types[kind],
+            "target": graph.node_types[target],
+            "edges": count,
         }
-        for kind, count in zip(distinct[order].tolist(), counts[order], strict=True)
+        for (source, kind, target), count in counts.sort_values(ascending=False, kind="stable").items()
     ]
 
 
