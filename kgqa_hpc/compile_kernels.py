@@ -8,6 +8,7 @@ runs on other machines, set NUMBA_CPU_NAME=generic both here and at run time.
 import numpy as np
 import pyarrow as pa
 
+from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
@@ -35,7 +36,7 @@ def compile_kernels() -> None:
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
-    routes = Routes(graph)
+    routes = Routes(Source(graph))
     routes.ends(0, routes.way([0, 1, 2]), most=1)
     # Graphlets of a small clique with so many leaves at one node that ordered_graph.restrict_to_core removes them.
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)

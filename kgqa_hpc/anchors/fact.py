@@ -94,7 +94,7 @@ class FactAnchors(AnchorKind):
             code_of,
         )
 
-        routes = Routes(source.graph, source.answer_graph())
+        routes = Routes(source)
         for name in settings.relations or []:
             code_of(name, source.graph.edge_types, "edge type")
         for name in [*settings.attributes, *filter(None, [settings.aliases])]:

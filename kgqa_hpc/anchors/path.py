@@ -137,7 +137,7 @@ class PathAnchors(AnchorKind):
         """Raises InputError for a type that the graph lacks, EmptyGraphError if no path fits."""
         from kgqa_hpc.anchors.routes import Routes  # its compiler loads slowly, and only drawing needs it
 
-        routes = Routes(source.graph, source.answer_graph())
+        routes = Routes(source)
         patterns = [settings.pattern] if settings.patterns is None else settings.patterns
         draws = [
             _Draw(routes, settings, pattern, seed if len(patterns) == 1 else f"{seed}/{_group(0, pattern)}")
