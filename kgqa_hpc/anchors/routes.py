@@ -20,13 +20,11 @@ from kgqa_hpc.anchors.family import shared_names
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.jit import helper, kernel
-from kgqa_hpc.kg.relations import first_of_runs
+from kgqa_hpc.kg.relations import Int64, first_of_runs
 from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
-
-Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
