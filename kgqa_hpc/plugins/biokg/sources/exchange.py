@@ -34,7 +34,8 @@ from kgqa_hpc.kg.delimited import CSV, RAGGED, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.graphml import add_graphml
-from kgqa_hpc.kg.tables import Buffer, constant, first_of, members, read_table
+from kgqa_hpc.kg.tables import Buffer, constant, read_table
+from kgqa_hpc.plugins.biokg.fields import first_of, members
 from kgqa_hpc.text.streams import LINE_BYTES, TextStream, json_objects, parse_json, refuse_other_encodings
 
 NAMED_THING = "biolink:NamedThing"
