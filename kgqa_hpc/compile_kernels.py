@@ -8,13 +8,14 @@ runs on other machines, set NUMBA_CPU_NAME=generic both here and at run time.
 import numpy as np
 import pyarrow as pa
 
+from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
 from kgqa_hpc.graphlets.choose_method import Costs
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
 from kgqa_hpc.graphlets.kernels.choices import pick_roots
-from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph, simple_csr
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_draws import Stream
 from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
@@ -35,11 +36,13 @@ def compile_kernels() -> None:
     PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
     names, types = np.array(list("abcd"), object), np.zeros(4, np.int32)
     graph = KnowledgeGraph(names, names, types, ("x",), ends, ends + np.int32(1), types[:3], ("r",))
-    routes = Routes(graph)
+    routes = Routes(Source(graph))
     routes.ends(0, routes.way([0, 1, 2]), most=1)
     # Graphlets of a small clique with so many leaves at one node that ordered_graph.restrict_to_core removes them.
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
-    ordered = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
+    ordered = order_graph(
+        *kernels.simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves))
+    )
     lists = list_triangles(ordered)
     Costs.of(ordered, lists)
     copies = copy_counts(ordered, lists)

@@ -164,10 +164,10 @@ def section(
     if not isinstance(data, Mapping):
         raise _refusal([((), f"must be a mapping with the key {by}", data)])
     name = data.get(by, default)
-    if not isinstance(name, str):
+    if name is None:
         raise _refusal([((by,), f"is missing; known: {', '.join(registry.names())}", data)])
-    if name not in registry:
-        raise _refusal([((by,), registry.unknown(name[:80]), data)])
+    if not isinstance(name, str) or name not in registry:
+        raise _refusal([((by,), registry.unknown(str(name)[:80]), data)])
     try:
         model = registry.get(name).Settings
         if not (isinstance(model, type) and issubclass(model, Settings)):

@@ -80,7 +80,7 @@ def import_graph(folder: Path, threads: int | None = None) -> str:
         graph = load_graph(config.graph)
         require_unchanged(digests, files)
         record(run, digests)
-        write_graph(run.kg, graph, {}, graph_origin(sections, digests))
+        write_graph(run.kg, graph, graph_origin(sections, digests))
     types = len(graph.node_types)
     return f"{run.kg}: {graph.num_nodes:,} nodes of {types} types, {graph.num_edges:,} edges"
 

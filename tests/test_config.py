@@ -46,8 +46,8 @@ WRONG = [
     ("runtime.margin", "soon", ": is not a duration such as 30s, 15m, 2h or 2-00:00:00"),
     ("seed", -1, ": must be at least 0, not -1"),
     ("anchor", {}, ": unknown key, did you mean anchors?"),
-    ("graph", {"source": "csv"}, ": source csv needs edges"),
-    ("graph", {"source": "graphml"}, ": source graphml needs path"),
+    ("graph", {"source": "csv"}, ".edges: is missing"),
+    ("graph", {"source": "graphml"}, ".path: is missing"),
     ("graph", {"min_degree": 9, "max_degree": 3}, ": min_degree 9 is above max_degree 3"),
     ("passes", [{"name": "a", "steps": ["judge"]}], ".0.steps.0: judge reads question, answer"),
     (

@@ -31,7 +31,7 @@ MAY_KNOW = {
     "database": set(),
     "store": set(),
     "kg": {"store"},
-    "graphlets": {"drawing"},
+    "graphlets": {"drawing", "kg"},
     "engines": {"store"},
     "prompts": {"store"},
     "anchors": {"graphlets", "kg", "prompts"},

@@ -96,7 +96,8 @@ def test_without_a_plugin_all_others_are_there(
 
 
 def test_each_plugin_has_a_table_of_entries_of_known_registries() -> None:
-    groups = {"anchors", "steps", "engines", "sources", "exports", "commands", "hydrators", "clusterings"}
+    groups = {"anchors", "steps", "engines", "sources", "exports", "commands"}
+    groups |= {"clusterings", "hydrators", "metapaths"}
     for plugin in shipped_plugins().values():
         assert plugin.SECTION
         assert plugin.ENTRIES.keys() <= groups

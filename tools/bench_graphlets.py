@@ -71,7 +71,9 @@ def _whole_hpo() -> tuple:
     """
     import csv
 
-    from kgqa_hpc.graphlets.ordered_graph import simple_csr
+    import numpy as np
+
+    from kgqa_hpc.kg.kernels import simple_csr
     from kgqa_hpc.kg.sources.hpo import data_folder
 
     folder, number, edges = data_folder(), {}, []
@@ -94,7 +96,7 @@ def _whole_hpo() -> tuple:
             for row in rows:
                 if row.get("qualifier") != "NOT":
                     link(prefix + row[left], row["hpo_id"])
-    return simple_csr(len(number), *zip(*edges, strict=True))
+    return simple_csr(len(number), *np.array(edges).T)
 
 
 # name -> (description, function that makes the graph, tasks)
@@ -111,7 +113,7 @@ def _thinned(csr: tuple, share: float) -> tuple:
     """The graph on a random share of the nodes."""
     import numpy as np
 
-    from kgqa_hpc.graphlets.ordered_graph import simple_csr
+    from kgqa_hpc.kg.kernels import simple_csr
 
     indptr, indices = csr
     keep = np.random.default_rng(1).random(len(indptr) - 1) < share

@@ -107,7 +107,7 @@ def _graph(source: RunFolder, run: RunFolder, sections: Any) -> None:
             edge_types=tuple(Table(file["edge_types"]).text("name")),
             attributes=dict(zip(attributes.text("key"), attributes.json("value"), strict=True)),
         )
-    write_graph(run.kg, graph, {}, graph_origin(sections))
+    write_graph(run.kg, graph, graph_origin(sections))
 
 
 def _anchors(source: RunFolder, run: RunFolder, sections: Any) -> None:

@@ -7,9 +7,10 @@ most `max_answers` answers.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from kgqa_hpc.anchors.family import (
     chain_queries,
     content_id,
     difficulty,
-    place,
+    gathered,
     property_queries,
     wording,
 )
@@ -93,19 +94,17 @@ class FactAnchors(AnchorKind):
             code_of,
         )
 
-        routes = Routes(source.graph, source.answer_graph())
+        routes = Routes(source)
         for name in settings.relations or []:
             code_of(name, source.graph.edge_types, "edge type")
         for name in [*settings.attributes, *filter(None, [settings.aliases])]:
             code_of(name, list(source.graph.node_properties), "property")
-        anchors = [*_facts(routes, settings), *_attributes(routes, settings)]
-        if not anchors:
+        drawn = gathered(chain(_facts(routes, settings), _attributes(routes, settings)), settings, seed)
+        if not drawn.totals:
             raise EmptyGraphError(
                 "the graph answers no question that fits anchors", "raise anchors.max_answers"
             )
-        anchors.sort(key=lambda anchor: place(seed, anchor.id))
-        totals = Counter(anchor.group for anchor in anchors)
-        return Drawn(anchors[: settings.number], totals, notes=(f"{len(anchors):,} questions fit",))
+        return replace(drawn, notes=(f"{sum(drawn.totals.values()):,} questions fit",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Variables in addition to nodes and relations: `given` nodes, `relation`, `out` (whether it points away from

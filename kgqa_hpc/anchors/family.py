@@ -118,7 +118,7 @@ def wording(
     return own_words(question)
 
 
-def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:
+def gathered(anchors: Iterable[Any], settings: Any, seed: int) -> Drawn:
     """The anchors of a kind in seeded order, without repetitions, at most `number`, with counts by group.
 
     An anchor without an id gets the digest of its content. Raises TypeError for an object that is no Anchor.
@@ -127,10 +127,11 @@ def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:
     for anchor in anchors:
         if not isinstance(anchor, Anchor):
             raise TypeError(f"draw() gave {anchor!r:.80}; yield Anchor(...), or return Drawn(...)")
-        row = anchor.to_dict()
-        content = [row[key] for key in ("group", "nodes", "relations", "data")]
-        named = anchor if anchor.id else replace(anchor, id=content_id(anchor.kind, *content))
-        every.setdefault(named.id, named)
+        if not anchor.id:
+            row = anchor.to_dict()
+            content = [row[key] for key in ("group", "nodes", "relations", "data")]
+            anchor = replace(anchor, id=content_id(anchor.kind, *content))
+        every.setdefault(anchor.id, anchor)
     ordered = sorted(every.values(), key=lambda anchor: place(seed, anchor.id))
     return Drawn(ordered[: getattr(settings, "number", None)], Counter(a.group for a in ordered))
 

@@ -33,60 +33,24 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name, clean_type
-from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import KindSettings
 
 if TYPE_CHECKING:
     from kgqa_hpc.anchors.routes import Routes
 
 IN_VAIN = 20_000  # consecutive draws without a new question after which drawing ends
-# Metapaths of the bundled graph sources, by the name that `anchors.patterns` gives. Each is a kind of scientific
+# Lists of metapaths of graph sources, by the name that `anchors.patterns` gives. Each metapath is a kind of scientific
 # question and was chosen by hand (symptom, disease, drug: "Which drug treats the disease that has this symptom?");
 # arbitrary sequences of node types, such as gene, process, gene, give questions of no interest.
-METAPATHS: dict[str, list[list[str]]] = {
-    "hpo": [
-        ["phenotype", "disease", "gene"],
-        ["gene", "disease", "phenotype"],
-        ["disease", "gene", "disease"],
-        ["gene", "disease", "gene"],
-        ["phenotype", "disease", "gene", "disease"],
-    ],
-    "hetionet": [
-        ["Compound", "Gene", "Disease"],
-        ["Compound", "Gene", "Pathway"],
-        ["Disease", "Gene", "Compound"],
-        ["Disease", "Gene", "Pathway"],
-        ["Symptom", "Disease", "Compound"],
-        ["Compound", "Disease", "Symptom"],
-        ["Side Effect", "Compound", "Disease"],
-        ["Pharmacologic Class", "Compound", "Disease"],
-        ["Symptom", "Disease", "Gene"],
-        ["Pathway", "Gene", "Disease"],
-        ["Symptom", "Disease", "Gene", "Compound"],
-    ],
-    "primekg": [
-        ["drug", "gene/protein", "disease"],
-        ["drug", "gene/protein", "pathway"],
-        ["disease", "gene/protein", "drug"],
-        ["disease", "gene/protein", "pathway"],
-        ["effect/phenotype", "disease", "drug"],
-        ["effect/phenotype", "disease", "gene/protein"],
-        ["drug", "disease", "effect/phenotype"],
-        ["exposure", "disease", "gene/protein"],
-        ["effect/phenotype", "disease", "gene/protein", "drug"],
-    ],
-    "oregano": [
-        ["compound", "protein", "gene"],
-        ["compound", "gene", "disease"],
-        ["compound", "gene", "pathway"],
-        ["disease", "gene", "compound"],
-        ["disease", "gene", "pathway"],
-        ["disease", "compound", "protein"],
-        ["gene", "protein", "compound"],
-        ["pathway", "gene", "disease"],
-        ["compound", "protein", "gene", "disease"],
-    ],
-}
+METAPATHS = Registry("metapaths", "list of metapaths", {"hpo": "kgqa_hpc.anchors.path:HPO"})
+HPO = [
+    ["phenotype", "disease", "gene"],
+    ["gene", "disease", "phenotype"],
+    ["disease", "gene", "disease"],
+    ["gene", "disease", "gene"],
+    ["phenotype", "disease", "gene", "disease"],
+]
 
 
 def _shipped(value: Any) -> Any:
@@ -95,11 +59,8 @@ def _shipped(value: Any) -> Any:
     Raises ValueError for an unknown name.
     """
     if isinstance(value, str) and value not in METAPATHS:
-        names = ", ".join(METAPATHS)
-        raise ValueError(
-            f"no metapaths are shipped for {value!r}{did_you_mean(value, METAPATHS)}; for {names}"
-        )
-    return METAPATHS[value] if isinstance(value, str) else value
+        raise ValueError(METAPATHS.unknown(value))
+    return METAPATHS.get(value) if isinstance(value, str) else value
 
 
 Metapath = list[str | None]
@@ -176,7 +137,7 @@ class PathAnchors(AnchorKind):
         """Raises InputError for a type that the graph lacks, EmptyGraphError if no path fits."""
         from kgqa_hpc.anchors.routes import Routes  # its compiler loads slowly, and only drawing needs it
 
-        routes = Routes(source.graph, source.answer_graph())
+        routes = Routes(source)
         patterns = [settings.pattern] if settings.patterns is None else settings.patterns
         draws = [
             _Draw(routes, settings, pattern, seed if len(patterns) == 1 else f"{seed}/{_group(0, pattern)}")

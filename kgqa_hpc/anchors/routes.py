@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.family import shared_names
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.jit import helper, kernel
-from kgqa_hpc.kg.reduce import AnswerGraph
-from kgqa_hpc.kg.relations import first_of_runs
+from kgqa_hpc.kg.relations import Int64, first_of_runs
 from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
-
-Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +68,9 @@ LOOKS = 5_000  # largest number of nodes visited for one answer set
 class Routes:
     """The graph to draw from, and the typed edges around each node of the graph of the answers."""
 
-    def __init__(self, graph: KnowledgeGraph, answers: AnswerGraph | None = None) -> None:
-        self.graph = graph
-        self.answers = answers or AnswerGraph.of_reduced(graph)
+    def __init__(self, source: Source) -> None:
+        self.graph: KnowledgeGraph = source.graph
+        self.answers = source.answer_graph()
         self.whole = self.answers.graph
         self.shared_names = shared_names(self.whole.names)
 

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from kgqa_hpc.intervals import wilson
 from kgqa_hpc.jit import helper, kernel
+from kgqa_hpc.kg.relations import Int64
 
 T = TypeVar("T")
-Int64 = npt.NDArray[np.int64]
 EXACT = 4  # largest number of edges of a path that is counted exactly
 _SAFE = 2.0**62
 # Number of failed tries after which a graph is assumed to have no path.

@@ -10,10 +10,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.kernels import triangles
+from kgqa_hpc.kg.kernels import k_core, simple_csr
+from kgqa_hpc.kg.relations import Csr
 from kgqa_hpc.threads import Workers
 
 # Default: all usable cores, without progress.
@@ -23,9 +24,6 @@ PART_ENTRIES = 100_000  # smallest number of entries per part
 TRIANGLE_PARTS = 64  # largest number of parts of the roots
 PART_EDGES = 12_000  # smallest number of edges of a part; each part has its own arrays
 WORTHWHILE = 0.1  # smallest share of two-edge paths that a restriction to the core must avoid
-
-
-Csr = tuple[np.ndarray, np.ndarray]
 
 
 def csr_of_graph(graph: Any) -> Csr:
@@ -57,19 +55,6 @@ def csr_of_graph(graph: Any) -> Csr:
         f"{type(graph).__name__} is not a graph that can be counted",
         "give one of networkx or igraph, or a square scipy sparse matrix",
     )
-
-
-def simple_csr(nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Csr:
-    """Sorted rows of the simple undirected graph of these edges: indptr int64 (nodes + 1,), indices int32."""
-    a, b = np.asarray(source, np.int64), np.asarray(target, np.int64)
-    once = (np.minimum(a, b) << 32 | np.maximum(a, b))[a != b]
-    once.sort()
-    once = once[np.diff(once, prepend=-1) != 0]
-    both = np.concatenate([once, (once & 0xFFFFFFFF) << 32 | once >> 32])
-    both.sort()
-    indptr = np.zeros(nodes + 1, np.int64)
-    np.cumsum(np.bincount(both >> 32, minlength=nodes), out=indptr[1:])
-    return indptr, (both & 0xFFFFFFFF).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -176,7 +161,7 @@ def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[Ordered
     Returns the graph itself, with the same counts, if the core saves few paths of two edges: a core doubles
     the memory.
     """
-    inside = triangles.two_core(graph.indptr, graph.indices)
+    inside = k_core(graph.indptr, graph.indices, 2)
     rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
     ranges = row_ranges(graph.indptr)
     indptr = np.zeros(n + 1, np.int64)

@@ -52,8 +52,8 @@ class Units:
         return self.roots[block_range], self.firsts[block_range], self.lasts[block_range]
 
 
-def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
-    """Cut the roots into blocks of about BLOCK_PREFIXES 3-prefixes, or about `blocks`; hubs into slices.
+def cut_units(graph: OrderedGraph) -> Units:
+    """Cut the roots into blocks of about BLOCK_PREFIXES 3-prefixes, and hubs into slices.
 
     The 3-prefixes of a root are estimated from above: pairs of its later neighbours, and their neighbours.
     """
@@ -63,14 +63,14 @@ def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
     later = np.bincount(source[up], minlength=n).astype(np.int64)
     beyond = np.bincount(source[up], weights=graph.degree[graph.indices[up]], minlength=n)
     cost = later * (later - 1) / 2 + beyond + 1
-    share = cost.sum() / blocks if blocks else BLOCK_PREFIXES
-    slices = np.clip(np.ceil(cost / share), 1, np.maximum(later, 1)).astype(np.int64)
+    slices = np.clip(np.ceil(cost / BLOCK_PREFIXES), 1, np.maximum(later, 1)).astype(np.int64)
     roots = np.repeat(np.arange(n, dtype=np.int64), slices)
     number = np.arange(len(roots)) - np.repeat(np.cumsum(slices) - slices, slices)
     firsts = later[roots] * number // slices[roots]
     lasts = later[roots] * (number + 1) // slices[roots]
     filled = np.cumsum(cost[roots] / slices[roots])
-    cuts = np.searchsorted(filled, share * np.arange(1, math.ceil(cost.sum() / share)), side="right")
+    ends = BLOCK_PREFIXES * np.arange(1, math.ceil(cost.sum() / BLOCK_PREFIXES))
+    cuts = np.searchsorted(filled, ends, side="right")
     bounds = np.unique(np.concatenate([[0], cuts, [len(roots)]]))
     return Units(roots, firsts, lasts, bounds)
 
@@ -180,11 +180,9 @@ class _Walk:
             emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *targets)
 
 
-def count_by_enumeration(
-    graph: OrderedGraph, lists: TriangleLists, *, blocks: int | None = None
-) -> dict[int, int]:
+def count_by_enumeration(graph: OrderedGraph, lists: TriangleLists) -> dict[int, int]:
     """Exact induced occurrences of every shape; `lists` are the graph's triangles."""
-    units = cut_units(graph, blocks)
+    units = cut_units(graph)
     walk = _Walk(graph, lists, units)
     triples = graph.workers.run(walk.triples, range(units.blocks))
 
@@ -202,9 +200,6 @@ def enumerate_sample(
     totals: Mapping[int, int],
     sizes: Mapping[int, int],
     seed: int,
-    *,
-    blocks: int | None = None,
-    window: int | None = None,
 ) -> Occurrences:
     """`sizes[shape]` occurrences of each shape, uniform without replacement; all where there are fewer.
 
@@ -213,11 +208,11 @@ def enumerate_sample(
     """
     largest = max((SHAPES[shape].k for shape in sizes), default=3)
     ranks, occurrences = _choose_ranks(totals, sizes, seed)
-    units = cut_units(graph, blocks)
+    units = cut_units(graph)
     walk = _Walk(graph, lists, units)
     triples = np.array(graph.workers.run(walk.triples, range(units.blocks)), np.int64)
     prefixes = triples.reshape(-1, SLOTS).sum(axis=1)
-    windows = list(_windows(prefixes, window or WINDOW_PREFIXES * graph.workers.number))
+    windows = list(_windows(prefixes, WINDOW_PREFIXES * graph.workers.number))
     trail = np.empty((max((prefixes[a:b].sum() for a, b in windows), default=0), SLOTS), np.int64)
     before = np.zeros(SLOTS, np.int64)
     for start, last in windows:

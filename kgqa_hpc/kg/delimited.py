@@ -10,14 +10,17 @@ import csv
 import io
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import Lines
 from kgqa_hpc.text.streams import COLUMNS, LINE_BYTES, TextStream, refuse_other_encodings
 
 # Bytes of a block of Arrow's reader; a quoted record must fit into two blocks, which even long descriptions do.
@@ -55,6 +58,32 @@ class Record:
     text: str
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a file: the requested columns, and further columns as properties.
+
+    `line_of` gives the line of a row; it does not keep the columns in memory.
+    """
+
+    file: str
+    columns: Batch
+    line_of: Lines
+    properties: Batch = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, column: str) -> pa.Array:
+        return self.columns[column]
+
+    def where(self, keep: pa.Array) -> Rows:
+        """The rows at which a boolean array is true."""
+        columns = {name: values.filter(keep) for name, values in self.columns.items()}
+        properties = {name: values.filter(keep) for name, values in self.properties.items()}
+        lines, numbers = self.line_of, np.flatnonzero(keep.to_numpy(zero_copy_only=False)).astype(np.int32)
+        return Rows(self.file, columns, lambda row: lines(int(numbers[row])), properties)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DelimitedFile:
     """A file and its first record (the header, if any)."""
@@ -81,39 +110,33 @@ class DelimitedFile:
             return cls(path, dialect, record)
         raise GraphFormatError(f"{path.name}: is empty", "is it the right file?")
 
-    def batches(
-        self, names: Sequence[str], columns: Sequence[str], *, header: bool
-    ) -> Iterator[tuple[int, Batch]]:
-        """The requested `columns` as large_string arrays, batch by batch, each with the number of its first
-        row.
+    def rows(self, names: Sequence[str], columns: Sequence[str], *, header: bool) -> Iterator[Rows]:
+        """The requested `columns` as large_string arrays, batch by batch.
 
         `names` are the columns in their order (distinct), `header` says that the first record is not data.
         Every record must have as many fields as `names`; in a ragged dialect it may have fewer. Raises
         GraphFormatError with the line of a record with too few or too many fields, an open quote, or a byte
         that is not UTF-8.
         """
-        row = -1 if header else 0
+        records = 0  # of the file, before the present table
         with TextStream(self.path) as stream:
             blocks = self._quoted if self.dialect.quote else self._plain
             for table in blocks(stream, names, columns):
-                if row < 0 and len(table):
-                    table, row = table.slice(1), 0
-                if len(table):
-                    yield row, {name: table.column(name).combine_chunks() for name in columns}
-                    row += len(table)
-        if row <= 0:  # an empty batch, so that the caller gets the columns of a file without rows
-            yield 0, {name: pa.array([], pa.large_string()) for name in columns}
+                start = int(header and records == 0)
+                if len(table) > start:
+                    batch = {name: table.column(name).slice(start).combine_chunks() for name in columns}
+                    yield Rows(self.file, batch, partial(self.line_of, records + start))
+                records += len(table)
+        if records <= header:  # an empty batch, so that the caller gets the columns of a file without rows
+            batch = {name: pa.array([], pa.large_string()) for name in columns}
+            yield Rows(self.file, batch, partial(self.line_of, records))
 
-    def line_of(self, row: int, *, offset: int = 0, header: bool) -> int:
-        """First line (counted from 1) of row number `offset` + `row` of `batches`. Raises IndexError."""
-        for number, record in enumerate(self.records()):
-            if number == offset + row + header:
+    def line_of(self, start: int, row: int) -> int:
+        """First line (counted from 1) of record number `start` + `row`. Raises IndexError."""
+        for number, record in enumerate(_records(self.path, self.dialect)):
+            if number == start + row:
                 return record.line
-        raise IndexError(f"{self.file} has no row {offset + row}")
-
-    def records(self) -> Iterator[Record]:
-        """All records from the start. Blank lines are skipped, as by Arrow."""
-        return _records(self.path, self.dialect)
+        raise IndexError(f"{self.file} has no record {start + row}")
 
     def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Parse with Arrow's streaming reader, which recognises line ends inside quotes."""
@@ -131,7 +154,7 @@ class DelimitedFile:
             # Arrow accepts a quote that is still open at the end of the file as the last field; half the table can
             # be in it.
             refuse_other_encodings(self.path)
-            (record,) = deque(self.records(), maxlen=1)
+            (record,) = deque(_records(self.path, self.dialect), maxlen=1)
             if _quote_is_open(record.text, self.dialect):
                 raise self._open_quote(record)
 
@@ -191,7 +214,7 @@ class DelimitedFile:
 
     def _refuse_malformed(self, width: int) -> None:
         refuse_other_encodings(self.path)
-        for record in self.records():
+        for record in _records(self.path, self.dialect):
             count = len(record.fields)
             if count == width or (self.dialect.ragged and count < width):
                 continue
@@ -232,7 +255,10 @@ class _Counting:
 
 
 def _records(path: Path, dialect: Dialect) -> Iterator[Record]:
-    """All records; a byte that is not UTF-8 becomes a surrogate, to be reported with its line."""
+    """All records except blank lines, which Arrow skips too.
+
+    A byte that is not UTF-8 becomes a surrogate, to be reported with its line.
+    """
     stream = io.BufferedReader(TextStream(path), 1 << 20)
     # In a ragged table such as KGX's, only \n ends a line.
     newline = "\n" if dialect.ragged else ""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.graph import Codes, KnowledgeGraph
+from kgqa_hpc.kg.graph import KnowledgeGraph, counts_by_name
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.store.atomic import make_folder, read_if_there, write_file
 from kgqa_hpc.text.plain_text import printable
@@ -66,7 +66,7 @@ def profile(graph: KnowledgeGraph) -> Profile:
     # graph.degrees() is not used, because it would keep its rows in memory.
     indptr, _ = simple_csr(graph.num_nodes, graph.edge_source, graph.edge_target)
     degrees, nodes = np.unique(np.diff(indptr), return_counts=True)
-    node_types = _counts(graph.node_type, graph.node_types)
+    node_types = counts_by_name(graph.node_type, graph.node_types)
     lengths = pc.utf8_length(pa.array(graph.names, pa.large_string())).to_numpy()
     names = {}
     for kind in node_types:
@@ -155,8 +155,8 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
-        "node_types": _counts(graph.node_type, graph.node_types),
-        "edge_types": _counts(graph.edge_type, graph.edge_types),
+        "node_types": counts_by_name(graph.node_type, graph.node_types),
+        "edge_types": counts_by_name(graph.edge_type, graph.edge_types),
         "distinct_edges": int((first_of_runs(pairs[order]) | first_of_runs(graph.edge_type[order])).sum()),
         "directed_pairs": len(np.unique(pairs)),
         "simple_edges": len(indices) // 2,
@@ -178,26 +178,20 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     }
 
 
-def _counts(codes: Codes, names: tuple[str, ...]) -> dict[str, int]:
-    counts = np.bincount(codes, minlength=len(names))
-    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
-
-
 def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
     """Edges by type of source, of edge and of target; the most frequent first."""
-    sizes = len(graph.node_types), len(graph.edge_types)
-    source_types = graph.node_type[graph.edge_source].astype(np.int64)
-    key = (source_types * sizes[1] + graph.edge_type) * sizes[0] + graph.node_type[graph.edge_target]
-    distinct, counts = np.unique(key, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
+    import pandas as pd
+
+    ends = graph.node_type[graph.edge_source], graph.edge_type, graph.node_type[graph.edge_target]
+    counts: Any = pd.DataFrame(dict(enumerate(ends))).groupby([0, 1, 2]).size()
     return [
         {
-            "source": graph.node_types[kind // sizes[0] // sizes[1]],
-            "type": graph.edge_types[kind // sizes[0] % sizes[1]],
-            "target": graph.node_types[kind % sizes[0]],
-            "edges": int(count),
+            "source": graph.node_types[source],
+            "type": graph.edge_types[kind],
+            "target": graph.node_types[target],
+            "edges": count,
         }
-        for kind, count in zip(distinct[order].tolist(), counts[order], strict=True)
+        for (source, kind, target), count in counts.sort_values(ascending=False, kind="stable").items()
     ]
 
 

@@ -33,7 +33,7 @@ from kgqa_hpc.kg.relations import LABEL, iri
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
-from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, write_table
+from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, packing, write_table
 
 KIND = "knowledge-graph"
 
@@ -49,17 +49,13 @@ _Row = tuple[str, str, str, tuple[Any, ...]]
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def write_graph(
-    path: Path, graph: KnowledgeGraph, attrs: Mapping[str, str | int], origin: Mapping[str, str] | None = None
-) -> None:
-    """Write the graph with its own attributes and `attrs` (which take precedence). The same graph gives the
-    same bytes.
+def write_graph(path: Path, graph: KnowledgeGraph, origin: Mapping[str, str] | None = None) -> None:
+    """Write the graph; the same graph gives the same bytes. Raises DiskFull or StoreError.
 
-    `origin` is stored in the header and identifies the run of the file (store/fingerprint.py).
-
-    Raises DiskFull or StoreError; the file appears whole or not at all.
+    `origin` is stored in the header and identifies the run of the file (store/fingerprint.py). The file appears whole
+    or not at all.
     """
-    attributes = {**graph.attributes, **attrs}
+    attributes = graph.attributes
     chosen: dict[str, str | int] = {}
     for key in _IN_HEADER:
         if key in attributes and len(orjson.dumps({**chosen, key: attributes[key]})) <= _HEADER_BYTES:
@@ -127,7 +123,8 @@ def _write_properties(group: h5py.Group, rows: int, columns: Properties) -> None
     group.attrs["rows"] = np.int64(rows)
     for number, (name, column) in enumerate(columns.items()):
         member = group.create_group(f"{number:04d}")  # numbered: HDF5 reads "/" in a name as a path
-        member.attrs["name"], member.attrs["type"] = name, type_name(column)
+        member.attrs["name"] = name.replace("\0", "\ufffd")  # HDF5's texts end at a NUL
+        member.attrs["type"] = type_name(column)
         _write_array(member, "present", column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8))
         if member.attrs["type"] == "text":
             _write_texts(member, column.fill_null(""))
@@ -153,13 +150,7 @@ def _read_properties(group: h5py.Group) -> dict[str, pa.Array]:
 def _write_array(group: h5py.Group, name: str, values: npt.NDArray[Any]) -> None:
     options: dict[str, Any] = {}
     if values.nbytes >= COMPRESS_FROM:
-        options = {
-            "chunks": (min(CHUNK_BYTES // values.itemsize, len(values)),),
-            "compression": "gzip",
-            "compression_opts": 4,
-            "shuffle": values.itemsize > 1,
-            "fletcher32": True,
-        }
+        options = packing(values.itemsize, min(CHUNK_BYTES // values.itemsize, len(values)))
     group.create_dataset(name, data=values, track_times=False, **options)
 
 

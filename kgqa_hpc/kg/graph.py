@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgqa_hpc.kg.relations import Codes, Node, Relation, RelationIndex
+from kgqa_hpc.kg.relations import Codes, Csr, Node, Relation, RelationIndex
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
 
@@ -59,7 +59,6 @@ def type_name(column: pa.Array) -> str:
 Strings = npt.NDArray[np.object_]
 Mask = npt.NDArray[np.bool_]
 Properties = Mapping[str, pa.Array]
-Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,6 +197,12 @@ class KnowledgeGraph:
             edge_type=self.edge_type[keep],
             edge_properties=_kept(self.edge_properties, keep),
         )
+
+
+def counts_by_name(codes: Codes, names: Sequence[str]) -> dict[str, int]:
+    """How often each code occurs, by its name: the most frequent first, without names that do not occur."""
+    counts = np.bincount(codes, minlength=len(names))
+    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
 
 
 def _kept(columns: Properties, keep: Mask) -> Properties:

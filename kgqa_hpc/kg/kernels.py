@@ -8,9 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgqa_hpc.jit import helper, kernel
-from kgqa_hpc.kg.relations import Codes, first_of_runs
-
-Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+from kgqa_hpc.kg.relations import Codes, Csr, first_of_runs
 
 _FIRST_SLOTS = 1 << 16
 _PRIME = np.uint64(0x100000001B3)
@@ -41,12 +39,11 @@ class Interner:
         """The number of each value (large_string, no nulls), int32; new values are added."""
         return self.pairs(values, pa.array([], pa.large_string()))[0]
 
-    def texts(self, start: int = 0) -> pa.Array:
-        """The distinct texts from number `start` on, large_string; a copy."""
-        offsets = self._offsets[start : self._count + 1]
-        data = self._bytes[offsets[0] : offsets[-1]].copy()
-        buffers = [None, pa.py_buffer(offsets - offsets[0]), pa.py_buffer(data)]
-        return pa.Array.from_buffers(pa.large_string(), self._count - start, buffers)
+    def texts(self) -> pa.Array:
+        """The distinct texts in the order of their numbers, large_string; a copy."""
+        offsets = self._offsets[: self._count + 1].copy()
+        data = self._bytes[: offsets[-1]].copy()
+        return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(offsets), pa.py_buffer(data))
 
     def pairs(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
         """Numbers for two arrays, assigned alternately: left[0], right[0], left[1] …; the right one may be shorter."""
@@ -183,7 +180,7 @@ def _place(slots, hashes, count):
         slots[at] = (hashes[number] & ~_LOW) | np.uint64(number + 1)
 
 
-def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
+def simple_csr(num_nodes: int, source: npt.NDArray[np.integer], target: npt.NDArray[np.integer]) -> Csr:
     """Compressed rows of the simple undirected graph of int (m,) endpoint arrays, in O(m log m).
 
     At its peak it needs about 25 bytes an edge beside its result.

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask
+from kgqa_hpc.kg.graph import Codes, KnowledgeGraph, Mask, counts_by_name
 from kgqa_hpc.kg.relations import Int64
 from kgqa_hpc.registry import did_you_mean
 
@@ -132,7 +132,7 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
         "nodes_before": graph.num_nodes,
         "edges_before": graph.num_edges,
         "unnamed_nodes": int((typed & ~named).sum()),
-        "excluded_edges": _by_type(graph.edge_type[unwanted], graph.edge_types),
+        "excluded_edges": counts_by_name(graph.edge_type[unwanted], graph.edge_types),
         "nodes_below_min_degree": int(below.sum()),
         "nodes_above_max_degree": int(above.sum()),
         "edges_of_dropped_nodes": graph.num_edges - int(unwanted.sum()) - reduced.num_edges,
@@ -142,7 +142,7 @@ def reduce_to(graph: KnowledgeGraph, limits: GraphConfig) -> Reduction:
         "edges": reduced.num_edges,
         "simple_edges": len(reduced.csr()[1]) // 2,
     }
-    excluded_nodes = _by_type(graph.node_type[~typed], graph.node_types)
+    excluded_nodes = counts_by_name(graph.node_type[~typed], graph.node_types)
     beyond = {"excluded_nodes": excluded_nodes, **dict(zip(_PARTS, lost, strict=True))}
     counts |= {name: value for name, value in beyond.items() if value}
     return Reduction(reduced, np.flatnonzero(usable)[keep][origins], counts)
@@ -178,11 +178,6 @@ def _of_types(key: str, types: Collection[str], codes: Codes, type_names: tuple[
             f"its {element} types: {', '.join(sorted(type_names)[:20])}",
         )
     return np.isin(codes, [code for code, name in enumerate(type_names) if name in types])
-
-
-def _by_type(codes: Codes, names: tuple[str, ...]) -> dict[str, int]:
-    types, counts = np.unique(codes, return_counts=True)
-    return {names[code]: int(count) for code, count in zip(types, counts, strict=True)}
 
 
 def _named(graph: KnowledgeGraph) -> Mask:

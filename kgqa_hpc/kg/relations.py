@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 Codes = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
+Csr = tuple[Int64, Codes]  # compressed rows: indptr (n + 1,), indices
 
 
 class Node(NamedTuple):  # like Relation: created three times as fast as a frozen dataclass

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -21,7 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 from kgqa_hpc.errors import ConfigError, CorruptFile, ExtensionError, GraphFormatError, InputError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.settings import Problems, Settings, problems_of, sentence
+from kgqa_hpc.settings import Problems, Settings, section
 from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.canonical import read_document, write_document
 from kgqa_hpc.store.run_folder import RunFolder
@@ -93,27 +94,13 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
 
     Raises ConfigError with a line for each problem; for an unknown key with the nearest known key.
     """
-    problems = Problems()
-    if isinstance(value, GraphConfig):
-        value = value.model_dump()
-    if not isinstance(value, dict):
-        problems.add(("graph",), "is a mapping of keys to values")
-    elif not isinstance(source := value.get("source", "hpo"), str) or source not in SOURCES:
-        problems.add(("graph", "source"), SOURCES.unknown(str(source)))
-    else:
-        try:
-            model: type[SourceSettings] = SOURCES.get(source).Settings
-            return model.model_validate(value, context={"base": base})
-        except ConfigError as problem:
-            problems.add(("graph", "source"), str(problem))
-        except ValidationError as problem:
-            entries = problems_of(problem)
-            for entry in entries:
-                if entry.type != "missing":
-                    problems.add(("graph", *entry.key), sentence(model, entry))
-            if missing := [str(entry.key[-1]) for entry in entries if entry.type == "missing"]:
-                problems.add(("graph",), f"source {source} needs {' and '.join(missing)}")
-    raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md")
+    try:
+        config: GraphConfig = section(SOURCES, "source", value, base, "hpo")
+    except ValidationError as problem:
+        problems = Problems()
+        problems.add_all(("graph",), GraphConfig, problem)
+        raise ConfigError("\n".join(problems.lines), "see docs/reference/config.md") from None
+    return config
 
 
 def load_graph(config: GraphConfig) -> KnowledgeGraph:
@@ -210,28 +197,24 @@ def recorded(run: RunFolder) -> Contents:
 
 
 def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
-    """The files whose content has changed since import; a file is read only if its size or time differs."""
-    if config is None or not (before := recorded(run)):
-        return []
-    return [
-        path for name, path in graph_files(config).items() if name in before and _differs(path, before[name])
-    ]
+    """The files whose content has changed since import."""
+    return [] if config is None else list(_changed(graph_files(config), recorded(run)))
 
 
 def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
     """Raises InputError when a file has changed since `contents` read it."""
-    for name, path in files.items():
-        if _differs(path, digests[name]):
-            raise InputError(f"{path}: was changed while it was read", "import again")
+    for path in _changed(files, digests):
+        raise InputError(f"{path}: was changed while it was read", "import again")
 
 
-def _differs(path: Path, before: dict[str, Any]) -> bool:
-    try:
-        state = os.stat(path)
-        same = (state.st_size, state.st_mtime_ns) == (before["bytes"], before["mtime_ns"])
-        return not same and _content(path)["sha256"] != before["sha256"]
-    except OSError:
-        return False  # missing, or not readable by this user
+def _changed(files: dict[str, Path], digests: Contents) -> Iterator[Path]:
+    """The files whose content differs; a file is read only if its size or time differs."""
+    for name in (name for name in files if name in digests):
+        with suppress(OSError):  # missing, or not readable by this user
+            state, before = os.stat(files[name]), digests[name]
+            touched = (state.st_size, state.st_mtime_ns) != (before["bytes"], before["mtime_ns"])
+            if touched and _content(files[name])["sha256"] != before["sha256"]:
+                yield files[name]
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -1,14 +1,13 @@
-"""Rows with line numbers: delimited files with a header (columns by name, in any order), tables of entities as
-OREGANO writes them, and single rows that are passed to an assembly in batches.
+"""Rows with line numbers: delimited files with a header (columns by name, in any order), and single rows that are
+passed to an assembly in batches.
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,47 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Lines
-from kgqa_hpc.kg.delimited import RAGGED, Batch, DelimitedFile, Dialect
+from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.delimited import DelimitedFile, Dialect, Rows
 from kgqa_hpc.registry import did_you_mean
 
 _BATCH = 20_000  # rows held as Python objects
 _Properties = Mapping[str, Any] | None
 _Row = tuple[str, str, str, int, _Properties]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a file: the requested columns, and further columns as properties.
-
-    `line_of` gives the line of a row; it does not keep the columns in memory.
-    """
-
-    file: str
-    columns: Batch
-    line_of: Lines
-    properties: Batch = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def __getitem__(self, column: str) -> pa.Array:
-        return self.columns[column]
-
-    def where(self, keep: pa.Array) -> Rows:
-        """The rows at which a boolean array is true."""
-        columns = {name: values.filter(keep) for name, values in self.columns.items()}
-        properties = {name: values.filter(keep) for name, values in self.properties.items()}
-        lines, numbers = self.line_of, np.flatnonzero(keep.to_numpy(zero_copy_only=False)).astype(np.int32)
-        return Rows(self.file, columns, lambda row: lines(int(numbers[row])), properties)
-
-
-def rows_of(
-    file: DelimitedFile, names: Sequence[str], selected: Sequence[str], *, header: bool
-) -> Iterator[Rows]:
-    """The `selected` columns, batch by batch; arguments and errors as in `DelimitedFile.batches`."""
-    for offset, columns in file.batches(names, selected, header=header):
-        yield Rows(file.file, columns, partial(file.line_of, offset=offset, header=header))
 
 
 def read_table(
@@ -79,7 +44,7 @@ def read_table(
     present = [*required, *(name for name in optional if name in names)]
     further = [name for name in dict.fromkeys(names) if name and name not in present]
     further = [name for name in further if properties is None or name in properties]
-    for rows in rows_of(file, unique(names), [*present, *further], header=True):
+    for rows in file.rows(unique(names), [*present, *further], header=True):
         columns = {name: constant("", len(rows)) for name in optional}
         columns |= {name: rows[name] for name in present}
         yield replace(rows, columns=columns, properties={name: rows[name] for name in further})
@@ -117,29 +82,6 @@ def _header_cure(names: Sequence[str], columns: Sequence[str], separator: str) -
         if sign != separator and len(names) == 1 and sign in names[0]:
             return f"the file is separated by {word}; separate it by {words.get(separator, separator)}"
     return f"the first line must name the columns {','.join(columns)}; it names {','.join(names)[:100]}"
-
-
-def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Rows of a table of entities: the id, and the stripped values of the requested columns ("" for an empty cell).
-
-    The format is OREGANO's: tab-separated, the id first, then names and identifiers of other databases;
-    headers and values are padded with blanks. If several columns have the same stripped name, the last
-    non-empty value counts. Raises GraphFormatError with file and line, and for a column the table does not have.
-    """
-    file = DelimitedFile.open(path, RAGGED)
-    header = [name.strip() for name in file.first_record.fields]
-    for name in requested:
-        if name not in header[1:]:
-            problem = f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}"
-            raise GraphFormatError(problem, "is it the right table?")
-    numbers = list(map(str, range(len(header))))
-    # Of the columns with one name, the last comes first.
-    same = {name: [k for k in numbers[:0:-1] if header[int(k)] == name] for name in requested}
-    columns = dict.fromkeys(["0", *(k for positions in same.values() for k in positions)])
-    for _, batch in file.batches(numbers, list(columns), header=True):
-        cells = {k: [text.strip() for text in column.to_pylist()] for k, column in batch.items()}
-        for row, node in enumerate(cells["0"]):
-            yield node, {name: next((v for k in ks if (v := cells[k][row])), "") for name, ks in same.items()}
 
 
 @dataclass
@@ -194,17 +136,6 @@ class Buffer:
 def _is_text(value: Any) -> bool:
     """Whether a value is a text without a lone surrogate."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def members(item: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The members of a JSON object that `names` lists and that exist."""
-    return {name: item[name] for name in names if item.get(name) is not None}
-
-
-def first_of(item: Mapping[str, Any], names: Iterable[str]) -> str:
-    """The first existing member among `names`; the text "Null", which some exports write, counts as missing."""
-    values = (item.get(name) for name in names)
-    return next((str(value) for value in values if value and value != "Null"), "")
 
 
 def cell(value: Any) -> str:

@@ -229,7 +229,8 @@ def read_with_state(path: Path, limit: int = -1, *, last: bool = False) -> tuple
                 state = os.fstat(file.fileno())
                 if last:
                     file.seek(max(state.st_size - limit, 0))
-                return file.read(limit), state
+                # No more than the file holds: Python allocates the whole number before it reads.
+                return file.read(min(limit, max(state.st_size, 1 << 16))), state
         except OSError as problem:
             if problem.errno != errno.ESTALE or not attempts_left:
                 raise
@@ -254,15 +255,10 @@ def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, o
 
 def irregular(folder: Path) -> Path | None:
     """An entry below the folder that is neither file nor folder (reading it may block); None if there is none."""
-    with suppress(OSError), os.scandir(folder) as entries:  # absent now, or just being replaced
-        for entry in entries:
-            if entry.is_file(follow_symlinks=False):
-                continue
-            if not entry.is_dir(follow_symlinks=False):
-                if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry):
-                    return Path(entry)
-            elif (below := irregular(Path(entry))) is not None:
-                return below
+    with suppress(OSError):  # absent now, or just being replaced
+        for path in folder.rglob("*"):
+            if not (path.is_file() or path.is_dir()) and path.exists():
+                return path
     return None
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,11 +77,10 @@ class Journal:
     def sync(self) -> None:
         """Force all appended lines to disk. Raises DiskFull or StoreError; the journal then refuses further lines."""
         if self._unsynced:
-            with self._writing():
-                atomic.fsync(self._fd)
-                if not self._named:
-                    atomic.sync_folder(self.path.parent)
-                    self._named = True
+            self._change(lambda: atomic.fsync(self._fd))
+            if not self._named:
+                self._change(lambda: atomic.sync_folder(self.path.parent))
+                self._named = True
         self._unsynced = False
 
     def close(self) -> None:
@@ -97,11 +96,9 @@ class Journal:
         self.close()
 
     def _write(self, json: bytes) -> None:
-        with self._writing():
-            atomic.write_all(self._fd, _line(json))
+        self._change(lambda: atomic.write_all(self._fd, _line(json)))
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _change(self, call: Callable[[], object]) -> None:
         """Close after a failed write, which may leave a torn tail, or fsync, which may lose pages.
 
         There is no second attempt: the next process reads the intact entries and opens its own journal.
@@ -109,11 +106,10 @@ class Journal:
         if self._fd < 0:
             raise StoreError(f"{self.path}: the journal is closed")
         try:
-            with atomic.disk_errors(self.path):
-                yield
-        except StoreError:
+            call()
+        except OSError as problem:
             self._close()
-            raise
+            raise atomic.disk_error(self.path, problem) from problem
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1

@@ -75,7 +75,7 @@ class _Piece:
 
     def write(self, run: RunFolder, rows: list[dict[str, Any]]) -> ShardEntry:
         origin = {"anchors_sha256": self.anchors_sha256, "shard_size": self.shard_size, "start": self.start}
-        return write_shard(run.shard(self.name), rows, origin, exclusive=True)
+        return write_shard(run.shard(self.name), rows, origin)
 
     def intact(self, run: RunFolder) -> ShardEntry | None:
         """The existing shard if its header is valid and names this origin; any other file goes to quarantine.

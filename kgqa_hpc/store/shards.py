@@ -92,11 +92,9 @@ class ShardEntry:
     sha256: str
 
 
-def write_shard(
-    path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any], exclusive: bool = False
-) -> ShardEntry:
-    """Commit a shard and return its entry. `exclusive`: keep an existing shard, and return that one's entry."""
-    with sealed.create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
+def write_shard(path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any]) -> ShardEntry:
+    """Commit a shard and return its entry; an existing shard is kept, and its entry returned."""
+    with sealed.create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=True) as file:
         write_table(file.create_group(GROUP), COLUMNS, map(anchor_row, rows))
     header = sealed.read_header(path, SHARD)
     return ShardEntry(path.stem, header["rows"], header["sha256"])

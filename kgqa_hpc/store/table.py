@@ -29,6 +29,12 @@ CHUNK_BYTES = 256 * 1024
 FLUSH_BYTES = 4 * 1024 * 1024
 
 
+def packing(itemsize: int, chunk: int) -> dict[str, Any]:
+    """h5py's options for a compressed dataset: bytes of a value, values of a chunk."""
+    packed = {"compression": "gzip", "compression_opts": 4, "shuffle": itemsize > 1, "fletcher32": True}
+    return {"chunks": (chunk,), **packed}
+
+
 class TableWriter:
     """Appends rows to the group `group` of an open sealed file; `close` completes the table.
 
@@ -194,16 +200,8 @@ class _Dataset:
         self._pending.append(values)
         large = sum(array.nbytes for array in self._pending) >= COMPRESS_FROM
         if large or last:
-            options: dict[str, Any] = {
-                "maxshape": (None,),
-                "chunks": (CHUNK_BYTES // self.dtype.itemsize,),
-                "compression": "gzip",
-                "compression_opts": 4,
-                "shuffle": self.dtype.itemsize > 1,
-                "fletcher32": True,
-            }
+            size = self.dtype.itemsize
+            options = {"maxshape": (None,), **packing(size, CHUNK_BYTES // size)} if large else {}
             data = np.concatenate(self._pending)
-            self._h5 = self._group.create_dataset(
-                self._name, data=data, track_times=False, **(options if large else {})
-            )
+            self._h5 = self._group.create_dataset(self._name, data=data, track_times=False, **options)
             self._pending = []

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from kgqa_hpc.anchors import simple_paths
+from kgqa_hpc.anchors.anchor import Source
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
@@ -55,7 +56,7 @@ def test_paths_of_up_to_four_edges_are_counted_exactly(seed: int, length: int, p
     graph = random_graph(seed, 14, 45)
     types, relations, direction = pattern
     types, relations = types and types[: length + 1], relations and relations[:length]
-    space = Routes(graph).space(length, types, relations, direction)
+    space = Routes(Source(graph)).space(length, types, relations, direction)
     assert space.total().exact == len(list(brute(graph, length, types, relations, direction)))
 
 
@@ -67,7 +68,7 @@ def test_every_simple_path_is_drawn_equally_often(length: int, pattern: tuple) -
     types, relations, direction = pattern
     types = types and types[: length + 1]
     paths = list(brute(graph, length, types, relations, direction))
-    space = Routes(graph).space(length, types, relations, direction)
+    space = Routes(Source(graph)).space(length, types, relations, direction)
     times = Counter(islice(space.draws(7), 30 * len(paths)))
     assert set(times) == set(paths)
     assert chisquare([times[path] for path in paths]).pvalue > 0.001
@@ -75,7 +76,7 @@ def test_every_simple_path_is_drawn_equally_often(length: int, pattern: tuple) -
 
 def test_longer_paths_are_counted_with_an_interval_that_holds_the_number() -> None:
     graph = random_graph(6, 12, 30)
-    space = Routes(graph).space(6)
+    space = Routes(Source(graph)).space(6)
     list(islice(space.draws(1), 2000))
     total, number = space.total(), len(list(brute(graph, 6, [], [], "either")))
     assert total.exact is None
@@ -95,18 +96,18 @@ def test_weights_beyond_64_bits_stay_exact() -> None:
 
 def test_a_graph_without_a_path_gives_none(films: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simple_paths, "TRIES", 1000)
-    space = Routes(films).space(2, ["director", "film", "director"])
+    space = Routes(Source(films)).space(2, ["director", "film", "director"])
     assert space.total().exact == 0
     assert list(space.draws(1)) == []
 
 
 def test_a_type_the_graph_has_not_is_refused_with_the_nearest_one(films: KnowledgeGraph) -> None:
     with pytest.raises(InputError, match="no node type 'actr', did you mean actor"):
-        Routes(films).space(1, ["actr", "film"])
+        Routes(Source(films)).space(1, ["actr", "film"])
 
 
 def test_the_count_of_100_000_edges_agrees_with_the_share_of_walks_that_are_simple() -> None:
-    space = Routes(random_graph(8, 20_000, 100_000)).space(4)
+    space = Routes(Source(random_graph(8, 20_000, 100_000))).space(4)
     begin = time.process_time()
     total = space.total().exact
     print(f"counted in {time.process_time() - begin:.1f} s, compilation included")

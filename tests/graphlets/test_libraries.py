@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import kgqa_hpc
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets.ordered_graph import csr_of_graph, order_graph, simple_csr
+from kgqa_hpc.graphlets.ordered_graph import csr_of_graph, order_graph
 from kgqa_hpc.graphlets.sample import sample_graphlets
+from kgqa_hpc.kg.kernels import simple_csr
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
 

@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph, simple_csr
+from kgqa_hpc.graphlets import sample_by_rank
+from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import Scratches, count_by_enumeration, cut_units
+from kgqa_hpc.kg.kernels import simple_csr
 from kgqa_hpc.threads import Workers
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
@@ -71,17 +73,18 @@ def test_arrays_that_do_not_fit_together_are_refused(indptr, indices):
         order_graph(np.array(indptr), np.array(indices, np.int64))
 
 
-def test_a_hub_is_split_among_blocks(graph_of):
+def test_a_hub_is_split_among_blocks(graph_of, monkeypatch):
+    monkeypatch.setattr(sample_by_rank, "BLOCK_PREFIXES", 100)
     graph = order_graph(*graph_of(60, {(0, leaf) for leaf in range(1, 60)}))
-    units = cut_units(graph, blocks=16)
-    assert (units.roots == 0).sum() > 8
-    assert count_by_enumeration(graph, list_triangles(graph), blocks=16)[11] == 59 * 58 * 57 * 56 // 24
+    assert (cut_units(graph).roots == 0).sum() > 8
+    assert count_by_enumeration(graph, list_triangles(graph))[11] == 59 * 58 * 57 * 56 // 24
 
 
-def test_units_cover_every_second_vertex_once(small_graphs):
+def test_units_cover_every_second_vertex_once(small_graphs, monkeypatch):
+    monkeypatch.setattr(sample_by_rank, "BLOCK_PREFIXES", 100)
     for csr in small_graphs.values():
         graph = order_graph(*csr)
-        units = cut_units(graph, blocks=11)
+        units = cut_units(graph)
         source = np.repeat(np.arange(graph.num_nodes), graph.degree)
         later = np.bincount(source[graph.indices > source], minlength=graph.num_nodes)
         covered = [set() for _ in later]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kgqa_hpc.graphlets import sample_by_rank
 from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.graphlets.ordered_graph import list_triangles, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
@@ -14,11 +15,11 @@ from kgqa_hpc.threads import Workers
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 
 
-def counted_and_sampled(graph, sizes, seed, threads=None, **options):
+def counted_and_sampled(graph, sizes, seed, threads=None):
     graph = replace(graph, workers=Workers(threads))
     lists = list_triangles(graph)
-    totals = count_by_enumeration(graph, lists, blocks=options.get("blocks"))
-    return totals, enumerate_sample(graph, lists, totals, sizes, seed, **options)
+    totals = count_by_enumeration(graph, lists)
+    return totals, enumerate_sample(graph, lists, totals, sizes, seed)
 
 
 @pytest.mark.parametrize("largest", [3, 4, 5])
@@ -31,29 +32,29 @@ def test_shapes_up_to_a_size_can_be_sampled_alone(small_graphs, occurrences, lar
     assert len(found.shape) == sum(expected[shape] for shape in sizes)
 
 
-@pytest.mark.parametrize(("blocks", "window"), [(1, 1), (2, 10), (7, 1), (100, 50), (100_000, 10**6)])
-def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, blocks, window):
-    for csr in small_graphs.values():
-        graph = order_graph(*csr)
-        sizes = dict.fromkeys(SHAPES, 5)
-        expected_totals, expected = counted_and_sampled(graph, sizes, seed=3, blocks=13, threads=1)
+@pytest.mark.parametrize(("block", "window"), [(10**9, 1), (500, 10), (100, 1), (20, 50), (1, 10**6)])
+def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, monkeypatch, block, window):
+    sizes, graphs = dict.fromkeys(SHAPES, 5), [order_graph(*csr) for csr in small_graphs.values()]
+    all_expected = [counted_and_sampled(graph, sizes, seed=3, threads=1) for graph in graphs]
+    monkeypatch.setattr(sample_by_rank, "BLOCK_PREFIXES", block)
+    monkeypatch.setattr(sample_by_rank, "WINDOW_PREFIXES", window)
+    for graph, (expected_totals, expected) in zip(graphs, all_expected, strict=True):
         for threads in (1, 4):
-            totals, found = counted_and_sampled(
-                graph, sizes, seed=3, blocks=blocks, window=window, threads=threads
-            )
+            totals, found = counted_and_sampled(graph, sizes, seed=3, threads=threads)
             assert totals == expected_totals
             for name in ("shape", "nodes", "codes", "position"):
                 assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
 
 
 @pytest.mark.parametrize("density", [0.02, 0.1, 0.4, 0.9])
-def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(graph_of, density):
+def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(graph_of, monkeypatch, density):
     for seed in range(5):
         source, target = np.nonzero(np.triu(np.random.default_rng(seed).random((60, 60)) < density, 1))
         csr = graph_of(60, set(zip(source.tolist(), target.tolist(), strict=True)))
         graph, expected = order_graph(*csr, Workers(2)), count_graphlets(csr)
-        for blocks in (1, 7, 500):
-            assert count_by_enumeration(graph, list_triangles(graph), blocks=blocks) == expected
+        for prefixes in (10**9, 1000, 10):
+            monkeypatch.setattr(sample_by_rank, "BLOCK_PREFIXES", prefixes)
+            assert count_by_enumeration(graph, list_triangles(graph)) == expected
 
 
 def test_wrong_totals_are_found_out(small_graphs):

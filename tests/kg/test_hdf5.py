@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -43,6 +44,7 @@ def test_any_graph_comes_back_as_it_was_written(tmp_path_factory, names, data):
     size = len(names)
     edges = data.draw(st.lists(st.tuples(*[st.integers(0, size - 1)] * 2), max_size=9))
     ends = np.array(edges, dtype=np.int32).reshape(-1, 2)
+    headings = [name.replace("\0", "?") for name in names]
     graph = KnowledgeGraph(
         node_ids=np.array([f"{i}{name}" for i, name in enumerate(names)], dtype=object),
         names=np.array(names, dtype=object),
@@ -53,26 +55,32 @@ def test_any_graph_comes_back_as_it_was_written(tmp_path_factory, names, data):
         edge_type=np.zeros(len(ends), dtype=np.int32),
         edge_types=(names[-1],),
         attributes={"source": names[0], "dropped": size},
-        node_properties={names[0]: data.draw(_columns(size))},
-        edge_properties={f"{name}/{i}": data.draw(_columns(len(ends))) for i, name in enumerate(names)},
+        node_properties={headings[0]: data.draw(_columns(size))},
+        edge_properties={f"{name}/{i}": data.draw(_columns(len(ends))) for i, name in enumerate(headings)},
     )
     path = tmp_path_factory.mktemp("kg") / "kg.h5"
-    write_graph(path, graph, {})
+    write_graph(path, graph)
     assert _content(read_graph(path)) == _content(graph)
 
 
 def test_a_graph_without_a_single_name_comes_back(make_graph, tmp_path):
     graph = make_graph(2, [(0, 1, 0)], ["", ""])
-    write_graph(tmp_path / "kg.h5", graph, {})
+    write_graph(tmp_path / "kg.h5", graph)
     assert _content(read_graph(tmp_path / "kg.h5")) == _content(graph)
+
+
+def test_a_nul_in_the_name_of_a_property_is_replaced(make_graph, tmp_path):
+    year = pa.array([1, None], pa.int64())
+    write_graph(tmp_path / "kg.h5", replace(make_graph(2, [(0, 1, 0)]), node_properties={"ye\0ar": year}))
+    assert read_graph(tmp_path / "kg.h5").node_properties == {"ye\ufffdar": year}
 
 
 def test_a_graph_big_enough_to_be_compressed_comes_back_and_gives_the_same_bytes_again(make_graph, tmp_path):
     edges = np.random.default_rng(1).integers(0, 3, (20_000, 3))
     edges[:, :2] = np.random.default_rng(2).integers(0, 5_000, (20_000, 2))
     graph = make_graph(5_000, edges)
-    write_graph(tmp_path / "one.h5", graph, {})
-    write_graph(tmp_path / "two.h5", read_graph(tmp_path / "one.h5"), {})
+    write_graph(tmp_path / "one.h5", graph)
+    write_graph(tmp_path / "two.h5", read_graph(tmp_path / "one.h5"))
     assert _content(read_graph(tmp_path / "two.h5")) == _content(graph)
     assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
     with h5py.File(tmp_path / "one.h5") as file:
@@ -80,7 +88,8 @@ def test_a_graph_big_enough_to_be_compressed_comes_back_and_gives_the_same_bytes
 
 
 def test_the_header_alone_tells_size_and_licence(make_graph, tmp_path):
-    write_graph(tmp_path / "kg.h5", make_graph(3, [(0, 1, 0)]), {"licence": "CC0", "citation": "x" * 800})
+    graph = replace(make_graph(3, [(0, 1, 0)]), attributes={"licence": "CC0", "citation": "x" * 800})
+    write_graph(tmp_path / "kg.h5", graph)
     header = read_header(tmp_path / "kg.h5", KIND)
     assert (header["rows"], header["edges"]) == (3, 1)
     assert header["attributes"] == {"licence": "CC0"}  # what is too long stands in the file only
@@ -88,7 +97,7 @@ def test_the_header_alone_tells_size_and_licence(make_graph, tmp_path):
 
 
 def test_the_file_is_made_of_the_stores_tables(make_graph, tmp_path):
-    write_graph(tmp_path / "kg.h5", make_graph(2, [(0, 1, 2)]), {})
+    write_graph(tmp_path / "kg.h5", make_graph(2, [(0, 1, 2)]))
     with open_sealed(tmp_path / "kg.h5", KIND) as file:
         assert Table(file["nodes"]).text("id") == ["n0", "n1"]
         assert Table(file["nodes"]).find("name", "name 1") == 1
@@ -98,7 +107,7 @@ def test_the_file_is_made_of_the_stores_tables(make_graph, tmp_path):
 
 def test_a_flipped_byte_is_found(make_graph, tmp_path):
     path = tmp_path / "kg.h5"
-    write_graph(path, make_graph(2, [(0, 1, 2)]), {})
+    write_graph(path, make_graph(2, [(0, 1, 2)]))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -111,5 +120,5 @@ def test_a_graph_of_version_2_is_read_for_ever_and_comes_back_through_todays_wri
     assert dict(graph.node_properties) == made.NODE_PROPERTIES
     assert dict(graph.edge_properties) == made.EDGE_PROPERTIES
     assert graph.names.tolist() == made.graph().names.tolist()
-    write_graph(tmp_path / "kg.h5", graph, {})
+    write_graph(tmp_path / "kg.h5", graph)
     assert _content(read_graph(tmp_path / "kg.h5")) == _content(graph)

@@ -46,10 +46,10 @@ def test_every_source_says_what_it_is_and_joins_the_common_keys(name):
         ({"min_degre": 3}, "graph.min_degre: unknown key, did you mean min_degree?"),
         ({"path": "x"}, "graph.path: unknown key"),
         ({"source": "graphml", "pathh": "x"}, "graph.pathh: unknown key, did you mean path?"),
-        ({"source": "csv"}, "graph: source csv needs edges"),
+        ({"source": "csv"}, "graph.edges: is missing"),
         ({"min_degree": 9, "max_degree": 3}, "graph: min_degree 9 is above max_degree 3"),
         ({"min_degree": "many"}, "graph.min_degree: "),
-        ("hpo", "graph: is a mapping"),
+        ("hpo", "graph: must be a mapping with the key source"),
     ],
 )
 def test_a_section_that_cannot_work_is_refused_with_its_key(section, message):

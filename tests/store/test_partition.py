@@ -93,6 +93,7 @@ def test_without_any_shard_the_new_size_counts(cut_run: RunFolder) -> None:
 
 
 def put_foreign(run: RunFolder) -> None:
+    run.shard(SHARD).unlink()
     write_shard(run.shard(SHARD), [anchor(99)], {"anchors_sha256": "0" * 64, "shard_size": 4, "start": 4})
 
 
@@ -119,6 +120,7 @@ def test_another_builds_bytes_of_the_same_anchors_are_listed_anew(cut_run: RunFo
     """Another zlib compresses the same anchors into other bytes; the manifest then follows the file."""
     manifest = read_shards_manifest(cut_run)
     origin = {"anchors_sha256": manifest.anchors_sha256, "shard_size": 4, "start": 4}
+    cut_run.shard(SHARD).unlink()
     other = write_shard(cut_run.shard(SHARD), ROWS[4:8], {**origin, "zlib": "another"})
     # Only its header differs here; what counts is that the manifest's sha256 is not the file's.
     shards = [{**asdict(entry), "sha256": "0" * 64} for entry in manifest.shards]

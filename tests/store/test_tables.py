@@ -194,9 +194,9 @@ def test_memory_does_not_grow_with_the_number_of_anchors(path: Path) -> None:
 
 def test_a_shard_comes_back_as_written_and_the_first_of_two_writers_wins(path: Path) -> None:
     rows = [anchor(number) for number in range(9)]
-    entry = write_shard(path, rows, {"start": 27}, exclusive=True)
+    entry = write_shard(path, rows, {"start": 27})
     assert entry == ShardEntry("s", 9, entry.sha256)
-    assert write_shard(path, rows[:2], {}, exclusive=True) == entry
+    assert write_shard(path, rows[:2], {}) == entry
     assert read_shard(path) == rows
 
 

@@ -90,34 +90,6 @@ def carry_over(low, high):
 
 
 @kernel
-def two_core(indptr, indices):
-    """Mask (n,) of the 2-core: the vertices that remain when those of degree below 2 are removed repeatedly."""
-    n = indptr.shape[0] - 1
-    degree = np.empty(n, np.int64)
-    inside = np.ones(n, np.bool_)
-    stack = np.empty(n, np.int64)
-    height = 0
-    for v in range(n):
-        degree[v] = indptr[v + 1] - indptr[v]
-        if degree[v] < 2:
-            inside[v] = False
-            stack[height] = v
-            height += 1
-    while height > 0:
-        height -= 1
-        v = stack[height]
-        for slot in range(indptr[v], indptr[v + 1]):
-            u = indices[slot]
-            if inside[u]:
-                degree[u] -= 1
-                if degree[u] < 2:
-                    inside[u] = False
-                    stack[height] = u
-                    height += 1
-    return inside
-
-
-@kernel
 def inner_degrees(start, last, indptr, indices, inside, degree):
     """Fill `degree` int64 (n,) for start, …, last - 1: the core neighbours of each vertex of the core."""
     for v in range(start, last):

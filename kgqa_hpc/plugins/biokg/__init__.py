@@ -13,6 +13,11 @@ ENTRIES = {
         "nano-graphrag": "sources.exchange:NanoGraphRag",
         "drkg": "sources.published:Drkg",
     },
+    "metapaths": {
+        "oregano": "metapaths:OREGANO",
+        "primekg": "metapaths:PRIMEKG",
+        "hetionet": "metapaths:HETIONET",
+    },
     "hydrators": {"recipe": "hydrate:hydrated"},
     "commands": {"hydrate": "cli:hydrate"},
 }

@@ -50,8 +50,7 @@ def hydrate(
         if folder.anchors.exists():
             problem = f"{folder.anchors}: anchors with the old names were drawn already"
             raise InputError(problem, "hydrate a new run before sampling")
-        origin = graph_origin(folder.manifest().sections, recorded(folder))
-        write_graph(folder.kg, named, {}, origin)
+        write_graph(folder.kg, named, graph_origin(folder.manifest().sections, recorded(folder)))
     make_folder(folder.stats)
     write_file(folder.stats / _REPORT, orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
     if report["unreachable"]:  # graph and report are already written

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.tables import read_columns
+from kgqa_hpc.plugins.biokg.fields import read_columns
 from kgqa_hpc.plugins.biokg.recipe import GIVEN, EntityClass, Recipe, Rules, Source, load_recipe
 from kgqa_hpc.plugins.biokg.spaces import Spaces
 from kgqa_hpc.text.plain_text import normalized

@@ -216,7 +216,7 @@ def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
         """Raise GraphFormatError for the first row that is `wrong`, bool (n,)."""
         if wrong.any():
             row = int(np.argmax(wrong))
-            position = f"{file.file} line {file.line_of(row, header=True):,}"
+            position = f"{file.file} line {file.line_of(1, row):,}"
             raise GraphFormatError(f"{position}: {problem.format(texts[row].as_py()[:80])}", cure)
 
     ids = node_texts["id"]
@@ -268,7 +268,7 @@ def _table(
             position = f"{file.file} line {file.first_record.line:,}"
             raise GraphFormatError(f"{position}: column {name[:100]!r} stands twice", "rename one of them")
     names = unique(names)
-    batches = [batch for _, batch in file.batches(names, names, header=True)]
+    batches = list(file.rows(names, names, header=True))
     columns = {name: pa.concat_arrays([batch[name] for batch in batches]) for name in names}
     texts = {name: columns.pop(name) for name in required}
     return file, texts, _plain({name: _typed(column) for name, column in columns.items()})

@@ -88,7 +88,7 @@ def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> 
     script = tmp_path / "script.gasl"
     script.write_text("FIND nodes AS n; FIND edges AS e; COUNT FIND paths DEPTH 2 AS p", encoding="utf-8")
     nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
-    write_graph(tmp_path / "kg.h5", load_source("csv", nodes=nodes, edges=edges), {})
+    write_graph(tmp_path / "kg.h5", load_source("csv", nodes=nodes, edges=edges))
     of_run, of_tables = (
         run_script(script, graph=tmp_path)[0],
         run_script(script, nodes=nodes, edges=edges)[0],

@@ -40,4 +40,4 @@ def graph() -> KnowledgeGraph:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    write_graph(folder / "kg.h5", graph(), {})
+    write_graph(folder / "kg.h5", graph())

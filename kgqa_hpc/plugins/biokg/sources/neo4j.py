@@ -22,10 +22,11 @@ from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly
-from kgqa_hpc.kg.delimited import DelimitedFile, Dialect
+from kgqa_hpc.kg.delimited import DelimitedFile, Dialect, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import Buffer, Rows, constant, first_of, members, rows_of, unique
+from kgqa_hpc.kg.tables import Buffer, constant, unique
+from kgqa_hpc.plugins.biokg.fields import first_of, members
 from kgqa_hpc.plugins.biokg.sources.exchange import NAMES, json_names
 from kgqa_hpc.text.streams import json_objects, text_lines
 
@@ -229,7 +230,7 @@ def _rows(table: Table, layout: Layout, settings: Neo4jSettings, role: str) -> I
     columns = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
     file = DelimitedFile.open(table.path, layout.dialect)
     selected = {name: layout.names[name] for name in settings.properties if name in layout.names}
-    for rows in rows_of(file, layout.columns, list(dict.fromkeys(columns)), header=table.own_header):
+    for rows in file.rows(layout.columns, list(dict.fromkeys(columns)), header=table.own_header):
         rows.properties.update({name: rows[column] for name, column in selected.items()})
         mixed = layout.has_nodes and layout.has_edges
         yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows

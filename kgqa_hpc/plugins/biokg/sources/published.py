@@ -35,12 +35,13 @@ from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly
-from kgqa_hpc.kg.delimited import CSV, TSV
+from kgqa_hpc.kg.delimited import CSV, TSV, Rows
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.sources.csv import add_triples
-from kgqa_hpc.kg.tables import Buffer, Rows, constant, members, read_columns, read_table
+from kgqa_hpc.kg.tables import Buffer, constant, read_table
+from kgqa_hpc.plugins.biokg.fields import members, read_columns
 from kgqa_hpc.plugins.biokg.sources.exchange import json_members
 
 NO_NAME_EDGES = "has_code"

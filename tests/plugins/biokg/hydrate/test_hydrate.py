@@ -88,7 +88,7 @@ def test_hydrating_twice_is_the_same_as_once_to_the_byte(graph, tables, tmp_path
     once, again = (hydrate(graph, recipe, folder=tables)[0] for _ in range(2))
     twice, _ = hydrate(once, recipe, folder=tables)
     for name, result in (("1", once), ("2", again), ("3", twice)):
-        write_graph(tmp_path / name, result, {})
+        write_graph(tmp_path / name, result)
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes() == (tmp_path / "3").read_bytes()
 
 
@@ -257,14 +257,14 @@ from kgqa_hpc.plugins.biokg.hydrate import hydrate
 from kgqa_hpc.plugins.biokg.recipe import load_recipe
 tables, cache, source, target = map(Path, sys.argv[1:])
 named, _ = hydrate(read_graph(source), load_recipe(tables / "recipe.yaml"), folder=tables, cache=cache, web=True)
-write_graph(target, named, {})
+write_graph(target, named)
 """
 
 
 def test_a_hydration_killed_half_way_goes_on_and_gives_the_same_bytes(graph, web, tables, service, tmp_path):
     service.mood["200"] = "silent"
     web()
-    write_graph(tmp_path / "kg.h5", graph, {})
+    write_graph(tmp_path / "kg.h5", graph)
     words = [sys.executable, "-c", KILLED, str(tables), str(tmp_path / "cache"), str(tmp_path / "kg.h5")]
     process = subprocess.Popen([*words, str(tmp_path / "killed.h5")])
     try:  # the answer to the first id is on disk by then

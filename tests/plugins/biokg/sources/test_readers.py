@@ -260,7 +260,7 @@ def read(load, write, tmp_path):
             setting, _, name = key.partition("/")
             path = write(name, content) if name else write(*content)
             paths[setting] = path.parent if name else path
-        write_graph(tmp_path / "kg.h5", load(source, **paths, **settings), {})
+        write_graph(tmp_path / "kg.h5", load(source, **paths, **settings))
         return read_graph(tmp_path / "kg.h5")
 
     return graph_of
