@@ -56,7 +56,7 @@ def analyse(ratings: Ratings, model: Ratings | None = None, *, seed: int = 0) ->
     """
     groups, rated = rating_groups(ratings), ratings.rated
     scores = groups["all"]
-    weights = pd.Series([float(row.extra.get("weight") or "nan") for row in rated], dtype=float)
+    weights = pd.Series([row.weight for row in rated], dtype=float)
     answer = {name: _answer_scores(answer_triples(group), seed) for name, group in groups.items()}
     size, counts = answer["all"]["ratings"], answer["all"]["count_3"]
     shares = [f"{n} of {size} ({100 * n / (size or 1):.2f} %)" for n in counts.values()]
