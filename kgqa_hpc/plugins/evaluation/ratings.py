@@ -23,6 +23,8 @@ from math import nan
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.streams import COLUMNS, LINE_BYTES, NotRegular, read_bytes
 
@@ -160,6 +162,14 @@ class Ratings:
     @property
     def rated(self) -> tuple[Rating, ...]:
         return tuple(row for row in self.rows if row.scores)
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The scores of the rated rows by id and annotator: a column for each criterion, NaN without a score."""
+        keys = [(row.id, row.annotator) for row in self.rated]
+        index = pd.MultiIndex.from_tuples(keys, names=["id", "annotator"])
+        scores = [row.scores for row in self.rated]
+        return pd.DataFrame(scores, index, columns=list(self.criteria), dtype=float)
 
     @property
     def annotators(self) -> tuple[str, ...]:
