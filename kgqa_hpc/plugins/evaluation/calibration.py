@@ -39,7 +39,8 @@ def good_items(ratings: Ratings) -> dict[str, bool]:
     """
     needed = ANSWER_CRITERIA if any(c in ratings.criteria for c in ANSWER_CRITERIA) else ratings.criteria
     lowest = ratings.scores.reindex(columns=list(needed)).dropna().min(axis=1)
-    return (lowest.groupby(level="id", sort=False).median() >= ACCEPTABLE).to_dict()
+    medians = lowest.groupby(level="id", sort=False).median()
+    return {str(item): bool(median >= ACCEPTABLE) for item, median in medians.items()}
 
 
 def calibrate(ratings: Ratings, verdicts: Verdicts, *, width: float = 0.10, seed: int = 0) -> dict[str, Any]:
