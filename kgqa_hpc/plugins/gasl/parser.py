@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, StrictBool, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, StrictBool, ValidationError
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.build import Builder, Tree
@@ -85,8 +85,7 @@ def _reading_of(data: bytes) -> _Reading:
     if text.lstrip().startswith("{"):
         plan = _plan(text)
         settings = plan.plan_id, plan.config.stop_on_error, plan.config.continue_on_empty
-        commands = (entry if isinstance(entry, str) else entry.command for entry in plan.commands)
-        text = "\n".join(re.sub(r"[\r\n]", " ", command) for command in commands)
+        text = "\n".join(re.sub(r"[\r\n]", " ", command) for command in plan.commands)
     starts = (0, *(match.end() for match in re.finditer("\n", text)))
     joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
     return _Reading(_JOIN.sub("", text), joins, starts, settings)
@@ -97,8 +96,15 @@ def _end(text: str) -> Place:
     return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
-class _Entry(BaseModel):
-    command: str
+def _whole(text: str) -> str:
+    """The text. Raises ValueError for a lone half of a character, which JSON can escape and no file can store."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("has a \\u escape that is half of a character")
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_whole)]
+_Command = Annotated[_Text, BeforeValidator(lambda x: x.get("command") if isinstance(x, dict) else x)]
 
 
 class _Config(BaseModel):
@@ -109,8 +115,8 @@ class _Config(BaseModel):
 class _Plan(BaseModel):
     """A plan in JSON; other members than these mean nothing."""
 
-    commands: list[str | _Entry]
-    plan_id: str | None = None
+    commands: list[_Command]
+    plan_id: _Text | None = None
     config: Annotated[_Config, BeforeValidator(lambda value: {} if value is None else value)] = _Config()
 
 
